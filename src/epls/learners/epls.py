@@ -1,0 +1,431 @@
+"""EPLS as a scikit-learn estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.callback import CallbackSupportMixin
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..activations import ACTIVATIONS, Activation, resolve_activation
+from ..optimizers import OPTIMIZERS
+from ..standardize import center_and_scale
+from ..target import TARGETS, AuctionTarget
+from ..threads import RowThreads
+from ..training import (
+    ArrayBatches,
+    Batches,
+    StreamBatches,
+    Trainer,
+    apply_activation,
+    gather_batch,
+    initial_weights,
+    train,
+)
+
+Array = NDArray[np.floating]
+
+# Types that are taken as they are, so that pixels stay bytes until a batch is made of them. Others become the first.
+_TYPES = [np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16]
+_DEFAULT_COMPONENTS = 100
+# Below this a batch costs more overhead than work, and the gradient of a few units would be needlessly noisy.
+_SMALLEST_BATCH = 256
+# With fewer steps than this the bases are not done, however small the data; with more than enough data for that, so
+# many epochs.
+_FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
+_TRANSFORM_ELEMENTS = 2**22  # of inputs or outputs, whichever is more, at a time
+
+
+class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
+    """Sparse features from unlabelled data, with nothing to tune.
+
+    Learns ``n_components`` units f(w·x + b) by Enforcing Population and Lifetime Sparsity: for each mini-batch it finds
+    the nearest outputs in which exactly one unit is active for every sample and all units are active equally often, and
+    takes a step towards them. No unit can be dead.
+
+    The data need no preparation: they are centred, and scaled by one number for all features, so
+    ``fit(a * X + c)`` and ``fit(X)`` give the same features. As with PCA or k-means, features on very different
+    scales should be brought to a common one first (``StandardScaler``), or the widest will decide.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+    activation : {"logistic", "tanh", "rectifier", "softplus", "linear", "absolute"} or Activation, default="logistic"
+        The function f; one of your own is an :class:`epls.activations.Activation`.
+    target : {"auction", "literal", "exact"}, default="auction"
+        How the winning units are found: see :mod:`epls.target`. "literal" is the paper's rule, "exact" slow.
+    loss : {"matching", "squared"}, default="matching"
+        What takes the outputs to the target: see :mod:`epls.training`. "squared" is the paper's.
+    optimizer : {"adam", "vsgd"}, default="adam"
+        How a batch moves the weights. "vsgd" is the paper's.
+    batch_size : int or None, default=None
+        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256, or all samples
+        if there are fewer. Multiples of ``n_components`` give every unit the same number of wins in every batch.
+    max_norm : float or None, default=None
+        To what the norm of every basis is limited after each epoch (the paper: 1); None does not limit it.
+    max_iter : int or None, default=None
+        The largest number of epochs; the learning rate reaches 0 at the last. None takes 20, or more if that would be
+        fewer than 2400 batches.
+    tol : float, default=1e-6
+        Training ends before ``max_iter`` if the error changes by no more than this share of itself in an epoch.
+    random_state : int, RandomState instance or None, default=None
+        Decides the first weights and the order of the samples. The same number gives the same result, bit for bit, with
+        the same number of BLAS threads and the same type of data.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases w, for centred and scaled samples.
+    intercept_ : ndarray of shape (n_components,)
+        The biases b.
+    mean_ : ndarray of shape (n_features,)
+        What is subtracted from a sample.
+    scale_ : float
+        By what it is then divided: the root of the mean variance of the features.
+    loss_curve_ : list of float
+        The squared error per sample between outputs and ideal target, after each epoch.
+    epoch_reports_ : list of EpochReport
+        Error, spread of wins, dead outputs and seconds of each epoch. Not after ``partial_fit``.
+    n_epochs_ : int
+        The number of epochs.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if ``fit`` was given any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> codes = EPLS(n_components=50, random_state=0).fit_transform(X)
+    >>> codes.shape
+    (1797, 50)
+    >>> bool((codes.max(axis=0) > 0.5).all())  # every unit has samples that excite it
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "activation": [StrOptions(set(ACTIVATIONS)), Activation],
+        "target": [StrOptions(set(TARGETS))],
+        "loss": [StrOptions({"matching", "squared"})],
+        "optimizer": [StrOptions(set(OPTIMIZERS))],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        activation: str | Activation = "logistic",
+        target: str = "auction",
+        loss: str = "matching",
+        optimizer: str = "adam",
+        batch_size: int | None = None,
+        max_norm: float | None = None,
+        max_iter: int | None = None,
+        tol: float = 1e-6,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.activation = activation
+        self.target = target
+        self.loss = loss
+        self.optimizer = optimizer
+        self.batch_size = batch_size
+        self.max_norm = max_norm
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: Any = None) -> EPLS:
+        """Learn from all samples, in as many epochs as it takes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
+        n_components = self._checked_components(len(data))
+        return self._fit(
+            center_and_scale([data])[:2],
+            ArrayBatches(data, self._batch_size(n_components)),
+            n_components,
+            _working_type(data),
+        )
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> EPLS:
+        """Learn from arrays that come one after the other, as often as is needed.
+
+        Samples are taken in the order in which they come: shuffle them, or an epoch sees first one kind, then another.
+
+        Parameters
+        ----------
+        arrays : callable
+            Gives a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
+            once to find the mean and the scale, then once an epoch.
+
+        Returns
+        -------
+        self
+        """
+        if not callable(arrays):
+            raise TypeError(
+                f"fit_batches needs a function that gives a new iterator for each epoch, got {type(arrays).__name__}: "
+                f"wrap it, as in fit_batches(lambda: iter(batches))"
+            )
+
+        def checked() -> Iterator[Array]:
+            first = True
+            for array in arrays():
+                yield np.asarray(validate_data(self, array, dtype=_TYPES, reset=first))
+                first = False
+
+        center, scale, n_samples = center_and_scale(checked())
+        if n_samples < 2:
+            raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
+        n_components = self._checked_components(n_samples)
+        batches = StreamBatches(checked, n_samples, self._batch_size(n_components))
+        return self._fit((center, scale), batches, n_components, _working_type(next(checked())))
+
+    def _fit(
+        self, standard: tuple[Array, float], batches: Batches, n_components: int, dtype: np.dtype[np.floating]
+    ) -> EPLS:
+        random = check_random_state(self.random_state)
+        n_batches = -(-batches.n_samples // self._batch_size(n_components))
+        max_iter = self.max_iter or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
+        trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
+        trainer.start_biases(batches, random)
+
+        fit_context = self._init_callback_context(max_subtasks=max_iter).call_on_fit_task_begin(estimator=self)
+        reports = []
+        epochs = train(trainer, batches, max_iter, self.tol, random)
+        for _ in range(max_iter):
+            epoch_context = fit_context.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
+            reports.append(next(epochs))
+            stop = epoch_context.call_on_fit_task_end(
+                estimator=self, reconstruction_attributes=lambda: _attributes(trainer)
+            )
+            if stop or reports[-1].is_last:
+                break
+        epochs.close()
+
+        self.__dict__.pop("_trainer", None)
+        self.__dict__.update(_attributes(trainer))
+        self.epoch_reports_ = reports
+        self.loss_curve_ = [report.error for report in reports]
+        self.n_epochs_ = len(reports)
+        fit_context.call_on_fit_task_end(estimator=self)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
+        """Learn from the next samples of a stream.
+
+        The mean and the scale are those of the first call, which should therefore have many samples. A stream has no
+        epochs; balance means that after every mini-batch the wins of any two units since the first call differ by at
+        most one. Outputs become sparse over the first 1000 mini-batches, and the learning rate falls after them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples, taken in their order.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        first_call = not hasattr(self, "components_")
+        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=first_call))
+        if not hasattr(self, "_trainer"):
+            self._trainer = self._stream_trainer(data, first_call)
+            self.loss_curve_ = []
+            self.__dict__.pop("epoch_reports_", None)
+        trainer = self._trainer
+        batches = ArrayBatches(data, self._batch_size(len(trainer.weights)))
+        with RowThreads() as threads:
+            errors = [trainer.step(*batch, threads).errors for batch in batches.in_order()]
+        self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
+        self.n_epochs_ = len(self.loss_curve_)
+        self.__dict__.update(_attributes(trainer))
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """The outputs f(w·x + b) of all units, each sample by itself.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            The codes: float64 for float64, else float32.
+        """
+        check_is_fitted(self)
+        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
+        codes = np.empty((len(data), len(self.components_)), _working_type(data))
+        with RowThreads() as threads:
+            for start, block in self._outputs(data, self._transform_rows(), threads):
+                codes[start : start + len(block)] = block
+        return codes
+
+    def winners(self, X: ArrayLike) -> NDArray[np.intp]:
+        """A balanced assignment of the samples to the units: all units get equally many, to within one.
+
+        Unlike ``transform`` it looks at all samples together, a mini-batch at a time.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of int of shape (n_samples,)
+            The unit of each sample.
+        """
+        check_is_fitted(self)
+        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
+        target = AuctionTarget(len(self.components_))
+        with RowThreads() as threads:
+            blocks = self._outputs(data, self._batch_size(len(self.components_)), threads)
+            return np.concatenate([target.assign(block) for _, block in blocks])
+
+    def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
+        """Outputs of at most ``n_rows`` samples at a time, with the number of the first; valid until the next."""
+        dtype = _working_type(X)
+        weights = self.components_.astype(dtype, copy=False)
+        intercept = self.intercept_.astype(dtype, copy=False)
+        activation = resolve_activation(self.activation)
+        batch = np.empty((min(n_rows, len(X)), X.shape[1]), dtype)
+        for start in range(0, len(X), n_rows):
+            indices = np.arange(start, min(start + n_rows, len(X)))
+            inputs = batch[: len(indices)]
+            gather_batch(X, indices, self.mean_, self.scale_, inputs, threads)
+            outputs = inputs @ weights.T
+            outputs += intercept
+            apply_activation(activation, outputs, threads)
+            yield start, outputs
+
+    def _transform_rows(self) -> int:
+        return max(1, _TRANSFORM_ELEMENTS // max(self.components_.shape))
+
+    def _checked_components(self, n_samples: int) -> int:
+        if self.n_components is None:
+            return min(_DEFAULT_COMPONENTS, n_samples)
+        if self.n_components > n_samples:
+            raise ValueError(
+                f"n_components={self.n_components} is more than n_samples={n_samples}, and every unit needs a sample of "
+                f"its own: give n_components of at most {n_samples}, or more samples"
+            )
+        return self.n_components
+
+    def _batch_size(self, n_components: int) -> int:
+        return self.batch_size or n_components * -(-_SMALLEST_BATCH // n_components)
+
+    def _new_trainer(
+        self,
+        n_components: int,
+        center: Array,
+        scale: float,
+        dtype: np.dtype[np.floating],
+        random: np.random.RandomState,
+        n_steps: int | None,
+    ) -> Trainer:
+        return Trainer(
+            initial_weights(n_components, len(center), random, dtype),
+            center.astype(dtype),
+            scale,
+            activation=resolve_activation(self.activation),
+            target=TARGETS[self.target](n_components),
+            optimizer=OPTIMIZERS[self.optimizer](),
+            loss=self.loss,
+            max_norm=self.max_norm,
+            n_steps=n_steps,
+        )
+
+    def _stream_trainer(self, data: Array, first_call: bool) -> Trainer:
+        random = check_random_state(self.random_state)
+        dtype = _working_type(data)
+        if first_call:
+            center, scale, _ = center_and_scale([data])
+            n_components = self.n_components or _DEFAULT_COMPONENTS
+            trainer = self._new_trainer(n_components, center, scale, dtype, random, n_steps=None)
+            trainer.start_biases(ArrayBatches(data, self._batch_size(n_components)), random)
+            return trainer
+        trainer = self._new_trainer(len(self.components_), self.mean_, self.scale_, dtype, random, n_steps=None)
+        trainer.resume(self.components_, self.intercept_)
+        return trainer
+
+    def _fitted_state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays and plain values that :func:`epls.save_model` writes."""
+        check_is_fitted(self)
+        arrays = {name: getattr(self, name) for name in ("components_", "intercept_", "mean_")}
+        plain: dict[str, Any] = {name: getattr(self, name) for name in ("scale_", "loss_curve_", "n_epochs_")}
+        if hasattr(self, "feature_names_in_"):
+            plain["feature_names_in_"] = self.feature_names_in_.tolist()
+        return arrays, plain
+
+    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
+        for name in ("components_", "intercept_", "mean_"):
+            setattr(self, name, arrays[name])
+        for name in ("scale_", "loss_curve_", "n_epochs_"):
+            setattr(self, name, plain[name])
+        if "feature_names_in_" in plain:
+            self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
+        n_components, self.n_features_in_ = self.components_.shape
+        if self.intercept_.shape != (n_components,) or self.mean_.shape != (self.n_features_in_,):
+            raise ValueError(
+                f"components_ of shape {self.components_.shape} do not go with intercept_ of shape "
+                f"{self.intercept_.shape} and mean_ of shape {self.mean_.shape}"
+            )
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _working_type(X: Array) -> np.dtype[np.floating]:
+    """The type to compute in: float64 for float64, float32 for all else that is let in."""
+    return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+
+
+def _attributes(trainer: Trainer) -> dict[str, Any]:
+    """What a fitted estimator takes from a training."""
+    return {
+        "components_": np.ascontiguousarray(trainer.weights[:, :-1]),
+        "intercept_": trainer.weights[:, -1].copy(),
+        "mean_": trainer.center,
+        "scale_": trainer.scale,
+    }

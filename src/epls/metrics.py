@@ -1,0 +1,185 @@
+"""Measures of what was learned: sparsity, balance, dead outputs, redundant and noisy filters."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array
+
+Array = NDArray[np.floating]
+
+
+def _sparsity(outputs: Array, axis: int) -> Array:
+    """1 minus the Treves-Rolls ratio (mean |h|)**2 / mean h**2, scaled to [0, 1]; 0 where all outputs are 0."""
+    n = outputs.shape[axis]
+    if n == 1:
+        return np.zeros(outputs.shape[1 - axis])
+    mean = np.abs(outputs).mean(axis=axis, dtype=np.float64)
+    mean_square = np.square(outputs, dtype=np.float64).mean(axis=axis)
+    silent = mean_square == 0
+    ratio = np.where(silent, 1.0, mean**2 / np.where(silent, 1.0, mean_square))
+    return np.clip((1 - ratio) / (1 - 1 / n), 0, 1)
+
+
+def population_sparsity(outputs: ArrayLike) -> Array:
+    """How few units are active for each sample.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_samples, n_components)
+        Codes; 0 means inactive.
+
+    Returns
+    -------
+    ndarray of shape (n_samples,)
+        1 where a single unit is active, 0 where all are equally active or none is.
+
+    Examples
+    --------
+    >>> population_sparsity([[0, 1, 0], [1, 1, 1]])
+    array([1., 0.])
+    """
+    return _sparsity(check_array(outputs), axis=1)
+
+
+def lifetime_sparsity(outputs: ArrayLike) -> Array:
+    """How few samples each unit is active for.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_samples, n_components)
+        Codes; 0 means inactive.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        1 where a unit is active for a single sample, 0 where it is equally active for all or for none.
+
+    Examples
+    --------
+    >>> lifetime_sparsity([[0, 1], [0, 1], [1, 1]])
+    array([1., 0.])
+    """
+    return _sparsity(check_array(outputs), axis=0)
+
+
+def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1.0, threshold: float = 0.1) -> Array:
+    """Units whose largest output stays below a share of the way from inactive to active.
+
+    Parameters
+    ----------
+    outputs : array-like of shape (n_samples, n_components)
+        Codes of all training data.
+    inactive, active : float
+        The two target values of the activation.
+    threshold : float, default=0.1
+        The share of the way that counts as a sign of life.
+
+    Returns
+    -------
+    ndarray of int
+        The indices of the dead units.
+
+    Examples
+    --------
+    >>> dead_outputs([[0.0, 0.9], [0.05, 0.0]])
+    array([0])
+    """
+    largest = check_array(outputs).max(axis=0)
+    return np.flatnonzero(largest < inactive + threshold * (active - inactive))
+
+
+def win_spread(winners: ArrayLike, n_components: int) -> int:
+    """The difference between the most and the fewest wins of a unit: 0 or 1 for a balanced assignment.
+
+    Parameters
+    ----------
+    winners : array-like of int of shape (n_samples,)
+        The winning unit of each sample.
+    n_components : int
+        The number of units.
+
+    Examples
+    --------
+    >>> win_spread([0, 1, 1, 1], n_components=3)
+    3
+    """
+    counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
+    return int(counts.max() - counts.min())
+
+
+def redundancy(components: ArrayLike) -> Array:
+    """The absolute cosine between each basis and the one most like it.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Bases; one that is zero has redundancy 0.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        1 for a basis that appears twice (up to sign and length), 0 for one orthogonal to all others.
+
+    Examples
+    --------
+    >>> redundancy([[1, 0, 0], [-2, 0, 0], [0, 1, 0]])
+    array([1., 1., 0.])
+    """
+    bases = check_array(components, dtype=np.float64)
+    norms = np.linalg.norm(bases, axis=1, keepdims=True)
+    bases = bases / np.where(norms == 0, 1, norms)
+    nearest = np.zeros(len(bases))
+    for start in range(0, len(bases), 1024):  # never the whole square matrix
+        cosines = np.abs(bases[start : start + 1024] @ bases.T)
+        cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = 0
+        nearest[start : start + 1024] = cosines.max(axis=1)
+    return nearest
+
+
+def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99) -> Array:
+    """The share of each basis' energy inside the principal subspace of the data.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Bases.
+    X : array-like of shape (n_samples, n_features)
+        The data that they were learned from.
+    variance : float, default=0.99
+        The share of the data's variance that the principal subspace holds.
+
+    Returns
+    -------
+    ndarray of shape (n_components,)
+        1 for a basis inside the subspace. Below one half, a basis is mostly noise: see :func:`noise_filters`.
+    """
+    bases = check_array(components, dtype=np.float64)
+    data = check_array(X, dtype=[np.float64, np.float32])
+    covariance = np.cov(data, rowvar=False, dtype=np.float64).reshape(data.shape[1], data.shape[1])
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+    held = np.cumsum(eigenvalues[::-1]) / eigenvalues.sum()
+    n_principal = int(np.searchsorted(held, variance)) + 1
+    inside = np.square(bases @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
+    energy = np.square(bases).sum(axis=1)
+    return inside / np.where(energy == 0, 1, energy)  # type: ignore[no-any-return]
+
+
+def noise_filters(components: ArrayLike, X: ArrayLike) -> Array:
+    """Indices of the bases with less than half their energy where the data has 99 % of its variance.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Bases.
+    X : array-like of shape (n_samples, n_features)
+        The data that they were learned from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(100, 2)) * [10, 0.1]
+    >>> noise_filters([[1, 0], [0, 1]], X)
+    array([1])
+    """
+    return np.flatnonzero(signal_energy(components, X) < 0.5)

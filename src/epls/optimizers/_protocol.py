@@ -1,0 +1,40 @@
+"""What training asks of an optimiser."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..threads import RowThreads
+
+Array = NDArray[np.floating]
+
+
+class Optimizer(Protocol):
+    """Moves the weights after each batch.
+
+    Besides the gradient it is given the gradient's two factors: with one layer, every second moment of the per-sample
+    gradients is a product of these, and an optimiser computes only those that it needs.
+    """
+
+    needs_curvature: bool
+
+    def start(self, weights: Array, n_steps: int | None) -> None:
+        """Prepare for weights of this shape and type, and for this many steps (None: an endless stream)."""
+
+    def step(
+        self,
+        weights: Array,
+        gradient: Array,
+        inputs: Array,
+        slopes: Array,
+        curvatures: Array | None,
+        threads: RowThreads,
+    ) -> None:
+        """Change ``weights`` (n_components, n_inputs) in place.
+
+        ``gradient`` has their shape and is the mean over the batch; a column of zeros is to stay as it is. ``inputs`` (n, n_inputs) are the samples, ``slopes`` and ``curvatures`` (n, n_components) the first and second
+        derivative of each sample's loss by the net input of each unit.
+        """

@@ -1,0 +1,129 @@
+"""Models as one file: arrays in safetensors, settings as JSON in its header. No pickle, so a file from a stranger is safe.
+
+A model is written to a temporary file beside its place, flushed to the disk and renamed: a crash, a full disk or Ctrl-C
+leaves what was there before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from ._version import __version__
+
+FORMAT_VERSION = 1
+# The class of each name that a file may ask for. A name that is not here is never imported.
+_LEARNERS = {"EPLS": "epls.learners.epls"}
+
+
+def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted learner to a file.
+
+    Parameters
+    ----------
+    model : EPLS
+        A fitted learner. Its settings must be plain values: an activation of your own cannot be saved, since code
+        cannot; pickle the model instead.
+    path : path-like
+        Where to. What stood there is replaced only once the new file is complete.
+    """
+    arrays, attributes = model._fitted_state()
+    header = {
+        "format": FORMAT_VERSION,
+        "epls": __version__,
+        "learner": type(model).__name__,
+        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
+        "attributes": attributes,
+    }
+    # safetensors stores arrays that are not contiguous wrongly, without a word.
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    write_atomically(Path(path), to_bytes(arrays, metadata={"epls": json.dumps(header)}))
+
+
+def load_model(path: str | os.PathLike[str]) -> Any:
+    """Read a learner that :func:`save_model` wrote.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    EPLS
+        The fitted learner.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged, is no model of this library, or was written by a later version of it.
+    """
+    path = Path(path)
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder; a model is one file, as save_model writes it")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        header = json.loads(metadata["epls"])
+        version, learner = header["format"], header["learner"]
+        params, attributes = header["params"], header["attributes"]
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{path} is not a model that epls wrote, or it is damaged ({error}): save the model again"
+        ) from error
+    if version != FORMAT_VERSION:
+        raise ValueError(
+            f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which reads "
+            f"format {FORMAT_VERSION}: install the version that wrote it"
+        )
+    if learner not in _LEARNERS:
+        raise ValueError(f"{path} holds a {learner!r}; this version of epls knows {sorted(_LEARNERS)}")
+    model = getattr(import_module(_LEARNERS[learner]), learner)(**params)
+    try:
+        model._restore_fitted_state(arrays, attributes)
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+    return model
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file at ``path`` as a whole, or leave it as it was."""
+    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide the model from everyone else
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _plain(name: str, value: Any) -> Any:
+    if isinstance(value, np.integer | np.floating | np.bool_):
+        return value.item()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise ValueError(
+        f"{name}={value!r} cannot be saved to a model file, which holds plain values only: give a name or a number "
+        f"there, or pickle the model"
+    )

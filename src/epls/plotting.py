@@ -1,0 +1,120 @@
+"""Pictures of what was learned. Needs matplotlib (``pip install "epls[plot]"``), except for :func:`filter_grid`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_array, check_random_state
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def filter_grid(
+    components: ArrayLike,
+    patch_shape: tuple[int, ...],
+    *,
+    n_filters: int | None = 100,
+    random_state: Any = 0,
+) -> NDArray[np.uint8]:
+    """Bases as small images, side by side.
+
+    Parameters
+    ----------
+    components : array-like of shape (n_components, n_features)
+        Bases of image patches.
+    patch_shape : (height, width) or (height, width, channels)
+        The shape of a patch; one channel (grey) or three (red, green, blue).
+    n_filters : int or None, default=100
+        How many to show, drawn at random as in the paper's figure; None shows all in their order.
+    random_state : int, RandomState or None, default=0
+        Which ones.
+
+    Returns
+    -------
+    ndarray of uint8, (height, width, 3)
+        The picture. Zero is mid grey, and each basis has its own scale.
+    """
+    bases = check_array(components, dtype=np.float64)
+    height, width, channels = (*patch_shape, 1)[:3]
+    if bases.shape[1] != height * width * channels or channels not in (1, 3):
+        raise ValueError(
+            f"components have {bases.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
+            f"width) or (height, width, 3) of the patches that they were learned from"
+        )
+    if n_filters is not None and n_filters < len(bases):
+        bases = bases[check_random_state(random_state).permutation(len(bases))[:n_filters]]
+    n_columns = int(np.ceil(np.sqrt(len(bases))))
+    n_rows = -(-len(bases) // n_columns)
+    picture = np.full((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), 0.0)
+    for k, basis in enumerate(bases):
+        row, column = divmod(k, n_columns)
+        top, left = row * (height + 1) + 1, column * (width + 1) + 1
+        largest = np.abs(basis).max() or 1.0
+        image = (basis / largest / 2 + 0.5).reshape(height, width, channels)
+        picture[top : top + height, left : left + width] = image
+    return np.rint(picture * 255).astype(np.uint8)
+
+
+def plot_filters(
+    components: ArrayLike,
+    patch_shape: tuple[int, ...],
+    *,
+    n_filters: int | None = 100,
+    random_state: Any = 0,
+    ax: Axes | None = None,
+) -> Axes:
+    """Draw :func:`filter_grid`, with the same parameters, on matplotlib axes."""
+    axes = _axes(ax, figsize=(6, 6))
+    axes.imshow(filter_grid(components, patch_shape, n_filters=n_filters, random_state=random_state))
+    axes.set_axis_off()
+    return axes
+
+
+def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
+    """Draw the error per sample against the epoch.
+
+    Parameters
+    ----------
+    loss_curve : array-like
+        A fitted learner's ``loss_curve_``.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    """
+    errors = np.asarray(loss_curve)
+    axes = _axes(ax, figsize=(5, 3))
+    axes.plot(np.arange(1, len(errors) + 1), errors)
+    axes.set(xlabel="epoch", ylabel="squared error per sample", yscale="log")
+    return axes
+
+
+def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) -> Axes:
+    """Draw how many units won how often.
+
+    Parameters
+    ----------
+    winners : array-like of int of shape (n_samples,)
+        The winning unit of each sample, as ``EPLS.winners`` gives it.
+    n_components : int
+        The number of units.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    """
+    counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
+    wins, units = np.unique(counts, return_counts=True)
+    axes = _axes(ax, figsize=(5, 3))
+    axes.bar(wins, units, width=0.8)
+    axes.set(xlabel="wins", ylabel="units")
+    return axes
+
+
+def _axes(ax: Axes | None, **figure: Any) -> Axes:
+    if ax is not None:
+        return ax
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("pictures need matplotlib: pip install 'epls[plot]'") from error
+    return plt.subplots(layout="constrained", **figure)[1]

@@ -1,0 +1,56 @@
+"""One place that decides how many threads work.
+
+The matrix products run on the threads of the BLAS library. The passes between them run on as many Python threads, each
+on a range of rows in compiled code without the interpreter's lock. Numba's own parallel loops are not used: their
+OpenMP threads keep spinning after a loop and take the cores from the BLAS (an epoch took ten times as long), and they
+die in a forked child. Whoever limits the BLAS, with ``threadpoolctl.threadpool_limits`` or through joblib, limits both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from threadpoolctl import threadpool_info
+
+_WORTH_A_THREAD = 100_000  # elements; below that, handing work over takes longer than doing it
+
+
+def blas_threads() -> int:
+    """The number of threads that the BLAS library uses at this moment."""
+    return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+
+
+class RowThreads:
+    """Runs a kernel on all rows of some arrays, a range of rows to each thread.
+
+    Results do not depend on the number of threads: a kernel treats every row by itself.
+    """
+
+    def __init__(self) -> None:
+        self.n_threads = blas_threads()
+        self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+
+    def __enter__(self) -> RowThreads:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def run(self, kernel: Callable[..., object], by_row: tuple[Any, ...], *common: Any) -> None:
+        """Call ``kernel(*by_row, *common)`` with every array of ``by_row`` cut in the same ranges of rows.
+
+        The first of them tells the size of the work.
+        """
+        n_rows = len(by_row[0])
+        if self._pool is None or by_row[0].size < _WORTH_A_THREAD:
+            kernel(*by_row, *common)
+            return
+        cuts = [n_rows * k // self.n_threads for k in range(self.n_threads + 1)]
+        ranges = [slice(start, stop) for start, stop in zip(cuts[:-1], cuts[1:], strict=True)]
+        futures = [self._pool.submit(kernel, *(array[r] for array in by_row), *common) for r in ranges[1:]]
+        kernel(*(array[ranges[0]] for array in by_row), *common)
+        for future in futures:
+            future.result()

@@ -1,0 +1,352 @@
+"""Algorithm 2: the training loop.
+
+=====  =====================  ===================================================================================
+paper  here                   what it is
+=====  =====================  ===================================================================================
+D      ``inputs``             (N_b, N_d + 1), a centred and scaled mini-batch; the last column is 1, for the bias
+W, b   ``weights``            (N_h, N_d + 1), a unit per row; the last column is the bias
+H      ``outputs``            (N_b, N_h), f(D W + b)
+T      ``winners``            (N_b,), the one active unit of each sample
+N, N_b ``n_samples``, rows    samples in an epoch and in a mini-batch
+=====  =====================  ===================================================================================
+
+Two things differ from the paper by default, and both can be had as the paper has them (``loss="squared"``).
+
+*The loss.* The paper descends the squared error ||H - T||². Its gradient has the factor f'(z), which is all but 0 for
+a unit that is silent: once the outputs saturate, nothing brings them back. The loss that matches the activation (for
+the logistic function, the cross-entropy) has the same minimum, H = T, and the derivative H - T: no factor, no collapse.
+
+*The bias.* A unit's mean output ought to be its share, 1 / N_h, as in the target. From the start on that would let
+the first, random winners keep what they won, and the filters stay blurred. So the biases are steered: the mean output
+of every unit goes from one half, where the logistic function is linear, to the share, in equal ratios over the first
+half of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle as
+the outputs become sparse. No output can die, since the mean output is what is held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from .activations import LOGISTIC, Activation
+from .kernels.activation import logistic_float32, subtract_target
+from .kernels.steps import gather
+from .optimizers import Optimizer
+from .target import Target
+from .threads import RowThreads
+
+Array = NDArray[np.floating]
+
+_STEERING_GAIN = 0.2  # of the way to the wanted mean output per batch: an average over the last few batches
+_LONGEST_BIAS_STEP = 0.5
+_STREAM_PATH = 1000  # steps from dense to sparse outputs in a stream, where the number of steps is not known
+# Inputs in double precision are rounded to a grid. Whatever the units of the data, standardised inputs differ in the
+# last bits only; training would amplify these to other features, and the grid makes them the same inputs.
+_GRID = 2.0**20
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What one pass over the data gave.
+
+    Attributes
+    ----------
+    epoch : int
+        From 1.
+    error : float
+        ||h - t||² on average over the samples.
+    win_spread : int
+        Most minus fewest wins of a unit.
+    n_dead : int
+        Units whose output was below a tenth of the active value at each of their wins.
+    seconds : float
+        Time taken.
+    is_last : bool
+        Whether training ends with this epoch.
+    """
+
+    epoch: int
+    error: float
+    win_spread: int
+    n_dead: int
+    seconds: float
+    is_last: bool
+
+
+class Batches(Protocol):
+    """A source of mini-batches."""
+
+    n_samples: int
+
+    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        """Arrays and which of their rows make a batch, until every sample was given once."""
+
+
+class ArrayBatches:
+    """Mini-batches of an array or a memory map, shuffled by index: the data are never copied."""
+
+    def __init__(self, X: Array, batch_size: int) -> None:
+        self.X = X
+        self.n_samples = len(X)
+        self.batch_size = batch_size
+
+    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        return self._cut(random.permutation(self.n_samples))
+
+    def in_order(self) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        """The same without shuffling."""
+        return self._cut(np.arange(self.n_samples))
+
+    def _cut(self, order: NDArray[np.intp]) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        for start in range(0, self.n_samples, self.batch_size):
+            yield self.X, order[start : start + self.batch_size]
+
+
+class StreamBatches:
+    """Mini-batches of equal size from arrays of any sizes, in the order in which they come.
+
+    Parameters
+    ----------
+    arrays : callable
+        Gives a new iterator over all arrays whenever it is called.
+    n_samples : int
+        Their rows in all.
+    batch_size : int
+        Rows of a batch; the last one of an epoch may have fewer.
+    """
+
+    def __init__(self, arrays: Callable[[], Iterable[Array]], n_samples: int, batch_size: int) -> None:
+        self.arrays = arrays
+        self.n_samples = n_samples
+        self.batch_size = batch_size
+
+    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        waiting: Array | None = None
+        for array in self.arrays():
+            rows = array if waiting is None else np.concatenate([waiting, array])
+            n_whole = len(rows) - len(rows) % self.batch_size
+            for start in range(0, n_whole, self.batch_size):
+                yield rows, np.arange(start, start + self.batch_size)
+            waiting = rows[n_whole:]
+        if waiting is not None and len(waiting) > 0:
+            yield waiting, np.arange(len(waiting))
+
+
+def initial_weights(
+    n_components: int, n_features: int, random: np.random.RandomState, dtype: np.dtype[np.floating]
+) -> Array:
+    """Random bases of norm about 1 and biases of 0."""
+    weights = np.zeros((n_components, n_features + 1), dtype=dtype)
+    weights[:, :-1] = random.normal(scale=n_features**-0.5, size=(n_components, n_features))
+    return weights
+
+
+class Trainer:
+    """The state of a training, and its step: what ``fit`` and ``partial_fit`` have in common.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n_components, n_features + 1)
+        Changed in place.
+    center, scale : ndarray of shape (n_features,), float
+        A sample x enters as (x - center) / scale.
+    activation, target, optimizer
+        The parts.
+    loss : {"matching", "squared"}
+        See the top of this file.
+    max_norm : float or None
+        To what the norm of every basis is limited at the end of an epoch.
+    n_steps : int or None
+        How many batches there will be; None if nobody knows.
+    """
+
+    def __init__(
+        self,
+        weights: Array,
+        center: Array,
+        scale: float,
+        *,
+        activation: Activation,
+        target: Target,
+        optimizer: Optimizer,
+        loss: str = "matching",
+        max_norm: float | None = None,
+        n_steps: int | None = None,
+    ) -> None:
+        self.weights = weights
+        self.center = center
+        self.scale = scale
+        self.activation = activation
+        self.target = target
+        self.optimizer = optimizer
+        self.matching = loss == "matching" and activation.increasing
+        self.steered = loss == "matching" and activation.inverse is not None
+        self.max_norm = max_norm
+        self.n_steps = n_steps
+        self.n_steps_done = 0
+        self._inputs: Array = np.empty((0, weights.shape[1]), weights.dtype)
+        self._outputs: Array = np.empty((0, len(weights)), weights.dtype)
+        self._gradient = np.empty_like(weights)
+        self.optimizer.start(weights, n_steps)
+
+    def step(self, X: Array, indices: NDArray[np.intp], threads: RowThreads) -> BatchReport:
+        """Learn from ``X[indices]``."""
+        f, n_rows = self.activation, len(indices)
+        inputs, outputs = self._buffers(n_rows)
+        gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
+        np.matmul(inputs, self.weights.T, out=outputs)
+        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
+        apply_activation(f, outputs, threads)
+
+        winners = self.target.assign(outputs)
+        report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
+        levels = (outputs.dtype.type(f.inactive), outputs.dtype.type(f.active))
+        threads.run(subtract_target, (outputs, winners, report.errors), *levels)
+
+        curvatures = self._curvatures(net, outputs) if net is not None and self.optimizer.needs_curvature else None
+        if net is not None and not self.matching:
+            outputs *= f.slope(net)
+        gradient = np.matmul(outputs.T, inputs, out=self._gradient)
+        gradient /= n_rows
+        if self.steered:
+            self._steer_biases(gradient[:, -1].copy(), winners)
+            gradient[:, -1] = 0
+        self.optimizer.step(self.weights, gradient, inputs, outputs, curvatures, threads)
+        self.n_steps_done += 1
+        return report
+
+    def start_biases(self, batches: Batches, random: np.random.RandomState) -> None:
+        """Where biases are not steered, begin with each unit active for its share of a batch.
+
+        With biases of 0 all outputs would be half active, and a squared error would throw them into saturation.
+        """
+        if self.steered:
+            return
+        X, indices = next(batches.epoch(random))
+        inputs, net = self._buffers(len(indices))
+        with RowThreads() as threads:
+            gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
+        np.matmul(inputs, self.weights.T, out=net)
+        self.weights[:, -1] = -np.quantile(net, 1 - 1 / len(self.weights), axis=0)
+
+    def resume(self, components: Array, intercept: Array) -> None:
+        """Go on, in a stream, from weights that are already sparse."""
+        self.weights[:, :-1] = components
+        self.weights[:, -1] = intercept
+        self.n_steps_done = _STREAM_PATH
+
+    def limit_norms(self) -> None:
+        """Shorten the bases that are longer than ``max_norm``."""
+        if self.max_norm is not None:
+            norms = np.linalg.norm(self.weights[:, :-1], axis=1, keepdims=True)
+            self.weights[:, :-1] /= np.maximum(norms / self.max_norm, 1)
+
+    def _buffers(self, n_rows: int) -> tuple[Array, Array]:
+        """Room for a batch and its outputs, allocated once."""
+        if n_rows > len(self._inputs):
+            n_components, n_inputs = self.weights.shape
+            self._inputs = np.ones((n_rows, n_inputs), self.weights.dtype)
+            self._outputs = np.empty((n_rows, n_components), self.weights.dtype)
+        return self._inputs[:n_rows], self._outputs[:n_rows]
+
+    def _curvatures(self, net: Array, differences: Array) -> Array:
+        """The second derivative of each sample's loss by each net input."""
+        slope = self.activation.slope(net)
+        if self.matching:
+            return slope
+        return slope * slope + differences * self.activation.curvature(net)  # type: ignore[no-any-return]
+
+    def _steer_biases(self, mean_difference: Array, winners: NDArray[np.intp]) -> None:
+        """Move the biases so that the mean output of every unit comes nearer to what it ought to be by now.
+
+        The gradient of the bias is the mean of output - target, and the target's mean follows from the wins: so the
+        mean outputs need no pass of their own.
+        """
+        f, n_components = self.activation, len(self.weights)
+        assert f.inverse is not None
+        wins = np.bincount(winners, minlength=n_components) / len(winners)
+        means = mean_difference + f.inactive + wins * (f.active - f.inactive)
+        # Outputs so low or high that their inverse is not finite are far off: any number far off will do.
+        tiny = np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
+        wanted = f.inactive + self._wanted_activity() * (f.active - f.inactive)
+        away = f.inverse(np.array([wanted])) - f.inverse(np.clip(means, f.inactive + tiny, f.active - tiny))
+        self.weights[:, -1] += np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
+
+    def _wanted_activity(self) -> float:
+        """From one half to 1 / n_components in equal ratios over the first half of the training."""
+        share = 1 / max(len(self.weights), 2)
+        path = _STREAM_PATH if self.n_steps is None else max(self.n_steps // 2, 1)
+        return float(0.5 * (2 * share) ** min(self.n_steps_done / path, 1.0))
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """Of each row: its winner, the winner's output, and the squared error."""
+
+    winners: NDArray[np.intp]
+    at_winner: Array
+    errors: Array
+
+
+def train(
+    trainer: Trainer, batches: Batches, max_iter: int, tol: float, random: np.random.RandomState
+) -> Iterator[EpochReport]:
+    """Train epoch by epoch; ends by itself.
+
+    It ends after ``max_iter`` epochs, or before, once the error changes by no more than a share of ``tol``.
+    """
+    n_components, f = len(trainer.weights), trainer.activation
+    alive = f.inactive + 0.1 * (f.active - f.inactive)
+    error_before = np.inf
+    with RowThreads() as threads:
+        for epoch in range(1, max_iter + 1):
+            started, error = perf_counter(), 0.0
+            wins, largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
+            trainer.target.start_epoch(batches.n_samples)
+            for X, indices in batches.epoch(random):
+                batch = trainer.step(X, indices, threads)
+                error += float(batch.errors.sum(dtype=np.float64))
+                wins += np.bincount(batch.winners, minlength=n_components)
+                np.maximum.at(largest, batch.winners, batch.at_winner)
+            trainer.limit_norms()
+            error /= batches.n_samples
+            is_last = epoch == max_iter or abs(error_before - error) <= tol * error
+            error_before = error
+            yield EpochReport(
+                epoch,
+                error,
+                win_spread=int(wins.max() - wins.min()),
+                n_dead=int(np.count_nonzero((largest < alive) & (wins > 0))),
+                seconds=perf_counter() - started,
+                is_last=is_last,
+            )
+            if is_last:
+                return
+
+
+def gather_batch(
+    X: Array, indices: NDArray[np.intp], center: Array, scale: float, batch: Array, threads: RowThreads
+) -> None:
+    """Write ``(X[indices] - center) / scale`` to ``batch``, whatever the type and the layout of ``X``."""
+    if not X.flags.c_contiguous:
+        X, indices = X[indices], np.arange(len(indices))
+    X = X.view()
+    X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
+    grid = _GRID if batch.dtype == np.float64 else 0.0
+    threads.run(gather, (batch, indices), X, center, batch.dtype.type(1 / scale), batch.dtype.type(grid))
+
+
+def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> None:
+    """Replace net inputs by outputs."""
+    if activation is LOGISTIC and net.dtype == np.float32:
+        threads.run(logistic_float32, (net,))
+    elif activation is LOGISTIC:
+        expit(net, out=net)
+    else:
+        net[...] = activation.value(net)
