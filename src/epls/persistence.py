@@ -89,10 +89,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         )
     if learner not in _LEARNERS:
         raise ValueError(f"{path} holds a {learner!r}; this version of epls knows {sorted(_LEARNERS)}")
-    model = getattr(import_module(_LEARNERS[learner]), learner)(**params)
     try:
+        model = getattr(import_module(_LEARNERS[learner]), learner)(**params)
         model._restore_fitted_state(arrays, attributes)
-    except (KeyError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
     return model
 

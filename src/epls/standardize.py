@@ -17,25 +17,28 @@ def center_and_scale(arrays: Iterable[Array]) -> tuple[Array, float, int]:
 
     Computed in float64, block by block, so that memory maps are not copied. The scale of constant data is 1.
     """
-    n_samples, mean, squares = 0, np.zeros(0), 0.0
+    n_samples, squares = 0, 0.0
+    first, mean = (
+        np.zeros(0),
+        np.zeros(0),
+    )  # deviations are taken from the first sample: those of constants are exactly 0
     for array in arrays:
         n_rows = max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))
-        if n_samples == 0:
-            mean = np.zeros(array.shape[1])
+        if n_samples == 0 and len(array) > 0:
+            first, mean = array[0].astype(np.float64), np.zeros(array.shape[1])
         for start in range(0, len(array), n_rows):
             block = array[start : start + n_rows].astype(np.float64)
+            block -= first
             block_mean = block.mean(axis=0)
             block -= block_mean
             # Two groups' squared deviations add up to the whole's but for the distance of their means.
             away = block_mean - mean
             n_total = n_samples + len(block)
-            with np.errstate(over="ignore"):
+            with np.errstate(over="ignore", invalid="ignore"):  # told of below
                 squares += float(np.vdot(block, block) + np.vdot(away, away) * n_samples * len(block) / n_total)
             mean += away * (len(block) / n_total)
             n_samples = n_total
     scale = float(np.sqrt(squares / max(n_samples * mean.size, 1)))
     if not np.isfinite(scale):
         raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
-    # A deviation that is all rounding error is none.
-    is_constant = scale <= np.finfo(np.float64).eps * float(np.abs(mean).max(initial=0.0))
-    return mean, 1.0 if is_constant else scale, n_samples
+    return first + mean, scale or 1.0, n_samples

@@ -19,7 +19,7 @@ the logistic function, the cross-entropy) has the same minimum, H = T, and the d
 *The bias.* A unit's mean output ought to be its share, 1 / N_h, as in the target. From the start on that would let
 the first, random winners keep what they won, and the filters stay blurred. So the biases are steered: the mean output
 of every unit goes from one half, where the logistic function is linear, to the share, in equal ratios over the first
-half of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle as
+quarter of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle as
 the outputs become sparse. No output can die, since the mean output is what is held.
 """
 
@@ -83,6 +83,7 @@ class Batches(Protocol):
     """A source of mini-batches."""
 
     n_samples: int
+    batch_size: int
 
     def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
         """Arrays and which of their rows make a batch, until every sample was given once."""
@@ -198,12 +199,7 @@ class Trainer:
     def step(self, X: Array, indices: NDArray[np.intp], threads: RowThreads) -> BatchReport:
         """Learn from ``X[indices]``."""
         f, n_rows = self.activation, len(indices)
-        inputs, outputs = self._buffers(n_rows)
-        gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
-        np.matmul(inputs, self.weights.T, out=outputs)
-        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
-        apply_activation(f, outputs, threads)
-
+        inputs, outputs, net = self._forward(X, indices, threads)
         winners = self.target.assign(outputs)
         report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
         levels = (outputs.dtype.type(f.inactive), outputs.dtype.type(f.active))
@@ -247,6 +243,32 @@ class Trainer:
             norms = np.linalg.norm(self.weights[:, :-1], axis=1, keepdims=True)
             self.weights[:, :-1] /= np.maximum(norms / self.max_norm, 1)
 
+    def wake(self, batches: Batches, random: np.random.RandomState) -> None:
+        """Raise the biases of the units that are active for no sample, until they are half active for one.
+
+        Where a tight cluster of samples is worth many shares, its units divide it between them, and each of them has a
+        low output for all of it.
+        """
+        f = self.activation
+        if f.inverse is None:
+            return
+        largest = np.full(len(self.weights), -np.inf)
+        with RowThreads() as threads:
+            for X, indices in batches.epoch(random):
+                np.maximum(largest, self._forward(X, indices, threads)[1].max(axis=0), out=largest)
+        half = (f.inactive + f.active) / 2
+        floor = f.inactive + np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
+        self.weights[:, -1] += f.inverse(np.array([half])) - f.inverse(np.clip(largest, floor, half))
+
+    def _forward(self, X: Array, indices: NDArray[np.intp], threads: RowThreads) -> tuple[Array, Array, Array | None]:
+        """Inputs and outputs of a batch, and the net inputs if the derivatives need them."""
+        inputs, outputs = self._buffers(len(indices))
+        gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
+        np.matmul(inputs, self.weights.T, out=outputs)
+        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
+        apply_activation(self.activation, outputs, threads)
+        return inputs, outputs, net
+
     def _buffers(self, n_rows: int) -> tuple[Array, Array]:
         """Room for a batch and its outputs, allocated once."""
         if n_rows > len(self._inputs):
@@ -279,9 +301,9 @@ class Trainer:
         self.weights[:, -1] += np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
 
     def _wanted_activity(self) -> float:
-        """From one half to 1 / n_components in equal ratios over the first half of the training."""
+        """From one half to 1 / n_components in equal ratios over the first quarter of the training."""
         share = 1 / max(len(self.weights), 2)
-        path = _STREAM_PATH if self.n_steps is None else max(self.n_steps // 2, 1)
+        path = _STREAM_PATH if self.n_steps is None else max(self.n_steps // 4, 1)
         return float(0.5 * (2 * share) ** min(self.n_steps_done / path, 1.0))
 
 

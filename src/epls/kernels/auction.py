@@ -1,10 +1,13 @@
 """A forward auction for the balanced assignment of rows to units.
 
 Every row of ``values`` wants one unit, unit ``j`` takes at most ``capacity[j]`` rows, and the sum of the values at the
-chosen places shall be as large as can be. Bertsekas' auction comes within ``n_rows * increment`` of that sum: a row
-without a unit offers, for the unit that it likes best at the going prices, the most it could pay without regret (what
-its second best unit would leave it), plus ``increment``. A full unit drops its lowest offer, and its price is the
-lowest that remains.
+chosen places shall be as large as can be. In Bertsekas' auction a row without a unit offers, for the unit that it likes
+best at the going prices, the most it could pay without regret (what its second best unit would leave it), plus an
+increment. A full unit drops its lowest offer, and its price is the lowest that remains. The sum reached is less than the
+best by no more than the sum of the increments.
+
+A row's increment is a share of its own range of values. One increment for all, of the same sum, would be coarse for the
+rows with low values: their winners would be arbitrary, and the units that live on such rows would never find a pattern.
 
 Prices only rise, so the maximum of ``values - prices`` over a block of units, once true, is an upper bound ever after.
 A row's first bid computes these block maxima; a later one looks again only at the few blocks that could still matter.
@@ -13,8 +16,12 @@ A row's first bid computes these block maxima; a later one looks again only at t
 import numpy as np
 from numba import njit
 
-from .scan import index_of, index_of_net, largest, largest_net
+from .scan import index_of, index_of_net, largest, largest_net, smallest
 
+# Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
+# Only where many rows want the same units equally does it come to this, and there a coarser auction ends as well.
+PATIENCE = 32
+_TINY = 1e-30  # an increment for rows of zeros
 BLOCK = 32  # units to a bound: near the square root of common widths, and whole SIMD registers
 
 
@@ -93,25 +100,20 @@ def _replace_lowest(offers, rows, offer, row):
     offers[i], rows[i] = offer, row
 
 
-@njit(cache=True, nogil=True)
-def mean_advantage(values):
-    """What the best unit of a row has over the average one, on average over at most 64 rows."""
-    n_rows, n_units = values.shape
-    stride = (n_rows + 63) // 64
-    total, n_seen = 0.0, 0
-    for i in range(0, n_rows, stride):
-        total += largest(values[i]) - values[i].mean()
-        n_seen += 1
-    return max(total / n_seen, 0.0)
+@njit(cache=True)
+def _increment(row, relative_increment, precision):
+    """A share of the row's range, but no less than what makes a difference to its largest value."""
+    highest, lowest = largest(row), smallest(row)
+    least = max(precision * max(abs(highest), abs(lowest)), _TINY)
+    return max(relative_increment * (highest - lowest), row.dtype.type(least))
 
 
 @njit(cache=True, nogil=True)
-def auction(values, capacity, increment, patience, winners):
+def auction(values, capacity, relative_increment, precision, winners):
     """Write the unit of each row to ``winners``; return the number of bids.
 
-    Rows bid in their order, a row that lost its unit at the end of the queue. After every ``patience`` bids the
-    increment doubles: units that many rows want equally would otherwise be bid up in ever so many small steps.
-    The sum of ``capacity`` must not be less than the number of rows.
+    Rows bid in their order, a row that lost its unit at the end of the queue. The sum of ``capacity`` must not be less
+    than the number of rows. ``precision`` is the type's, and the scalars are of the type of ``values``.
     """
     n_rows, n_units = values.shape
     prices = np.zeros(n_units, values.dtype)
@@ -124,25 +126,27 @@ def auction(values, capacity, increment, patience, winners):
     slot_row = np.empty(first_slot[n_units], np.int64)
     n_taken = np.zeros(n_units, np.int64)
     bounds = np.empty((n_rows, (n_units + BLOCK - 1) // BLOCK), values.dtype)
-    has_bid = np.zeros(n_rows, np.bool_)
+    increments = np.zeros(n_rows, values.dtype)
+    growth = values.dtype.type(1)
     queue = np.arange(n_rows)
     head, n_waiting, n_bids = 0, n_rows, 0
     while n_waiting > 0:
         row = queue[head]
         head = (head + 1) % n_rows
         n_waiting -= 1
-        if not has_bid[row]:
+        if increments[row] == 0:  # its first bid
             for block in range(bounds.shape[1]):
                 bounds[row, block] = _block_net(values[row], prices, block)
-            has_bid[row] = True
+            increments[row] = _increment(values[row], relative_increment, precision)
+        increment = growth * increments[row]
         best, second_value = _best_two(values[row], prices, bounds[row])
         if second_value == -np.inf:  # a single unit is open: there is no rival to outbid
             offer = prices[best] + increment
         else:
             offer = values[row, best] - second_value + increment
         n_bids += 1
-        if n_bids % patience == 0:
-            increment *= 2
+        if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
+            growth *= 2
         winners[row] = best
         start, stop = first_slot[best], first_slot[best + 1]
         offers, rows = slot_offer[start:stop], slot_row[start:stop]

@@ -17,6 +17,14 @@ def largest(values):
 
 
 @njit(cache=True, fastmath=_MAXIMUM)
+def smallest(values):
+    negative = -values[0]
+    for j in range(values.size):
+        negative = larger(-values[j], negative)
+    return -negative
+
+
+@njit(cache=True, fastmath=_MAXIMUM)
 def largest_net(values, prices):
     """The largest ``values[j] - prices[j]``."""
     result = values[0] - prices[0]

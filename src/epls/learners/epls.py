@@ -63,14 +63,16 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     target : {"auction", "literal", "exact"}, default="auction"
         How the winning units are found: see :mod:`epls.target`. "literal" is the paper's rule, "exact" slow.
     loss : {"matching", "squared"}, default="matching"
-        What takes the outputs to the target: see :mod:`epls.training`. "squared" is the paper's.
+        What takes the outputs to the target: see :mod:`epls.training`. "squared" is the paper's; with a rectifier its
+        units can die, as rectifiers do.
     optimizer : {"adam", "vsgd"}, default="adam"
         How a batch moves the weights. "vsgd" is the paper's.
     batch_size : int or None, default=None
-        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256, or all samples
-        if there are fewer. Multiples of ``n_components`` give every unit the same number of wins in every batch.
-    max_norm : float or None, default=None
-        To what the norm of every basis is limited after each epoch (the paper: 1); None does not limit it.
+        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or a tenth of the
+        samples. Multiples of ``n_components`` give every unit the same number of wins in every batch.
+    max_norm : float or None, default=1.0
+        To what the norm of every basis is limited after each epoch; None does not limit it. The limit keeps outputs
+        graded: without it, long training on few samples makes the units all-or-nothing.
     max_iter : int or None, default=None
         The largest number of epochs; the learning rate reaches 0 at the last. None takes 20, or more if that would be
         fewer than 2400 batches.
@@ -94,8 +96,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         The squared error per sample between outputs and ideal target, after each epoch.
     epoch_reports_ : list of EpochReport
         Error, spread of wins, dead outputs and seconds of each epoch. Not after ``partial_fit``.
-    n_epochs_ : int
-        The number of epochs.
+    n_epochs_, n_iter_ : int
+        The number of epochs, or of calls of ``partial_fit``.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -135,7 +137,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         loss: str = "matching",
         optimizer: str = "adam",
         batch_size: int | None = None,
-        max_norm: float | None = None,
+        max_norm: float | None = 1.0,
         max_iter: int | None = None,
         tol: float = 1e-6,
         random_state: Any = None,
@@ -170,7 +172,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         n_components = self._checked_components(len(data))
         return self._fit(
             center_and_scale([data])[:2],
-            ArrayBatches(data, self._batch_size(n_components)),
+            ArrayBatches(data, self._batch_size(n_components, len(data))),
             n_components,
             _working_type(data),
         )
@@ -207,14 +209,14 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         if n_samples < 2:
             raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
         n_components = self._checked_components(n_samples)
-        batches = StreamBatches(checked, n_samples, self._batch_size(n_components))
+        batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
         return self._fit((center, scale), batches, n_components, _working_type(next(checked())))
 
     def _fit(
         self, standard: tuple[Array, float], batches: Batches, n_components: int, dtype: np.dtype[np.floating]
     ) -> EPLS:
         random = check_random_state(self.random_state)
-        n_batches = -(-batches.n_samples // self._batch_size(n_components))
+        n_batches = -(-batches.n_samples // batches.batch_size)
         max_iter = self.max_iter or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
         trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
         trainer.start_biases(batches, random)
@@ -231,6 +233,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             if stop or reports[-1].is_last:
                 break
         epochs.close()
+        trainer.wake(batches, random)
 
         self.__dict__.pop("_trainer", None)
         self.__dict__.update(_attributes(trainer))
@@ -266,7 +269,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             self.loss_curve_ = []
             self.__dict__.pop("epoch_reports_", None)
         trainer = self._trainer
-        batches = ArrayBatches(data, self._batch_size(len(trainer.weights)))
+        batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
         with RowThreads() as threads:
             errors = [trainer.step(*batch, threads).errors for batch in batches.in_order()]
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
@@ -314,7 +317,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
         target = AuctionTarget(len(self.components_))
         with RowThreads() as threads:
-            blocks = self._outputs(data, self._batch_size(len(self.components_)), threads)
+            blocks = self._outputs(data, self._batch_size(len(self.components_), len(data)), threads)
             return np.concatenate([target.assign(block) for _, block in blocks])
 
     def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
@@ -346,8 +349,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             )
         return self.n_components
 
-    def _batch_size(self, n_components: int) -> int:
-        return self.batch_size or n_components * -(-_SMALLEST_BATCH // n_components)
+    def _batch_size(self, n_components: int, n_samples: int) -> int:
+        smallest = min(_SMALLEST_BATCH, max(n_samples // 10, 1))
+        return self.batch_size or n_components * -(-smallest // n_components)
 
     def _new_trainer(
         self,
@@ -377,7 +381,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             center, scale, _ = center_and_scale([data])
             n_components = self.n_components or _DEFAULT_COMPONENTS
             trainer = self._new_trainer(n_components, center, scale, dtype, random, n_steps=None)
-            trainer.start_biases(ArrayBatches(data, self._batch_size(n_components)), random)
+            trainer.start_biases(ArrayBatches(data, len(data)), random)
             return trainer
         trainer = self._new_trainer(len(self.components_), self.mean_, self.scale_, dtype, random, n_steps=None)
         trainer.resume(self.components_, self.intercept_)
@@ -405,6 +409,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
                 f"components_ of shape {self.components_.shape} do not go with intercept_ of shape "
                 f"{self.intercept_.shape} and mean_ of shape {self.mean_.shape}"
             )
+
+    @property
+    def n_iter_(self) -> int:
+        """The number of epochs, by scikit-learn's name."""
+        return self.n_epochs_
 
     @property
     def _n_features_out(self) -> int:

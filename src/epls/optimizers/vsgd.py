@@ -29,7 +29,7 @@ class VSGD:
 
     Parameters
     ----------
-    longest_step : float or None, default=1.0
+    longest_step : float or None, default=0.1
         The most by which a step may move a unit's weights, relative to their norm (or to 1 if that is larger).
         The rates assume that parameters can be moved one by one; on strongly correlated inputs each of them
         overshoots the common minimum, in the same direction. None takes the steps as they come.

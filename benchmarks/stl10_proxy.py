@@ -1,0 +1,118 @@
+"""The quick judge of features: real STL-10 training images, coarse stride, ridge regression, development protocol.
+
+    python benchmarks/stl10_proxy.py DATA                                   # 400 units, under two minutes
+    python benchmarks/stl10_proxy.py DATA --components 1600 --patches 160000 --pictures filters.png
+    python benchmarks/stl10_proxy.py DATA --learner '{"loss": "squared"}'   # any settings of EPLS
+
+DATA holds the official stl10_binary folder (train_X.bin, train_y.bin, fold_indices.txt). For each of the 10 folds a
+classifier is trained on its 1,000 images and tested on the other 4,000 training images. Also told: the share of noise
+filters, dead outputs, and how near the target came to the exact optimum in training.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.preprocessing import OneHotEncoder
+
+from epls import EPLS
+from epls.images.patches import normalize_patches, sample_patches
+from epls.metrics import dead_outputs, noise_filters, redundancy
+from epls.plotting import filter_grid
+
+PATCH = 10
+
+
+def load(folder):
+    folder = Path(folder) / "stl10_binary"
+    # Column-major planes: (image, channel, column, row).
+    planes = np.memmap(folder / "train_X.bin", np.uint8, "r").reshape(-1, 3, 96, 96)
+    labels = np.fromfile(folder / "train_y.bin", np.uint8).astype(int) - 1
+    folds = [np.array(line.split(), int) for line in (folder / "fold_indices.txt").read_text().splitlines()]
+    return np.ascontiguousarray(planes.transpose(0, 3, 2, 1)), labels, folds
+
+
+def encode(model, images, stride):
+    """Codes of all patches, summed over the four quadrants."""
+    pooled = []
+    for start in range(0, len(images), 20):
+        windows = sliding_window_view(images[start : start + 20], (PATCH, PATCH), axis=(1, 2))[:, ::stride, ::stride]
+        n, side = windows.shape[:2]
+        patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(n * side * side, -1)
+        codes = model.transform(normalize_patches(patches)).reshape(n, side, side, -1)
+        halves = slice(0, round(side / 2)), slice(round(side / 2), None)
+        pooled.append(np.concatenate([codes[:, a, b].sum(axis=(1, 2)) for a in halves for b in halves], axis=1))
+    return np.concatenate(pooled)
+
+
+def ridge_accuracy(features, labels, folds):
+    """Percent correct per fold, of ridge regression with the penalty of the least leave-one-out error."""
+    features = features.astype(np.float64)
+    accuracies = []
+    for train in folds:
+        test = np.setdiff1d(np.arange(len(labels)), train)
+        mean, deviation = features[train].mean(axis=0), np.sqrt(features[train].var(axis=0) + 0.01)
+        A, B = (features[train] - mean) / deviation, (features[test] - mean) / deviation
+        Y = 2 * OneHotEncoder(sparse_output=False).fit_transform(labels[train, None]) - 1
+        eigenvalues, U = np.linalg.eigh(A @ A.T)
+        rotated = U.T @ (Y - Y.mean(axis=0))
+        best_error, best_dual = np.inf, None
+        for penalty in np.logspace(1, 6, 21) * A.shape[1] / 1600:
+            dual = U @ (rotated / (eigenvalues + penalty)[:, None])
+            left_out = dual / ((U * U) @ (1 / (eigenvalues + penalty)))[:, None]
+            if np.square(left_out).sum() < best_error:
+                best_error, best_dual = np.square(left_out).sum(), dual
+        predicted = (B @ (A.T @ best_dual) + Y.mean(axis=0)).argmax(axis=1)
+        accuracies.append(100 * np.mean(predicted == labels[test]))
+    return np.array(accuracies)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data")
+    parser.add_argument("--components", type=int, default=400)
+    parser.add_argument("--patches", type=int, default=96_000)
+    parser.add_argument("--stride", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--learner", type=json.loads, default={}, help="settings of EPLS as JSON")
+    parser.add_argument("--pictures", help="where to write a picture of 100 filters (PNG)")
+    parser.add_argument("--no-accuracy", action="store_true", help="tell of the filters only")
+    options = parser.parse_args()
+
+    images, labels, folds = load(options.data)
+    patches = normalize_patches(sample_patches(images, options.patches, PATCH, random_state=options.seed))
+    started = time.perf_counter()
+    model = EPLS(options.components, random_state=options.seed, **options.learner).fit(patches)
+    seconds = time.perf_counter() - started
+    codes = model.transform(patches[:100_000])
+    result = {
+        "learner": options.learner,
+        "components": options.components,
+        "epochs": model.n_epochs_,
+        "training seconds": round(seconds, 1),
+        "error": round(model.loss_curve_[-1], 4),
+        "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / options.components, 2),
+        "dead outputs": len(dead_outputs(codes)),
+        "smallest largest output": round(float(codes.max(axis=0).min()), 3),
+        "mean output x units": round(float(codes.mean()) * options.components, 3),
+        "redundancy above 0.9 %": round(100 * float(np.mean(redundancy(model.components_) > 0.9)), 2),
+    }
+    del codes
+    if options.pictures:
+        from PIL import Image
+
+        picture = Image.fromarray(filter_grid(model.components_, (PATCH, PATCH, 3)))
+        picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
+    if not options.no_accuracy:
+        features = encode(model, images, options.stride)
+        for name, transformed in (("natural", features), ("natural, log(1 + pooled)", np.log1p(features))):
+            accuracies = ridge_accuracy(transformed, labels, folds)
+            result[name] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()

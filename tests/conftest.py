@@ -1,0 +1,17 @@
+"""What several test files share."""
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Compiling a kernel for a new type takes seconds, once: no deadline per example.
+settings.register_profile("epls", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+settings.load_profile("epls")
+
+
+@pytest.fixture
+def blobs():
+    """400 samples in 6 dimensions around 8 centres, with centres and spread far from standard."""
+    random = np.random.RandomState(0)
+    centres = 50 * random.normal(size=(8, 6)) + 200
+    return centres[random.randint(8, size=400)] + 5 * random.normal(size=(400, 6))

@@ -1,0 +1,377 @@
+"""The estimator: scikit-learn's checks, what users do with estimators, and what they do wrong."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+from itertools import product
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from epls import EPLS
+from epls.activations import ACTIVATIONS
+from epls.metrics import dead_outputs, win_spread
+
+
+@parametrize_with_checks([EPLS(), EPLS(n_components=2, max_iter=3, activation="tanh", loss="squared")])
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.fixture(scope="module")
+def model(digits):
+    return EPLS(30, max_iter=20, random_state=0).fit(digits)
+
+
+def test_transform_is_the_formula_of_the_attributes(model, digits):
+    standard = (digits - model.mean_) / model.scale_
+    expected = expit(standard @ model.components_.T + model.intercept_)
+    np.testing.assert_allclose(model.transform(digits), expected, atol=1e-5)  # inputs are rounded to a grid of 1e-6
+
+
+def test_attributes(model, digits):
+    assert model.components_.shape == (30, 64)
+    assert model.components_.flags.c_contiguous
+    assert model.intercept_.shape == (30,)
+    assert model.n_epochs_ == len(model.loss_curve_) == len(model.epoch_reports_) == 20
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
+    np.testing.assert_allclose(model.scale_, np.sqrt(digits.var(axis=0).mean()))
+    assert all(report.win_spread <= 1 for report in model.epoch_reports_)
+
+
+def test_the_default_number_of_units_is_100_or_that_of_samples(digits):
+    assert EPLS(max_iter=1).fit(digits).components_.shape[0] == 100
+    assert EPLS(max_iter=1).fit(digits[:17]).components_.shape[0] == 17
+
+
+def test_winners_are_balanced_and_agree_with_the_outputs(model, digits):
+    winners = model.winners(digits)
+    assert win_spread(winners, 30) <= 1
+    codes = model.transform(digits)
+    at_winner, at_random = codes[np.arange(len(codes)), winners], codes.mean(axis=1)
+    assert at_winner.mean() > 5 * at_random.mean()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16])
+def test_type_of_the_result(digits, dtype):
+    X = digits.astype(dtype)
+    model = EPLS(5, max_iter=2, random_state=0).fit(X)
+    expected = np.float64 if dtype == np.float64 else np.float32
+    assert model.components_.dtype == model.intercept_.dtype == model.mean_.dtype == expected
+    assert model.transform(X).dtype == expected
+
+
+@pytest.mark.parametrize(("a", "c"), [(255.0, 0.0), (1e-3, 0.0), (3.7, 1000.0), (1 / 3, -5.0)])
+def test_units_and_origin_of_the_data_do_not_matter(digits, a, c):
+    features = EPLS(20, max_iter=30, random_state=0).fit_transform(digits)
+    np.testing.assert_allclose(EPLS(20, max_iter=30, random_state=0).fit_transform(a * digits + c), features, atol=1e-4)
+
+
+def test_bytes_give_what_floats_of_the_same_type_give(digits):
+    as_bytes = EPLS(20, max_iter=5, random_state=0).fit_transform(digits.astype(np.uint8))
+    as_floats = EPLS(20, max_iter=5, random_state=0).fit_transform(digits.astype(np.float32))
+    assert (as_bytes == as_floats).all()
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_layout_does_not_matter(digits, order):
+    X = np.asarray(digits, order=order)
+    expected = EPLS(10, max_iter=2, random_state=0).fit_transform(digits)
+    assert (EPLS(10, max_iter=2, random_state=0).fit_transform(X) == expected).all()
+    wide = np.repeat(digits, 2, axis=1)
+    assert (EPLS(10, max_iter=2, random_state=0).fit_transform(wide[:, ::2]) == expected).all()
+
+
+# The squared error of a rectifier has no gradient once its outputs are 0, and vSGD's steps get it there: documented.
+@pytest.mark.parametrize(
+    ("activation", "loss", "optimizer"),
+    sorted(set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd"])) - {("rectifier", "squared", "vsgd")}),
+)
+def test_all_parts_work_together(digits, activation, loss, optimizer):
+    model = EPLS(20, activation=activation, loss=loss, optimizer=optimizer, max_iter=30, random_state=0).fit(digits)
+    assert np.isfinite(model.transform(digits)).all()
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+@pytest.mark.parametrize("target", ["auction", "exact", "literal"])
+def test_all_targets_learn(digits, target):
+    model = EPLS(20, target=target, max_iter=10, random_state=0).fit(digits)
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_vsgd_with_the_squared_error_does_not_collapse(digits):
+    """The paper's own combination: applied naively all outputs saturate at 0 and the error stays at 1."""
+    model = EPLS(30, target="literal", loss="squared", optimizer="vsgd", max_norm=1.0, random_state=0).fit(digits)
+    assert model.loss_curve_[-1] < 0.95
+    assert len(dead_outputs(model.transform(digits))) == 0
+
+
+@pytest.mark.parametrize("activation", ["logistic", "tanh", "softplus"])
+def test_every_unit_is_half_active_for_some_sample(activation, digits):
+    f = ACTIVATIONS[activation]
+    X = np.repeat(digits[:30], 20, axis=0)  # clusters worth many shares, which units must divide
+    codes = EPLS(60, activation=activation, max_iter=20, random_state=0).fit_transform(X)
+    assert codes.max(axis=0).min() >= (f.inactive + f.active) / 2 - 1e-3
+
+
+def test_max_norm_limits_the_bases(digits):
+    model = EPLS(20, max_norm=0.5, max_iter=10, random_state=0).fit(digits)
+    assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 + 1e-9
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 20, 33, 100, 5000])
+def test_any_batch_size_balances(digits, batch_size):
+    model = EPLS(20, batch_size=batch_size, max_iter=2, random_state=0).fit(digits[:203])
+    assert [report.win_spread for report in model.epoch_reports_] == [1, 1]  # 203 = 10 * 20 + 3
+
+
+@pytest.mark.parametrize(("n_samples", "n_components"), [(2, 1), (2, 2), (7, 7), (30, 29)])
+def test_as_many_units_as_samples_or_nearly(digits, n_samples, n_components):
+    codes = EPLS(n_components, random_state=0).fit_transform(digits[:n_samples])
+    assert codes.shape == (n_samples, n_components)
+    assert np.isfinite(codes).all()
+
+
+def test_one_feature(digits):
+    X = digits.sum(axis=1, keepdims=True)
+    assert np.isfinite(EPLS(5, random_state=0).fit_transform(X)).all()
+
+
+class TestStreams:
+    def test_partial_fit_learns(self, digits):
+        model = EPLS(20, random_state=0)
+        for _ in range(150):
+            model.partial_fit(digits)
+        assert model.loss_curve_[-1] < 0.8
+        assert len(dead_outputs(model.transform(digits))) == 0
+
+    def test_wins_stay_balanced_whatever_the_pieces(self, digits):
+        model = EPLS(20, random_state=0, batch_size=20)
+        for size in (3, 40, 1, 19, 100):
+            model.partial_fit(digits[:size])
+            counts = model._trainer.target.counts
+            assert counts.max() - counts.min() <= 1
+        assert counts.sum() == 163
+
+    def test_a_first_piece_smaller_than_the_number_of_units(self, digits):
+        assert EPLS(20, random_state=0).partial_fit(digits[:3]).components_.shape == (20, 64)
+
+    def test_partial_fit_goes_on_from_fit(self, digits, model):
+        again = clone(model).fit(digits)
+        again.partial_fit(digits)
+        assert again.loss_curve_[0] < 1.5 * model.loss_curve_[-1]
+
+    def test_a_pickled_stream_goes_on_the_same(self, digits):
+        model = EPLS(20, random_state=0).partial_fit(digits)
+        copy = pickle.loads(pickle.dumps(model))
+        assert (copy.partial_fit(digits).components_ == model.partial_fit(digits).components_).all()
+
+    def test_fit_forgets_the_stream(self, digits):
+        expected = EPLS(20, max_iter=2, random_state=0).fit(digits).components_
+        model = EPLS(20, max_iter=2, random_state=0).partial_fit(digits[:300])
+        assert (model.fit(digits).components_ == expected).all()
+
+    def test_fit_batches_learns_from_an_iterator(self, digits):
+        pieces = np.array_split(np.random.RandomState(0).permutation(digits), 11)
+        model = EPLS(20, max_iter=30, random_state=0).fit_batches(lambda: iter(pieces))
+        assert model.loss_curve_[-1] < 0.8
+        np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
+        assert [report.win_spread for report in model.epoch_reports_] == [1] * 30
+
+    def test_fit_batches_refuses_what_it_cannot_use(self, digits):
+        with pytest.raises(TypeError, match="new iterator for each epoch, got list"):
+            EPLS().fit_batches([digits])
+        with pytest.raises(ValueError, match="0 sample"):
+            EPLS().fit_batches(lambda: iter([]))
+        with pytest.raises(ValueError, match="63 features"):
+            EPLS().fit_batches(lambda: iter([digits, digits[:, 1:]]))
+        with pytest.raises(ValueError, match="n_components=5000 is more than n_samples=1797"):
+            EPLS(5000).fit_batches(lambda: iter([digits]))
+
+
+class TestInScikitLearn:
+    def test_clone_pickle_joblib(self, model, digits, tmp_path):
+        assert clone(model).get_params() == model.get_params()
+        joblib.dump(model, tmp_path / "model.joblib")
+        for copy in (pickle.loads(pickle.dumps(model)), joblib.load(tmp_path / "model.joblib")):
+            assert (copy.transform(digits) == model.transform(digits)).all()
+
+    def test_set_output_and_names(self, digits):
+        frame = pd.DataFrame(digits[:200], columns=[f"p{k}" for k in range(64)])
+        model = EPLS(5, max_iter=2, random_state=0).set_output(transform="pandas")
+        codes = model.fit_transform(frame)
+        assert codes.columns.tolist() == [f"epls{k}" for k in range(5)]
+        assert model.feature_names_in_.tolist() == frame.columns.tolist()
+
+    def test_pipeline_and_grid_search_in_processes(self, digits):
+        labels = load_digits().target
+        search = GridSearchCV(
+            make_pipeline(EPLS(max_iter=10, random_state=0), LogisticRegression(max_iter=1000, C=10)),
+            {"epls__n_components": [5, 50]},
+            cv=2,
+            n_jobs=2,
+        ).fit(digits[:600], labels[:600])
+        assert search.best_params_ == {"epls__n_components": 50}
+        assert search.best_score_ > 0.7
+
+    def test_works_in_threads(self, digits):
+        expected = EPLS(10, max_iter=3, random_state=0).fit(digits).components_
+        fits = joblib.Parallel(n_jobs=4, backend="threading")(
+            joblib.delayed(EPLS(10, max_iter=3, random_state=0).fit)(digits) for _ in range(4)
+        )
+        for fit in fits:
+            np.testing.assert_allclose(fit.components_, expected, atol=1e-6)
+
+    def test_callbacks_see_every_epoch_and_can_stop(self, digits):
+        class Watcher:
+            errors: list
+
+            def setup(self, estimator, context):
+                self.errors, self.ended = [], False
+
+            def on_fit_task_begin(self, estimator, context):
+                pass
+
+            def on_fit_task_end(self, estimator, context, *, fitted_estimator):
+                if context.task_name == "epoch":
+                    self.errors.append(fitted_estimator.transform(digits[:10]).mean())
+                    return len(self.errors) == 4
+                return False
+
+            def teardown(self, estimator, context):
+                self.ended = True
+
+        watcher = Watcher()
+        model = EPLS(10, max_iter=9, random_state=0).set_callbacks(watcher).fit(digits)
+        assert len(watcher.errors) == model.n_epochs_ == 4
+        assert watcher.errors[0] > watcher.errors[-1]
+        assert watcher.ended
+
+    def test_interrupted_fit_leaves_the_earlier_one(self, digits, model):
+        class Interrupt:
+            def setup(self, estimator, context):
+                pass
+
+            def on_fit_task_begin(self, estimator, context):
+                if context.task_name == "epoch" and context.task_id == 2:
+                    raise KeyboardInterrupt
+
+            def on_fit_task_end(self, estimator, context):
+                pass
+
+            def teardown(self, estimator, context):
+                pass
+
+        fitted = clone(model).fit(digits)
+        before = fitted.components_.copy()
+        fitted.set_callbacks(Interrupt())
+        with pytest.raises(KeyboardInterrupt):
+            fitted.fit(digits[:100])
+        assert (fitted.components_ == before).all()
+
+
+def test_a_read_only_memory_map_is_not_copied(tmp_path):
+    """40 MB of pixels: as float64 they would be 320 MB."""
+    np.save(tmp_path / "pixels.npy", np.random.RandomState(0).randint(256, size=(100_000, 400)).astype(np.uint8))
+    script = f"""
+        import resource
+        import numpy as np
+        from epls import EPLS
+        pixels = np.load({str(tmp_path / "pixels.npy")!r}, mmap_mode="r")
+        EPLS(16, max_iter=1, random_state=0).fit(pixels[:1000]).transform(pixels[:1000])  # compile
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        EPLS(16, max_iter=1, random_state=0).fit(pixels)
+        print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024)
+    """
+    megabytes = float(run_python(script))
+    assert megabytes < 40 + 60  # the map itself, and working memory that does not grow with it
+
+
+def run_python(script):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_same_seed_same_bits_in_another_process(digits):
+    script = """
+        from sklearn.datasets import load_digits
+        from epls import EPLS
+        print(EPLS(20, max_iter=5, random_state=42).fit(load_digits().data).components_.tobytes().hex())
+    """
+    here = EPLS(20, max_iter=5, random_state=42).fit(digits).components_
+    assert run_python(script).strip() == here.tobytes().hex()
+    assert (EPLS(20, max_iter=5, random_state=43).fit(digits).components_ != here).any()
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("X", "message"),
+        [
+            ([[1.0, np.nan], [2.0, 3.0]], "NaN"),
+            ([[1.0, np.inf], [2.0, 3.0]], "infinity"),
+            ([["a", "b"], ["c", "d"]], "could not convert|dtype"),
+            ([1.0, 2.0, 3.0], "Expected 2D array"),
+            (np.zeros((2, 2, 2)), "dim 3"),
+            (np.empty((0, 3)), "0 sample"),
+            (np.empty((3, 0)), "0 feature"),
+            ([[1.0, 2.0]], "1 sample"),
+            ([[1e200], [-1e200]], "too large"),
+        ],
+    )
+    def test_data(self, X, message):
+        with pytest.raises(ValueError, match=message):
+            EPLS(random_state=0).fit(X)
+
+    @pytest.mark.parametrize(
+        "settings",
+        [
+            {"n_components": 0},
+            {"n_components": -1},
+            {"n_components": 1.5},
+            {"activation": "sigmoid"},
+            {"target": "hungarian"},
+            {"loss": "log"},
+            {"optimizer": "sgd"},
+            {"batch_size": 0},
+            {"max_norm": 0},
+            {"max_iter": 0},
+            {"tol": -1},
+            {"random_state": "seed"},
+        ],
+    )
+    def test_settings(self, settings, digits):
+        (name,) = settings
+        with pytest.raises(ValueError, match=f"'{name}' parameter of EPLS must be"):
+            EPLS(**settings).fit(digits)
+
+    def test_more_units_than_samples(self, digits):
+        with pytest.raises(ValueError, match="n_components=11 is more than n_samples=10.*at most 10"):
+            EPLS(11).fit(digits[:10])
+
+    def test_use_before_fit(self, digits):
+        for method in (EPLS().transform, EPLS().winners):
+            with pytest.raises(NotFittedError, match="not fitted"):
+                method(digits)
+
+    def test_another_number_of_features(self, model, digits):
+        for method in (model.transform, model.winners):
+            with pytest.raises(ValueError, match="63 features"):
+                method(digits[:, 1:])

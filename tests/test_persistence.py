@@ -1,0 +1,153 @@
+import os
+import resource
+import stat
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from epls import EPLS, load_model, save_model
+from epls.activations import Activation
+
+
+@pytest.fixture
+def model(blobs):
+    return EPLS(8, max_iter=3, random_state=0).fit(blobs)
+
+
+def test_a_model_comes_back_the_same(model, blobs, tmp_path):
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.get_params() == model.get_params()
+    assert again.loss_curve_ == model.loss_curve_
+    assert again.n_epochs_ == 3
+    assert (again.transform(blobs) == model.transform(blobs)).all()
+    again.partial_fit(blobs)
+    with pytest.raises(ValueError, match="6 features"):
+        again.transform(blobs[:, :5])
+
+
+def test_feature_names_and_types_come_back(blobs, tmp_path):
+    pandas_like = np.array([f"x{k}" for k in range(6)], dtype=object)
+    model = EPLS(8, max_iter=2, random_state=np.int64(3), tol=np.float32(0.5)).fit(blobs.astype(np.float32))
+    model.feature_names_in_ = pandas_like
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.components_.dtype == np.float32
+    assert (again.feature_names_in_ == pandas_like).all()
+    assert again.random_state == 3
+
+
+def test_arrays_that_are_not_contiguous_are_saved_right(model, blobs, tmp_path):
+    expected = model.transform(blobs)
+    model.components_ = np.asfortranarray(model.components_)
+    save_model(model, tmp_path / "model")
+    assert (load_model(tmp_path / "model").transform(blobs) == expected).all()
+
+
+def test_no_pickle_is_in_the_file(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    assert set(load_file(tmp_path / "model")) == {"components_", "intercept_", "mean_"}
+
+
+@pytest.mark.parametrize("kept", [0, 4, 100, -1])
+def test_a_truncated_file_is_refused_and_left_alone(model, tmp_path, kept):
+    save_model(model, tmp_path / "model")
+    content = (tmp_path / "model").read_bytes()[:kept]
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(ValueError, match="model.*damaged"):
+        load_model(tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == content
+
+
+@pytest.mark.parametrize("content", [b"hello, world, this is a text", b"\x80\x04\x95pickle", b"PK\x03\x04" + bytes(60)])
+def test_a_foreign_file_is_refused(tmp_path, content):
+    (tmp_path / "model").write_bytes(content)
+    with pytest.raises(ValueError, match="not a model that epls wrote"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "message"),
+    [
+        (None, "not a model"),
+        ({"epls": "{"}, "not a model"),
+        ({"epls": "[1]"}, "not a model"),
+        (
+            {"epls": '{"format": 99, "epls": "9.0", "learner": "EPLS", "params": {}, "attributes": {}}'},
+            "format 99.*9.0",
+        ),
+        ({"epls": '{"format": 1, "learner": "os.system", "params": {}, "attributes": {}}'}, "holds a 'os.system'"),
+        ({"epls": '{"format": 1, "learner": "EPLS", "params": {}, "attributes": {}}'}, "is damaged"),
+        ({"epls": '{"format": 1, "learner": "EPLS", "params": {"a": 1}, "attributes": {}}'}, "is damaged"),
+    ],
+)
+def test_a_safetensors_file_that_is_no_model_is_refused(tmp_path, metadata, message):
+    save_file({"components_": np.ones((2, 2))}, tmp_path / "model", metadata=metadata)
+    with pytest.raises(ValueError, match=message):
+        load_model(tmp_path / "model")
+
+
+def test_arrays_that_do_not_go_together_are_refused(model, tmp_path):
+    model.intercept_ = model.intercept_[:-1]
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="do not go with"):
+        load_model(tmp_path / "model")
+
+
+def test_missing_file_and_folder(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no file"):
+        load_model(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="is a folder"):
+        load_model(tmp_path)
+
+
+def test_unfitted_model_and_own_activation_are_refused_and_nothing_is_written(blobs, tmp_path):
+    with pytest.raises(ValueError, match="not fitted"):
+        save_model(EPLS(3), tmp_path / "model")
+    own = Activation("own", np.arctan, np.cos, np.sin, inactive=-1.0)
+    with pytest.raises(ValueError, match=r"activation=.*cannot be saved"):
+        save_model(EPLS(3, activation=own, max_iter=1).fit(blobs), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_stood_there_survives_a_full_disk(model, tmp_path):
+    """A limit on the size of files gives the same error from the system as a disk with no room."""
+    path = tmp_path / "model"
+    save_model(model, path)
+    before = path.read_bytes()
+    script = f"""
+        import resource, signal
+        import numpy as np
+        from epls import load_model, save_model
+        model = load_model({str(path)!r})
+        model.components_ = np.zeros((8, 6)); model.mean_ = np.ones(6)
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
+        save_model(model, {str(path)!r})
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=False)
+    assert "OSError" in run.stderr
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def test_interrupted_writing_leaves_no_trace(model, tmp_path, monkeypatch):
+    def interrupt(descriptor):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "fsync", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        save_model(model, tmp_path / "model")
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_file_has_the_rights_of_any_new_file(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    (tmp_path / "other").touch()
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("model", "other")]
+    assert modes[0] == modes[1]

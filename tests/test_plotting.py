@@ -1,0 +1,49 @@
+import matplotlib
+import numpy as np
+import pytest
+
+from epls.plotting import filter_grid, plot_filters, plot_loss_curve, plot_wins
+
+matplotlib.use("Agg")
+
+
+def test_grid_holds_every_basis_in_its_place_at_its_own_scale():
+    bases = np.zeros((5, 2 * 3 * 3))
+    bases[0, 0], bases[4, -1] = 4.0, -0.01
+    picture = filter_grid(bases, (2, 3, 3), n_filters=None)
+    assert picture.shape == (2 * 3 + 1, 3 * 4 + 1, 3)
+    assert picture[1, 1].tolist() == [255, 128, 128]  # first basis, first pixel: red
+    assert picture[5, 7].tolist() == [128, 128, 0]  # fifth basis, last pixel: anything but blue
+    assert picture[1, 5].tolist() == [128, 128, 128]  # second basis: zero is grey
+    assert (picture[0] == 0).all()
+    assert (picture[:, 0] == 0).all()
+
+
+def test_grey_patches_make_grey_pictures():
+    picture = filter_grid(np.random.RandomState(0).normal(size=(4, 9)), (3, 3))
+    assert (picture[..., 0] == picture[..., 1]).all()
+    assert (picture[..., 0] == picture[..., 2]).all()
+
+
+def test_a_random_hundred_is_shown_unless_asked_otherwise():
+    bases = np.random.RandomState(0).normal(size=(150, 4))
+    assert filter_grid(bases, (2, 2)).shape == (10 * 3 + 1, 10 * 3 + 1, 3)
+    assert filter_grid(bases, (2, 2), n_filters=None).shape == (12 * 3 + 1, 13 * 3 + 1, 3)
+    assert (filter_grid(bases, (2, 2), random_state=1) != filter_grid(bases, (2, 2), random_state=2)).any()
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2), (2, 2, 3)])
+def test_a_shape_that_does_not_fit_is_refused(shape):
+    with pytest.raises(ValueError, match="8 features.*patch_shape="):
+        filter_grid(np.ones((2, 8)), shape)
+
+
+def test_figures_show_the_data():
+    axes = plot_filters(np.ones((4, 4)), (2, 2))
+    assert axes.images[0].get_array().shape == (7, 7, 3)
+    axes = plot_loss_curve([4.0, 2.0, 1.0])
+    assert axes.lines[0].get_ydata().tolist() == [4, 2, 1]
+    axes = plot_wins([0, 0, 1, 2], n_components=4, ax=axes)
+    heights = {round(bar.get_x() + bar.get_width() / 2): bar.get_height() for bar in axes.patches}
+    assert heights == {0: 1, 1: 2, 2: 1}
+    matplotlib.pyplot.close("all")

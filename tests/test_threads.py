@@ -1,0 +1,38 @@
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from epls.threads import RowThreads, blas_threads
+
+
+def test_whoever_limits_the_blas_limits_the_rows():
+    with threadpool_limits(1):
+        assert blas_threads() == 1
+        with RowThreads() as threads:
+            assert threads.n_threads == 1
+
+
+@pytest.mark.parametrize("n_rows", [1, 3, 1001])
+def test_every_row_is_visited_once(n_rows):
+    rows, seen = np.zeros((n_rows, 400)), np.arange(n_rows)
+
+    def add(block, numbers, amount):
+        block += numbers[:, None] + amount
+
+    with RowThreads() as threads:
+        threads.run(add, (rows, seen), 5)
+    assert (rows == np.arange(n_rows)[:, None] + 5).all()
+
+
+def test_an_error_in_a_thread_reaches_the_caller():
+    def fail(block):
+        if block[0, 0] > 0:
+            raise RuntimeError("no")
+
+    rows = np.zeros((1000, 400))
+    rows[500:] = 1
+    with RowThreads() as threads:
+        if threads.n_threads == 1:
+            rows[:] = 1
+        with pytest.raises(RuntimeError, match="no"):
+            threads.run(fail, (rows,))

@@ -1,0 +1,177 @@
+"""Algorithm 2: a step against plain NumPy, the derivatives against finite differences, the parts of the loop."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from epls.activations import ABSOLUTE, ACTIVATIONS, LOGISTIC, TANH
+from epls.optimizers import Adam
+from epls.target import AuctionTarget, LiteralTarget
+from epls.threads import RowThreads
+from epls.training import ArrayBatches, StreamBatches, Trainer, initial_weights, train
+
+
+class RecordingOptimizer:
+    """Moves nothing; remembers what it was given."""
+
+    def __init__(self, needs_curvature=True):
+        self.needs_curvature = needs_curvature
+
+    def start(self, weights, n_steps):
+        self.n_steps = n_steps
+
+    def step(self, weights, gradient, inputs, slopes, curvatures, threads):
+        self.gradient, self.inputs, self.slopes = gradient.copy(), inputs.copy(), slopes.copy()
+        self.curvatures = None if curvatures is None else curvatures.copy()
+
+
+def small_trainer(activation=LOGISTIC, optimizer=None, seed=0, **settings):
+    random = np.random.RandomState(seed)
+    weights = random.normal(size=(4, 4))
+    return Trainer(
+        weights,
+        np.array([1.0, 2.0, 3.0]),
+        2.0,
+        activation=activation,
+        target=AuctionTarget(4),
+        optimizer=optimizer or RecordingOptimizer(),
+        **settings,
+    )
+
+
+def losses(name, f, net, winners):
+    """The loss of each sample and unit: squared, or the integral of f - t from far below."""
+    T = np.full(net.shape, f.inactive)
+    T[np.arange(len(net)), winners] = f.active
+    if name == "squared":
+        return 0.5 * (f.value(net) - T) ** 2
+    grid = np.linspace(0, 1, 20_001)[:, None, None]
+    steps = net * grid  # from 0 to the net input
+    return np.trapezoid(f.value(steps) - T, grid, axis=0) * net
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("loss", ["squared", "matching"])
+def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss):
+    f = ACTIVATIONS[name]
+    if not f.increasing:
+        loss = "squared"
+    trainer = small_trainer(f, loss=loss)
+    X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
+    with RowThreads() as threads:
+        winners = trainer.step(X, np.arange(8), threads).winners
+    weights = small_trainer(f).weights
+    standard = np.column_stack([(X - [1, 2, 3]) / 2, np.ones(8)])
+    net, step = standard @ weights.T, 1e-4
+    up, here, down = (losses(loss, f, net + shift, winners) for shift in (step, 0, -step))
+    np.testing.assert_allclose(trainer.optimizer.slopes, (up - down) / (2 * step), atol=2e-4)
+    np.testing.assert_allclose(trainer.optimizer.curvatures, (up - 2 * here + down) / step**2, atol=2e-2)
+    expected = trainer.optimizer.slopes.T @ standard / 8
+    if trainer.steered:
+        expected[:, -1] = 0  # the biases go their own way
+    np.testing.assert_allclose(trainer.optimizer.gradient, expected, atol=1e-5)
+
+
+def test_a_step_reports_winners_their_outputs_and_the_squared_error():
+    trainer = small_trainer()
+    X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
+    weights = trainer.weights.copy()
+    with RowThreads() as threads:
+        report = trainer.step(X, np.arange(8), threads)
+    H = expit((X - [1, 2, 3]) / 2 @ weights[:, :-1].T + weights[:, -1])
+    T = np.eye(4)[report.winners]
+    np.testing.assert_allclose(report.at_winner, (H * T).sum(axis=1), rtol=1e-5)
+    np.testing.assert_allclose(report.errors, ((H - T) ** 2).sum(axis=1), rtol=1e-5)
+    assert np.bincount(report.winners).tolist() == [2, 2, 2, 2]
+
+
+def test_an_activation_without_a_matching_loss_takes_the_squared_one():
+    assert not small_trainer(ABSOLUTE, loss="matching").matching
+    assert not small_trainer(ABSOLUTE, loss="matching").steered
+
+
+@pytest.mark.parametrize("activation", [LOGISTIC, TANH])
+def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
+    random = np.random.RandomState(0)
+    X = random.normal(size=(256, 3))
+    trainer = Trainer(
+        initial_weights(16, 3, random, np.dtype(float)),
+        np.zeros(3),
+        1.0,
+        activation=activation,
+        target=AuctionTarget(16),
+        optimizer=RecordingOptimizer(needs_curvature=False),
+        n_steps=400,
+    )
+    mean_outputs = []
+    with RowThreads() as threads:
+        for _ in range(400):
+            trainer.step(X, np.arange(256), threads)
+            H = activation.value(X @ trainer.weights[:, :-1].T + trainer.weights[:, -1])
+            mean_outputs.append(((H - activation.inactive) / (activation.active - activation.inactive)).mean(axis=0))
+    np.testing.assert_allclose(mean_outputs[0], 0.5, atol=0.1)
+    assert (np.diff(np.mean(mean_outputs, axis=1)) < 1e-3).all()
+    np.testing.assert_allclose(mean_outputs[-1], 1 / 16, rtol=0.02)
+
+
+def test_norms_are_limited_only_where_they_are_larger():
+    trainer = small_trainer(max_norm=1.0)
+    trainer.weights[:, :-1] *= np.array([[0.01], [1], [10], [100]])
+    before = trainer.weights.copy()
+    trainer.limit_norms()
+    norms = np.linalg.norm(trainer.weights[:, :-1], axis=1)
+    assert norms.max() <= 1 + 1e-12
+    assert (trainer.weights[0] == before[0]).all()
+    assert (trainer.weights[:, -1] == before[:, -1]).all()
+
+
+def test_array_batches_give_every_sample_once_in_a_new_order():
+    batches, random = ArrayBatches(np.zeros((23, 2)), 5), np.random.RandomState(0)
+    first, second = ([i for _, i in batches.epoch(random)] for _ in range(2))
+    assert [len(i) for i in first] == [5, 5, 5, 5, 3]
+    assert sorted(np.concatenate(first)) == list(range(23))
+    assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
+    assert np.concatenate([i for _, i in batches.in_order()]).tolist() == list(range(23))
+
+
+@pytest.mark.parametrize("sizes", [[23], [1] * 23, [4, 0, 11, 8], [5, 5, 5, 5, 3]])
+def test_stream_batches_recut_arrays_of_any_sizes(sizes):
+    X = np.arange(46).reshape(23, 2)
+    cuts = np.cumsum([0, *sizes])
+    batches = StreamBatches(lambda: (X[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)), 23, 5)
+    parts = [array[indices] for array, indices in batches.epoch(np.random.RandomState(0))]
+    assert [len(part) for part in parts] == [5, 5, 5, 5, 3]
+    assert (np.concatenate(parts) == X).all()
+
+
+def run(X, target, max_iter=5, tol=0.0, batch_size=40):
+    random = np.random.RandomState(0)
+    trainer = Trainer(
+        initial_weights(20, X.shape[1], random, np.dtype(float)),
+        X.mean(axis=0),
+        float(X.std()) or 1.0,
+        activation=LOGISTIC,
+        target=target,
+        optimizer=Adam(),
+        n_steps=max_iter * -(-len(X) // batch_size),
+    )
+    return list(train(trainer, ArrayBatches(X, batch_size), max_iter, tol, random))
+
+
+def test_reports_tell_of_every_epoch(blobs):
+    reports = run(blobs, AuctionTarget(20))
+    assert [r.epoch for r in reports] == [1, 2, 3, 4, 5]
+    assert [r.is_last for r in reports] == [False] * 4 + [True]
+    assert all(r.win_spread == 0 for r in reports)
+    assert all(r.seconds > 0 for r in reports)
+    assert reports[-1].error < reports[0].error
+
+
+def test_reports_show_that_the_literal_rule_does_not_balance(blobs):
+    assert max(r.win_spread for r in run(blobs, LiteralTarget(20))) > 1
+
+
+def test_training_ends_when_the_error_no_longer_changes():
+    reports = run(np.ones((40, 3)), AuctionTarget(20), max_iter=50, tol=0.9)
+    assert len(reports) < 50
+    assert reports[-1].is_last
