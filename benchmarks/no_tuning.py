@@ -93,15 +93,16 @@ def main():
     parser.add_argument("--data", type=Path, default=Path("no folder"))
     kinds = bundled_kinds() | found_kinds(parser.parse_args().data)
     print(
-        "| data | samples x features | error, first to last epoch | spread of wins | dead | least largest | mean output x units | s |"
+        "| data | samples x features | error, first to last epoch | spread of wins | dead | least largest "
+        "| mean output x units | s |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for name, X in kinds.items():
         r = judge(X)
         verdict = "" if r["finite"] and r["last error"] < r["first error"] and not r["dead"] else " **FAILED**"
         print(
-            f"| {name}{verdict} | {len(X):,} x {X.shape[1]} | {r['first error']:.2f} to {r['last error']:.3f} | {r['spread']} "
-            f"| {r['dead']} | {r['least largest']:.2f} | {r['mean output']:.2f} | {r['seconds']:.1f} |",
+            f"| {name}{verdict} | {len(X):,} x {X.shape[1]} | {r['first error']:.2f} to {r['last error']:.3f} "
+            f"| {r['spread']} | {r['dead']} | {r['least largest']:.2f} | {r['mean output']:.2f} | {r['seconds']:.1f} |",
             flush=True,
         )
 

@@ -58,7 +58,7 @@ def test_a_truncated_file_is_refused_and_left_alone(model, tmp_path, kept):
     save_model(model, tmp_path / "model")
     content = (tmp_path / "model").read_bytes()[:kept]
     (tmp_path / "model").write_bytes(content)
-    with pytest.raises(ValueError, match="model.*damaged"):
+    with pytest.raises(ValueError, match=r"model.*damaged"):
         load_model(tmp_path / "model")
     assert (tmp_path / "model").read_bytes() == content
 

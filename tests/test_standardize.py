@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,7 +12,7 @@ from epls.standardize import center_and_scale
 def test_pieces_give_what_numpy_gives_for_the_whole(sizes, n_features, seed):
     X = np.random.RandomState(seed).normal(1e3, 5, size=(sum(sizes), n_features))
     cuts = np.cumsum([0, *sizes])
-    center, scale, n_samples = center_and_scale(X[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True))
+    center, scale, n_samples = center_and_scale(X[a:b] for a, b in itertools.pairwise(cuts))
     assert n_samples == len(X)
     np.testing.assert_allclose(center, X.mean(axis=0))
     expected = np.sqrt(X.var(axis=0).mean())

@@ -1,5 +1,7 @@
 """Algorithm 1: balance by construction, quality against the exact optimum, and plain oracles bit for bit."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
-from epls.kernels.auction import PATIENCE
+from epls.kernels.auction import BLOCK, PATIENCE
 from epls.target import _RELATIVE_INCREMENT, AuctionTarget, ExactTarget, LiteralTarget
 
 # Few different values make ties, equal rows and equal columns; 0 and 1 are what saturated outputs are.
@@ -32,7 +34,7 @@ def cut_outputs(draw):
 
 def assign_in_batches(target, H, cuts):
     target.start_epoch(len(H))
-    return np.concatenate([target.assign(H[a:b]) for a, b in zip(cuts[:-1], cuts[1:], strict=True)])
+    return np.concatenate([target.assign(H[a:b]) for a, b in itertools.pairwise(cuts)])
 
 
 def plain_auction(values, capacity):
@@ -42,22 +44,23 @@ def plain_auction(values, capacity):
     prices[capacity == 0] = np.inf
     offers = [[] for _ in range(n_units)]
     winners = np.full(n_rows, -1)
-    spread = values.max(axis=1) - values.min(axis=1)
-    least = np.maximum(np.finfo(values.dtype).eps * np.abs(values).max(axis=1), 1e-30).astype(values.dtype)
-    increments = np.maximum(values.dtype.type(_RELATIVE_INCREMENT) * spread, least)
+    increments, growth = {}, values.dtype.type(1)
     queue, n_bids = list(range(n_rows)), 0
     while queue:
         row = queue.pop(0)
         net = values[row] - prices
         best = int(np.argmax(net))
         others = np.delete(net, best)
-        if others.size == 0 or others.max() == -np.inf:
-            offer = prices[best] + increments[row]
-        else:
-            offer = values[row, best] - others.max() + increments[row]
+        second = net[best] if others.size == 0 or others.max() == -np.inf else others.max()
+        if row not in increments:
+            low = values[row, :BLOCK].min()
+            least = np.finfo(values.dtype).eps * max(abs(values[row, best]), abs(low))
+            share = values.dtype.type(_RELATIVE_INCREMENT) * (values[row, best] - low)
+            increments[row] = max(share, values.dtype.type(max(least, 1e-30)))
+        offer = values[row, best] - second + growth * increments[row]
         n_bids += 1
         if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
-            increments *= 2
+            growth *= 2
         winners[row] = best
         if len(offers[best]) == capacity[best]:
             lowest = min(offers[best])
@@ -114,7 +117,7 @@ def test_auction_equals_the_plain_auction_bit_for_bit(H):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("n_units", [31, 32, 33, 100])
+@pytest.mark.parametrize("n_units", [127, 128, 129, 300])
 def test_auction_equals_the_plain_auction_over_several_blocks_of_units(n_units, dtype):
     H = expit(np.random.RandomState(n_units).normal(-4, 2, size=(2 * n_units + 5, n_units))).astype(dtype)
     assert AuctionTarget(n_units).assign(H).tolist() == plain_balanced_assignment(H).tolist()

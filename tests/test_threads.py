@@ -14,7 +14,7 @@ def test_whoever_limits_the_blas_limits_the_rows():
 
 @pytest.mark.parametrize("n_rows", [1, 3, 1001])
 def test_every_row_is_visited_once(n_rows):
-    rows, seen = np.zeros((n_rows, 400)), np.arange(n_rows)
+    rows, seen = np.zeros((n_rows, 4000)), np.arange(n_rows)
 
     def add(block, numbers, amount):
         block += numbers[:, None] + amount
@@ -29,7 +29,7 @@ def test_an_error_in_a_thread_reaches_the_caller():
         if block[0, 0] > 0:
             raise RuntimeError("no")
 
-    rows = np.zeros((1000, 400))
+    rows = np.zeros((1000, 4000))
     rows[500:] = 1
     with RowThreads() as threads:
         if threads.n_threads == 1:

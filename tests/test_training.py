@@ -1,5 +1,7 @@
 """Algorithm 2: a step against plain NumPy, the derivatives against finite differences, the parts of the loop."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -59,7 +61,7 @@ def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss):
     trainer = small_trainer(f, loss=loss)
     X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
     with RowThreads() as threads:
-        winners = trainer.step(X, np.arange(8), threads).winners
+        winners = trainer.step((X, np.arange(8)), threads).winners
     weights = small_trainer(f).weights
     standard = np.column_stack([(X - [1, 2, 3]) / 2, np.ones(8)])
     net, step = standard @ weights.T, 1e-4
@@ -77,7 +79,7 @@ def test_a_step_reports_winners_their_outputs_and_the_squared_error():
     X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
     weights = trainer.weights.copy()
     with RowThreads() as threads:
-        report = trainer.step(X, np.arange(8), threads)
+        report = trainer.step((X, np.arange(8)), threads)
     H = expit((X - [1, 2, 3]) / 2 @ weights[:, :-1].T + weights[:, -1])
     T = np.eye(4)[report.winners]
     np.testing.assert_allclose(report.at_winner, (H * T).sum(axis=1), rtol=1e-5)
@@ -106,7 +108,7 @@ def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
     mean_outputs = []
     with RowThreads() as threads:
         for _ in range(400):
-            trainer.step(X, np.arange(256), threads)
+            trainer.step((X, np.arange(256)), threads)
             H = activation.value(X @ trainer.weights[:, :-1].T + trainer.weights[:, -1])
             mean_outputs.append(((H - activation.inactive) / (activation.active - activation.inactive)).mean(axis=0))
     np.testing.assert_allclose(mean_outputs[0], 0.5, atol=0.1)
@@ -138,7 +140,7 @@ def test_array_batches_give_every_sample_once_in_a_new_order():
 def test_stream_batches_recut_arrays_of_any_sizes(sizes):
     X = np.arange(46).reshape(23, 2)
     cuts = np.cumsum([0, *sizes])
-    batches = StreamBatches(lambda: (X[a:b] for a, b in zip(cuts[:-1], cuts[1:], strict=True)), 23, 5)
+    batches = StreamBatches(lambda: (X[a:b] for a, b in itertools.pairwise(cuts)), 23, 5)
     parts = [array[indices] for array, indices in batches.epoch(np.random.RandomState(0))]
     assert [len(part) for part in parts] == [5, 5, 5, 5, 3]
     assert (np.concatenate(parts) == X).all()

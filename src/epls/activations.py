@@ -68,7 +68,7 @@ class Activation:
 
 def _logistic_curvature(z: Array) -> Array:
     h = expit(z)
-    return h * (1 - h) * (1 - 2 * h)  # type: ignore[no-any-return]
+    return h * (1 - h) * (1 - 2 * h)
 
 
 def _tanh_curvature(z: Array) -> Array:

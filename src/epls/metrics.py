@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 Array = NDArray[np.floating]
+Indices = NDArray[np.intp]
 
 
 def _sparsity(outputs: Array, axis: int) -> Array:
@@ -63,7 +64,7 @@ def lifetime_sparsity(outputs: ArrayLike) -> Array:
     return _sparsity(check_array(outputs), axis=0)
 
 
-def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1.0, threshold: float = 0.1) -> Array:
+def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1.0, threshold: float = 0.1) -> Indices:
     """Units whose largest output stays below a share of the way from inactive to active.
 
     Parameters
@@ -162,10 +163,10 @@ def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99
     n_principal = int(np.searchsorted(held, variance)) + 1
     inside = np.square(bases @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
     energy = np.square(bases).sum(axis=1)
-    return inside / np.where(energy == 0, 1, energy)  # type: ignore[no-any-return]
+    return inside / np.where(energy == 0, 1, energy)
 
 
-def noise_filters(components: ArrayLike, X: ArrayLike) -> Array:
+def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
     """Indices of the bases with less than half their energy where the data has 99 % of its variance.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Models as one file: arrays in safetensors, settings as JSON in its header. No pickle, so a file from a stranger is safe.
+"""Models as one file: arrays in safetensors, settings as JSON in its header. Without pickle, a stranger's file is safe.
 
 A model is written to a temporary file beside its place, flushed to the disk and renamed: a crash, a full disk or Ctrl-C
 leaves what was there before.
@@ -84,8 +84,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
         ) from error
     if version != FORMAT_VERSION:
         raise ValueError(
-            f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which reads "
-            f"format {FORMAT_VERSION}: install the version that wrote it"
+            f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which "
+            f"reads format {FORMAT_VERSION}: install the version that wrote it"
         )
     if learner not in _LEARNERS:
         raise ValueError(f"{path} holds a {learner!r}; this version of epls knows {sorted(_LEARNERS)}")

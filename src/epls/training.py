@@ -16,23 +16,22 @@ Two things differ from the paper by default, and both can be had as the paper ha
 a unit that is silent: once the outputs saturate, nothing brings them back. The loss that matches the activation (for
 the logistic function, the cross-entropy) has the same minimum, H = T, and the derivative H - T: no factor, no collapse.
 
-*The bias.* A unit's mean output ought to be its share, 1 / N_h, as in the target. From the start on that would let
+*The biases.* A unit's mean output ought to be its share, 1 / N_h, as in the target. From the start on that would let
 the first, random winners keep what they won, and the filters stay blurred. So the biases are steered: the mean output
 of every unit goes from one half, where the logistic function is linear, to the share, in equal ratios over the first
-quarter of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle as
-the outputs become sparse. No output can die, since the mean output is what is held.
+quarter of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle
+as the outputs become sparse. docs/training.md tells what was measured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 
 from .activations import LOGISTIC, Activation
 from .kernels.activation import logistic_float32, subtract_target
@@ -42,6 +41,7 @@ from .target import Target
 from .threads import RowThreads
 
 Array = NDArray[np.floating]
+Batch = tuple[Array, NDArray[np.intp]]  # an array, and which of its rows
 
 _STEERING_GAIN = 0.2  # of the way to the wanted mean output per batch: an average over the last few batches
 _LONGEST_BIAS_STEP = 0.5
@@ -85,7 +85,7 @@ class Batches(Protocol):
     n_samples: int
     batch_size: int
 
-    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
         """Arrays and which of their rows make a batch, until every sample was given once."""
 
 
@@ -97,14 +97,14 @@ class ArrayBatches:
         self.n_samples = len(X)
         self.batch_size = batch_size
 
-    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
         return self._cut(random.permutation(self.n_samples))
 
-    def in_order(self) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def in_order(self) -> Iterator[Batch]:
         """The same without shuffling."""
         return self._cut(np.arange(self.n_samples))
 
-    def _cut(self, order: NDArray[np.intp]) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def _cut(self, order: NDArray[np.intp]) -> Iterator[Batch]:
         for start in range(0, self.n_samples, self.batch_size):
             yield self.X, order[start : start + self.batch_size]
 
@@ -127,7 +127,7 @@ class StreamBatches:
         self.n_samples = n_samples
         self.batch_size = batch_size
 
-    def epoch(self, random: np.random.RandomState) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
         waiting: Array | None = None
         for array in self.arrays():
             rows = array if waiting is None else np.concatenate([waiting, array])
@@ -196,14 +196,14 @@ class Trainer:
         self._gradient = np.empty_like(weights)
         self.optimizer.start(weights, n_steps)
 
-    def step(self, X: Array, indices: NDArray[np.intp], threads: RowThreads) -> BatchReport:
-        """Learn from ``X[indices]``."""
-        f, n_rows = self.activation, len(indices)
-        inputs, outputs, net = self._forward(X, indices, threads)
+    def step(self, batch: Batch, threads: RowThreads) -> BatchReport:
+        """Learn from a batch."""
+        f, n_rows = self.activation, len(batch[1])
+        inputs, outputs, squares, net = self._forward(batch, threads)
         winners = self.target.assign(outputs)
         report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
-        levels = (outputs.dtype.type(f.inactive), outputs.dtype.type(f.active))
-        threads.run(subtract_target, (outputs, winners, report.errors), *levels)
+        inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
+        subtract_target(outputs, squares, winners, inactive, active, report.errors)
 
         curvatures = self._curvatures(net, outputs) if net is not None and self.optimizer.needs_curvature else None
         if net is not None and not self.matching:
@@ -225,10 +225,9 @@ class Trainer:
         if self.steered:
             return
         X, indices = next(batches.epoch(random))
-        inputs, net = self._buffers(len(indices))
-        with RowThreads() as threads:
-            gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
-        np.matmul(inputs, self.weights.T, out=net)
+        inputs = np.empty((len(indices), len(self.center)), self.weights.dtype)
+        gather_batch(X, indices, self.center, self.scale, inputs)
+        net = inputs @ self.weights[:, :-1].T
         self.weights[:, -1] = -np.quantile(net, 1 - 1 / len(self.weights), axis=0)
 
     def resume(self, components: Array, intercept: Array) -> None:
@@ -254,35 +253,31 @@ class Trainer:
             return
         largest = np.full(len(self.weights), -np.inf)
         with RowThreads() as threads:
-            for X, indices in batches.epoch(random):
-                np.maximum(largest, self._forward(X, indices, threads)[1].max(axis=0), out=largest)
+            for batch in batches.epoch(random):
+                np.maximum(largest, self._forward(batch, threads)[1].max(axis=0), out=largest)
         half = (f.inactive + f.active) / 2
         floor = f.inactive + np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
         self.weights[:, -1] += f.inverse(np.array([half])) - f.inverse(np.clip(largest, floor, half))
 
-    def _forward(self, X: Array, indices: NDArray[np.intp], threads: RowThreads) -> tuple[Array, Array, Array | None]:
-        """Inputs and outputs of a batch, and the net inputs if the derivatives need them."""
-        inputs, outputs = self._buffers(len(indices))
-        gather_batch(X, indices, self.center, self.scale, inputs[:, :-1], threads)
-        np.matmul(inputs, self.weights.T, out=outputs)
+    def _forward(self, batch: Batch, threads: RowThreads) -> tuple[Array, Array, Array, Array | None]:
+        """Inputs, outputs and their squares, summed over each row, and the net inputs if the derivatives need them."""
+        X, indices = batch
+        if len(indices) > len(self._inputs):
+            self._inputs = np.ones((len(indices), self.weights.shape[1]), self.weights.dtype)
+            self._outputs = np.empty((len(indices), len(self.weights)), self.weights.dtype)
+        inputs = self._inputs[: len(indices)]
+        gather_batch(X, indices, self.center, self.scale, inputs)
+        outputs = np.matmul(inputs, self.weights.T, out=self._outputs[: len(inputs)])
         net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
-        apply_activation(self.activation, outputs, threads)
-        return inputs, outputs, net
-
-    def _buffers(self, n_rows: int) -> tuple[Array, Array]:
-        """Room for a batch and its outputs, allocated once."""
-        if n_rows > len(self._inputs):
-            n_components, n_inputs = self.weights.shape
-            self._inputs = np.ones((n_rows, n_inputs), self.weights.dtype)
-            self._outputs = np.empty((n_rows, n_components), self.weights.dtype)
-        return self._inputs[:n_rows], self._outputs[:n_rows]
+        squares = apply_activation(self.activation, outputs, threads)
+        return inputs, outputs, squares, net
 
     def _curvatures(self, net: Array, differences: Array) -> Array:
         """The second derivative of each sample's loss by each net input."""
         slope = self.activation.slope(net)
         if self.matching:
             return slope
-        return slope * slope + differences * self.activation.curvature(net)  # type: ignore[no-any-return]
+        return slope * slope + differences * self.activation.curvature(net)
 
     def _steer_biases(self, mean_difference: Array, winners: NDArray[np.intp]) -> None:
         """Move the biases so that the mean output of every unit comes nearer to what it ought to be by now.
@@ -318,7 +313,7 @@ class BatchReport:
 
 def train(
     trainer: Trainer, batches: Batches, max_iter: int, tol: float, random: np.random.RandomState
-) -> Iterator[EpochReport]:
+) -> Generator[EpochReport]:
     """Train epoch by epoch; ends by itself.
 
     It ends after ``max_iter`` epochs, or before, once the error changes by no more than a share of ``tol``.
@@ -331,11 +326,11 @@ def train(
             started, error = perf_counter(), 0.0
             wins, largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
             trainer.target.start_epoch(batches.n_samples)
-            for X, indices in batches.epoch(random):
-                batch = trainer.step(X, indices, threads)
-                error += float(batch.errors.sum(dtype=np.float64))
-                wins += np.bincount(batch.winners, minlength=n_components)
-                np.maximum.at(largest, batch.winners, batch.at_winner)
+            for batch in batches.epoch(random):
+                seen = trainer.step(batch, threads)
+                error += float(seen.errors.sum(dtype=np.float64))
+                wins += np.bincount(seen.winners, minlength=n_components)
+                np.maximum.at(largest, seen.winners, seen.at_winner)
             trainer.limit_norms()
             error /= batches.n_samples
             is_last = epoch == max_iter or abs(error_before - error) <= tol * error
@@ -352,23 +347,21 @@ def train(
                 return
 
 
-def gather_batch(
-    X: Array, indices: NDArray[np.intp], center: Array, scale: float, batch: Array, threads: RowThreads
-) -> None:
-    """Write ``(X[indices] - center) / scale`` to ``batch``, whatever the type and the layout of ``X``."""
+def gather_batch(X: Array, indices: NDArray[np.intp], center: Array, scale: float, out: Array) -> None:
+    """Write ``(X[indices] - center) / scale`` to the leading columns of ``out``, whatever type and layout ``X`` has."""
     if not X.flags.c_contiguous:
         X, indices = X[indices], np.arange(len(indices))
     X = X.view()
     X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
-    grid = _GRID if batch.dtype == np.float64 else 0.0
-    threads.run(gather, (batch, indices), X, center, batch.dtype.type(1 / scale), batch.dtype.type(grid))
+    grid = _GRID if out.dtype == np.float64 else 0.0
+    gather(out, indices, X, center, out.dtype.type(1 / scale), out.dtype.type(grid))
 
 
-def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> None:
-    """Replace net inputs by outputs."""
+def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> Array:
+    """Replace net inputs by outputs; return the sums of the squared outputs over each row."""
     if activation is LOGISTIC and net.dtype == np.float32:
-        threads.run(logistic_float32, (net,))
-    elif activation is LOGISTIC:
-        expit(net, out=net)
-    else:
-        net[...] = activation.value(net)
+        squares = np.empty(len(net), net.dtype)
+        threads.run(logistic_float32, (net, squares))
+        return squares
+    net[...] = activation.value(net)
+    return np.einsum("ij,ij->i", net, net)

@@ -11,31 +11,39 @@ FINITE = st.floats(-80, 80, width=32)
 
 @given(arrays(np.float32, st.tuples(st.integers(1, 5), st.integers(1, 70)), elements=FINITE))
 def test_logistic_float32_is_expit_to_a_few_units_in_the_last_place(z):
-    h = z.copy()
-    logistic_float32(h)
+    h, squares = z.copy(), np.empty(len(z), np.float32)
+    logistic_float32(h, squares)
     np.testing.assert_allclose(h, expit(z.astype(np.float64)), rtol=2e-5, atol=1e-35)
+    np.testing.assert_allclose(squares, (h.astype(np.float64) ** 2).sum(axis=1), rtol=1e-5, atol=1e-30)
 
 
 def test_logistic_float32_is_accurate_where_outputs_matter_and_saturates_beyond():
     z = np.linspace(-20, 20, 100_001, dtype=np.float32).reshape(1, -1)
     h = z.copy()
-    logistic_float32(h)
+    logistic_float32(h, np.empty(1, np.float32))
     np.testing.assert_allclose(h, expit(z.astype(np.float64)), rtol=3e-6)
     extreme = np.array([[-np.float32(3e38), -1000, 1000, np.float32(3e38)]], np.float32)
-    logistic_float32(extreme)
+    logistic_float32(extreme, np.empty(1, np.float32))
     assert (extreme >= 0).all()
     assert extreme[0, :2].max() < 1e-37
     assert (extreme[0, 2:] == 1).all()
 
 
-@given(st.integers(1, 6), st.integers(1, 50), st.sampled_from([np.float32, np.float64]), st.integers(0, 99))
-def test_subtract_target_is_outputs_minus_the_dense_target(n_rows, n_units, dtype, seed):
+@given(
+    st.integers(1, 6),
+    st.integers(1, 50),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from([-1.0, 0.0]),
+    st.integers(0, 99),
+)
+def test_subtract_target_is_outputs_minus_the_dense_target(n_rows, n_units, dtype, inactive, seed):
     random = np.random.RandomState(seed)
     H = random.uniform(-1, 1, size=(n_rows, n_units)).astype(dtype)
     winners = random.randint(n_units, size=n_rows)
-    T = np.full((n_rows, n_units), -1.0)
+    T = np.full((n_rows, n_units), inactive)
     T[np.arange(n_rows), winners] = 1.0
     differences, errors = H.copy(), np.empty(n_rows, dtype)
-    subtract_target(differences, winners, errors, dtype(-1), dtype(1))
+    squares = (H**2).sum(axis=1)
+    subtract_target(differences, squares, winners, dtype(inactive), dtype(1), errors)
     np.testing.assert_allclose(differences, H - T, rtol=1e-6)
     np.testing.assert_allclose(errors, ((H - T) ** 2).sum(axis=1), rtol=1e-4)

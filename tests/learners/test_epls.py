@@ -363,7 +363,7 @@ class TestBadInput:
             EPLS(**settings).fit(digits)
 
     def test_more_units_than_samples(self, digits):
-        with pytest.raises(ValueError, match="n_components=11 is more than n_samples=10.*at most 10"):
+        with pytest.raises(ValueError, match=r"n_components=11 is more than n_samples=10.*at most 10"):
             EPLS(11).fit(digits[:10])
 
     def test_use_before_fit(self, digits):

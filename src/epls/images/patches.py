@@ -47,8 +47,8 @@ def sample_patches(
         image = np.asarray(images[number])
         if image.ndim not in (2, 3) or min(image.shape[:2]) < patch_size:
             raise ValueError(
-                f"image {number} has shape {image.shape}: patches of {patch_size} x {patch_size} need an image of shape "
-                f"(height, width) or (height, width, channels) that is no smaller"
+                f"image {number} has shape {image.shape}: patches of {patch_size} x {patch_size} need an image of "
+                f"shape (height, width) or (height, width, channels) that is no smaller"
             )
         top, left = (random.randint(side - patch_size + 1) for side in image.shape[:2])
         patch = image[top : top + patch_size, left : left + patch_size].reshape(-1)

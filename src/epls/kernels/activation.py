@@ -1,5 +1,8 @@
 """The logistic function and the matching loss, in place.
 
+The target of a logistic unit that lost is 0: its output is its difference from the target. So the logistic function
+comes with the sums of squares that the error needs, and only the winners' entries are left to change.
+
 The loops over a row are functions of their own: written inside the loop over rows, LLVM does not vectorise them.
 """
 
@@ -30,27 +33,34 @@ def _logistic_row(row):
         row[j] = np.float32(1.0) / (np.float32(1.0) + power * float32_from_bits(exponent_bits))
 
 
-@njit(cache=True, nogil=True)
-def logistic_float32(rows):
-    """Replace net inputs by 1 / (1 + exp(-z)), for float32."""
-    for i in range(rows.shape[0]):
-        _logistic_row(rows[i])
-
-
 @_fast
-def _subtract_and_sum_squares(row, value):
+def _sum_of_squares(row):
     total = row.dtype.type(0)
     for j in range(row.size):
-        row[j] -= value
         total += row[j] * row[j]
     return total
 
 
 @njit(cache=True, nogil=True)
-def subtract_target(outputs, winners, errors, inactive, active):
-    """Replace outputs by ``outputs - T`` and write each row's squared error to ``errors``."""
+def logistic_float32(rows, squares):
+    """Replace net inputs by 1 / (1 + exp(-z)), for float32, and write the sum of their squares over each row."""
+    for i in range(rows.shape[0]):
+        _logistic_row(rows[i])
+        squares[i] = _sum_of_squares(rows[i])
+
+
+@njit(cache=True, nogil=True)
+def subtract_target(outputs, squares, winners, inactive, active, errors):
+    """Replace outputs by ``outputs - T`` and write each row's squared error to ``errors``.
+
+    ``squares`` are the sums of the squared outputs over each row.
+    """
     for i in range(outputs.shape[0]):
         at_winner = outputs[i, winners[i]]
-        total = _subtract_and_sum_squares(outputs[i], inactive)
+        if inactive == 0:
+            without_winner = squares[i] - at_winner * at_winner
+        else:
+            outputs[i] -= inactive
+            without_winner = _sum_of_squares(outputs[i]) - outputs[i, winners[i]] ** 2
         outputs[i, winners[i]] = at_winner - active
-        errors[i] = total - (at_winner - inactive) ** 2 + (at_winner - active) ** 2
+        errors[i] = max(without_winner, outputs.dtype.type(0)) + (at_winner - active) ** 2

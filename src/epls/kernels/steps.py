@@ -6,16 +6,29 @@ from numba import njit
 _vectorised = njit(cache=True, nogil=True, fastmath={"contract", "arcp", "nsz"}, error_model="numpy")
 
 
+@_vectorised
+def _standardize_row(out, row, center, inverse_scale):
+    for j in range(row.size):
+        out[j] = (row[j] - center[j]) * inverse_scale
+
+
+@_vectorised
+def _round_row(row, grid):
+    for j in range(row.size):
+        row[j] = np.rint(row[j] * grid) / grid
+
+
 @njit(cache=True, nogil=True)
 def gather(batch, indices, X, center, inverse_scale, grid):
-    """Write ``(X[indices] - center) * inverse_scale`` to ``batch``, rounded to multiples of 1 / ``grid`` unless it is 0."""
+    """Write ``(X[indices] - center) * inverse_scale`` to the leading columns of ``batch``.
+
+    The values are rounded to multiples of 1 / ``grid`` unless it is 0. The arrays must be C-contiguous: of others numba
+    does not know that neighbours in a row are neighbours in memory.
+    """
     for i in range(indices.size):
-        row = X[indices[i]]
-        for j in range(row.size):
-            batch[i, j] = (row[j] - center[j]) * inverse_scale
+        _standardize_row(batch[i], X[indices[i]], center, inverse_scale)
         if grid > 0:
-            for j in range(row.size):
-                batch[i, j] = np.rint(batch[i, j] * grid) / grid
+            _round_row(batch[i, : center.size], grid)
 
 
 @_vectorised

@@ -68,8 +68,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     optimizer : {"adam", "vsgd"}, default="adam"
         How a batch moves the weights. "vsgd" is the paper's.
     batch_size : int or None, default=None
-        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or a tenth of the
-        samples. Multiples of ``n_components`` give every unit the same number of wins in every batch.
+        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or, if that is
+        less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
+        batch.
     max_norm : float or None, default=1.0
         To what the norm of every basis is limited after each epoch; None does not limit it. The limit keeps outputs
         graded: without it, long training on few samples makes the units all-or-nothing.
@@ -271,7 +272,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         trainer = self._trainer
         batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
         with RowThreads() as threads:
-            errors = [trainer.step(*batch, threads).errors for batch in batches.in_order()]
+            errors = [trainer.step(batch, threads).errors for batch in batches.in_order()]
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
         self.n_epochs_ = len(self.loss_curve_)
         self.__dict__.update(_attributes(trainer))
@@ -330,7 +331,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         for start in range(0, len(X), n_rows):
             indices = np.arange(start, min(start + n_rows, len(X)))
             inputs = batch[: len(indices)]
-            gather_batch(X, indices, self.mean_, self.scale_, inputs, threads)
+            gather_batch(X, indices, self.mean_, self.scale_, inputs)
             outputs = inputs @ weights.T
             outputs += intercept
             apply_activation(activation, outputs, threads)
@@ -344,8 +345,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             return min(_DEFAULT_COMPONENTS, n_samples)
         if self.n_components > n_samples:
             raise ValueError(
-                f"n_components={self.n_components} is more than n_samples={n_samples}, and every unit needs a sample of "
-                f"its own: give n_components of at most {n_samples}, or more samples"
+                f"n_components={self.n_components} is more than n_samples={n_samples}, and every unit needs a sample "
+                f"of its own: give n_components of at most {n_samples}, or more samples"
             )
         return self.n_components
 

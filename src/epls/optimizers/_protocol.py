@@ -35,6 +35,7 @@ class Optimizer(Protocol):
     ) -> None:
         """Change ``weights`` (n_components, n_inputs) in place.
 
-        ``gradient`` has their shape and is the mean over the batch; a column of zeros is to stay as it is. ``inputs`` (n, n_inputs) are the samples, ``slopes`` and ``curvatures`` (n, n_components) the first and second
-        derivative of each sample's loss by the net input of each unit.
+        ``gradient`` has their shape and is the mean over the batch; a column of zeros is to stay as it is. ``inputs``
+        (n, n_inputs) are the samples, ``slopes`` and ``curvatures`` (n, n_components) the first and second derivative
+        of each sample's loss by the net input of each unit.
         """

@@ -6,8 +6,8 @@ For a parameter with gradient g_i at sample i of a batch of n, running averages 
 - ``square``: the mean of g_i**2 over the batch,
 - ``curvature``: the mean of the absolute second derivative.
 
-The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal`` is the
-share of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
+The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal`` is
+the share of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
 """
 
 from __future__ import annotations

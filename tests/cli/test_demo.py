@@ -1,0 +1,27 @@
+from PIL import Image
+
+from epls.cli.demo import classify_digits, main
+
+
+def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):
+    assert main(["--quick", "--output", str(tmp_path / "a" / "b")]) == 0
+    printed = capsys.readouterr().out
+    assert "dead outputs: 0" in printed
+    assert "differ by at most 1" in printed
+    for name in ("filters.png", "training.png"):
+        with Image.open(tmp_path / "a" / "b" / name) as picture:
+            assert min(picture.size) > 300
+            assert len(picture.convert("RGB").getcolors(maxcolors=1_000_000)) > 50
+
+
+def test_demo_says_when_it_cannot_write(tmp_path, capsys):
+    (tmp_path / "file").touch()
+    assert main(["--output", str(tmp_path / "file")]) == 1
+    assert "cannot make the folder" in capsys.readouterr().err
+
+
+def test_learned_features_beat_pixels_and_pca_with_few_labels():
+    scores = classify_digits(n_components=50, n_splits=10)
+    raw, pca, epls = scores.values()
+    assert epls.mean() > raw.mean() + 2
+    assert epls.mean() > pca.mean() + 2
