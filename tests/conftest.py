@@ -1,5 +1,9 @@
 """What several test files share."""
 
+import os
+
+os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is loaded: scikit-learn checks one thing more with it
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings

@@ -87,6 +87,7 @@ def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
     axes = _axes(ax, figsize=(5, 3))
     axes.plot(np.arange(1, len(errors) + 1), errors)
     axes.set(xlabel="epoch", ylabel="squared error per sample", yscale="log")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return axes
 
 
@@ -107,6 +108,7 @@ def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) 
     axes = _axes(ax, figsize=(5, 3))
     axes.bar(wins, units, width=0.8)
     axes.set(xlabel="wins", ylabel="units")
+    axes.xaxis.get_major_locator().set_params(integer=True)
     return axes
 
 
