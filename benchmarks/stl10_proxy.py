@@ -87,7 +87,11 @@ def main():
     started = time.perf_counter()
     model = EPLS(options.components, random_state=options.seed, **options.learner).fit(patches)
     seconds = time.perf_counter() - started
-    codes = model.transform(patches[:100_000])
+    largest, mean = np.zeros(options.components), 0.0
+    for block in np.array_split(patches, 10):
+        codes = model.transform(block)
+        largest = np.maximum(largest, codes.max(axis=0))
+        mean += float(codes.mean()) / 10
     result = {
         "learner": options.learner,
         "components": options.components,
@@ -95,12 +99,11 @@ def main():
         "training seconds": round(seconds, 1),
         "error": round(model.loss_curve_[-1], 4),
         "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / options.components, 2),
-        "dead outputs": len(dead_outputs(codes)),
-        "smallest largest output": round(float(codes.max(axis=0).min()), 3),
-        "mean output x units": round(float(codes.mean()) * options.components, 3),
+        "dead outputs": len(dead_outputs(largest[None])),
+        "smallest largest output": round(float(largest.min()), 3),
+        "mean output x units": round(mean * options.components, 3),
         "redundancy above 0.9 %": round(100 * float(np.mean(redundancy(model.components_) > 0.9)), 2),
     }
-    del codes
     if options.pictures:
         from PIL import Image
 

@@ -73,3 +73,8 @@ def test_signal_energy_is_a_share(smooth_data):
 
 def test_one_feature():
     assert metrics.noise_filters([[2.0]], [[1.0], [2.0], [4.0]]).tolist() == []
+
+
+def test_constant_data_have_no_principal_subspace():
+    with pytest.raises(ValueError, match="X is constant"):
+        metrics.signal_energy([[1.0, 0.0]], np.ones((5, 2)))

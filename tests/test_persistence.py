@@ -81,6 +81,7 @@ def test_a_foreign_file_is_refused(tmp_path, content):
             "format 99.*9.0",
         ),
         ({"epls": '{"format": 1, "learner": "os.system", "params": {}, "attributes": {}}'}, "holds a 'os.system'"),
+        ({"epls": '{"format": 1, "learner": [], "params": {}, "attributes": {}}'}, "holds a"),
         ({"epls": '{"format": 1, "learner": "EPLS", "params": {}, "attributes": {}}'}, "is damaged"),
         ({"epls": '{"format": 1, "learner": "EPLS", "params": {"a": 1}, "attributes": {}}'}, "is damaged"),
     ],
@@ -96,6 +97,32 @@ def test_arrays_that_do_not_go_together_are_refused(model, tmp_path):
     save_model(model, tmp_path / "model")
     with pytest.raises(ValueError, match="do not go with"):
         load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("components_", np.full((8, 6), np.nan)),
+        ("mean_", np.zeros(6, int)),
+        ("scale_", 0.0),
+        ("scale_", "wide"),
+        ("loss_curve_", None),
+    ],
+)
+def test_values_that_no_model_has_are_refused(model, tmp_path, name, value):
+    setattr(model, name, value)
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(tmp_path / "model")
+
+
+def test_a_class_that_could_not_be_loaded_is_not_saved(blobs, tmp_path):
+    class Mine(EPLS):
+        pass
+
+    with pytest.raises(ValueError, match="a Mine cannot be saved"):
+        save_model(Mine(3, max_iter=1).fit(blobs), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_missing_file_and_folder(tmp_path):

@@ -116,6 +116,22 @@ def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
     np.testing.assert_allclose(mean_outputs[-1], 1 / 16, rtol=0.02)
 
 
+@pytest.mark.parametrize("bias", [0.0, -5.0, -30.0, -80.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_units_are_woken_however_deep_they_sleep(bias, dtype):
+    random = np.random.RandomState(0)
+    X = random.normal(size=(100, 3)).astype(dtype)
+    weights = initial_weights(5, 3, random, np.dtype(dtype))
+    weights[:, -1] = [bias, 1, 2, 3, 4]
+    target, optimizer = AuctionTarget(5), RecordingOptimizer(needs_curvature=False)
+    trainer = Trainer(weights, np.zeros(3, dtype), 1.0, activation=LOGISTIC, target=target, optimizer=optimizer)
+    awake = weights[1:].copy()
+    trainer.wake(ArrayBatches(X, 30), random)
+    H = expit(X @ weights[:, :-1].T + weights[:, -1])
+    assert H.max(axis=0).min() >= 0.5 - 1e-3
+    assert (weights[1:] == awake).all()
+
+
 def test_norms_are_limited_only_where_they_are_larger():
     trainer = small_trainer(max_norm=1.0)
     trainer.weights[:, :-1] *= np.array([[0.01], [1], [10], [100]])

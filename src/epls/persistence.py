@@ -35,6 +35,10 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
     path : path-like
         Where to. What stood there is replaced only once the new file is complete.
     """
+    if type(model).__name__ not in _LEARNERS:
+        raise ValueError(
+            f"a {type(model).__name__} cannot be saved to a model file, only {sorted(_LEARNERS)}: pickle it"
+        )
     arrays, attributes = model._fitted_state()
     header = {
         "format": FORMAT_VERSION,
@@ -87,7 +91,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which "
             f"reads format {FORMAT_VERSION}: install the version that wrote it"
         )
-    if learner not in _LEARNERS:
+    if not isinstance(learner, str) or learner not in _LEARNERS:
         raise ValueError(f"{path} holds a {learner!r}; this version of epls knows {sorted(_LEARNERS)}")
     try:
         model = getattr(import_module(_LEARNERS[learner]), learner)(**params)

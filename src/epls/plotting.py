@@ -38,12 +38,15 @@ def filter_grid(
         The picture. Zero is mid grey, and each basis has its own scale.
     """
     bases = check_array(components, dtype=np.float64)
-    height, width, channels = (*patch_shape, 1)[:3]
-    if bases.shape[1] != height * width * channels or channels not in (1, 3):
+    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
+    if len(shape) != 3 or bases.shape[1] != int(np.prod(shape)) or shape[2] not in (1, 3):
         raise ValueError(
             f"components have {bases.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
             f"width) or (height, width, 3) of the patches that they were learned from"
         )
+    if n_filters is not None and n_filters < 1:
+        raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
+    height, width, channels = shape
     if n_filters is not None and n_filters < len(bases):
         bases = bases[check_random_state(random_state).permutation(len(bases))[:n_filters]]
     n_columns = int(np.ceil(np.sqrt(len(bases))))
@@ -87,7 +90,7 @@ def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
     axes = _axes(ax, figsize=(5, 3))
     axes.plot(np.arange(1, len(errors) + 1), errors)
     axes.set(xlabel="epoch", ylabel="squared error per sample", yscale="log")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     return axes
 
 
@@ -108,7 +111,7 @@ def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) 
     axes = _axes(ax, figsize=(5, 3))
     axes.bar(wins, units, width=0.8)
     axes.set(xlabel="wins", ylabel="units")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.locator_params(axis="x", integer=True)
     return axes
 
 

@@ -17,7 +17,7 @@ def center_and_scale(arrays: Iterable[Array]) -> tuple[Array, float, int]:
 
     Computed in float64, block by block, so that memory maps are not copied. The scale of constant data is 1.
     """
-    n_samples, squares = 0, 0.0
+    n_samples, squares, differs = 0, 0.0, False
     first, mean = (
         np.zeros(0),
         np.zeros(0),
@@ -29,6 +29,7 @@ def center_and_scale(arrays: Iterable[Array]) -> tuple[Array, float, int]:
         for start in range(0, len(array), n_rows):
             block = array[start : start + n_rows].astype(np.float64)
             block -= first
+            differs = differs or bool(block.any())
             block_mean = block.mean(axis=0)
             block -= block_mean
             # Two groups' squared deviations add up to the whole's but for the distance of their means.
@@ -41,4 +42,6 @@ def center_and_scale(arrays: Iterable[Array]) -> tuple[Array, float, int]:
     scale = float(np.sqrt(squares / max(n_samples * mean.size, 1)))
     if not np.isfinite(scale):
         raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
+    if scale == 0 and differs:
+        raise ValueError("the data are too small to be squared in double precision: multiply them by a large number")
     return first + mean, scale or 1.0, n_samples

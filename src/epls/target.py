@@ -38,6 +38,8 @@ Winners = NDArray[np.intp]
 # The sum at the winners is less than the best by no more than this share of the sum of the rows' ranges. That is the
 # bound; what is measured is twenty times better (benchmarks/bench_target.py).
 _RELATIVE_INCREMENT = 0.02
+# In a batch of few rows a single bad bargain weighs more: below so many, the increments are smaller in proportion.
+_MANY_ROWS = 400
 
 
 class Target(Protocol):
@@ -108,8 +110,19 @@ class AuctionTarget(BalancedTarget):
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
         winners = np.empty(len(outputs), dtype=np.intp)
         outputs = np.ascontiguousarray(outputs)
-        auction(outputs, capacity, outputs.dtype.type(_RELATIVE_INCREMENT), np.finfo(outputs.dtype).eps, winners)
+        auction(
+            outputs,
+            capacity,
+            outputs.dtype.type(relative_increment(len(outputs))),
+            np.finfo(outputs.dtype).eps,
+            winners,
+        )
         return winners
+
+
+def relative_increment(n_rows: int) -> float:
+    """By what share of the value that it wants a row raises a price."""
+    return _RELATIVE_INCREMENT * min(1.0, n_rows / _MANY_ROWS)
 
 
 class ExactTarget(BalancedTarget):

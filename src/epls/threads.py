@@ -32,8 +32,7 @@ class RowThreads:
     """
 
     def __init__(self) -> None:
-        self.n_threads = blas_threads()
-        self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
 
     def __enter__(self) -> RowThreads:
         return self
@@ -47,11 +46,13 @@ class RowThreads:
 
         The first of them tells the size of the work.
         """
-        n_rows = len(by_row[0])
-        if self._pool is None or by_row[0].size < _WORTH_A_THREAD:
+        n_threads = 1 if by_row[0].size < _WORTH_A_THREAD else blas_threads()
+        if n_threads == 1:
             kernel(*by_row, *common)
             return
-        cuts = [n_rows * k // self.n_threads for k in range(self.n_threads + 1)]
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(n_threads - 1)
+        cuts = [len(by_row[0]) * k // n_threads for k in range(n_threads + 1)]
         ranges = [slice(start, stop) for start, stop in itertools.pairwise(cuts)]
         futures = [self._pool.submit(kernel, *(array[r] for array in by_row), *common) for r in ranges[1:]]
         kernel(*(array[ranges[0]] for array in by_row), *common)

@@ -10,7 +10,8 @@ T      ``winners``            (N_b,), the one active unit of each sample
 N, N_b ``n_samples``, rows    samples in an epoch and in a mini-batch
 =====  =====================  ===================================================================================
 
-Two things differ from the paper by default, and both can be had as the paper has them (``loss="squared"``).
+Besides the target (see :mod:`epls.target`) and the optimiser, three things differ from the paper by default. The first
+two are as in the paper with ``loss="squared"``.
 
 *The loss.* The paper descends the squared error ||H - T||². Its gradient has the factor f'(z), which is all but 0 for
 a unit that is silent: once the outputs saturate, nothing brings them back. The loss that matches the activation (for
@@ -20,7 +21,11 @@ the logistic function, the cross-entropy) has the same minimum, H = T, and the d
 the first, random winners keep what they won, and the filters stay blurred. So the biases are steered: the mean output
 of every unit goes from one half, where the logistic function is linear, to the share, in equal ratios over the first
 quarter of the training, and stays there. At first all units answer to everything and are pressed apart; winners settle
-as the outputs become sparse. docs/training.md tells what was measured.
+as the outputs become sparse.
+
+*The end.* A unit that is active for no sample is woken: its bias is raised until it is half active for one.
+
+docs/training.md tells what was measured.
 """
 
 from __future__ import annotations
@@ -28,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,8 +51,8 @@ Batch = tuple[Array, NDArray[np.intp]]  # an array, and which of its rows
 _STEERING_GAIN = 0.2  # of the way to the wanted mean output per batch: an average over the last few batches
 _LONGEST_BIAS_STEP = 0.5
 _STREAM_PATH = 1000  # steps from dense to sparse outputs in a stream, where the number of steps is not known
-# Inputs in double precision are rounded to a grid. Whatever the units of the data, standardised inputs differ in the
-# last bits only; training would amplify these to other features, and the grid makes them the same inputs.
+# Inputs are rounded to a grid. Whatever the units of the data, standardised inputs differ in the last bits only;
+# training would amplify these to other features, and the grid makes them the same inputs.
 _GRID = 2.0**20
 
 
@@ -155,7 +160,7 @@ class Trainer:
     ----------
     weights : ndarray of shape (n_components, n_features + 1)
         Changed in place.
-    center, scale : ndarray of shape (n_features,), float
+    center, scale : ndarray of float64 of shape (n_features,), float
         A sample x enters as (x - center) / scale.
     activation, target, optimizer
         The parts.
@@ -187,7 +192,7 @@ class Trainer:
         self.target = target
         self.optimizer = optimizer
         self.matching = loss == "matching" and activation.increasing
-        self.steered = loss == "matching" and activation.inverse is not None
+        self.steered = self.matching and activation.inverse is not None
         self.max_norm = max_norm
         self.n_steps = n_steps
         self.n_steps_done = 0
@@ -199,7 +204,13 @@ class Trainer:
     def step(self, batch: Batch, threads: RowThreads) -> BatchReport:
         """Learn from a batch."""
         f, n_rows = self.activation, len(batch[1])
-        inputs, outputs, squares, net = self._forward(batch, threads)
+        inputs, outputs = self._net_inputs(batch)
+        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
+        squares = apply_activation(f, outputs, threads)
+        if not np.isfinite(squares).all():
+            raise ValueError(
+                f"the outputs of {f.name!r} are not finite: its function must give a finite number for every net input"
+            )
         winners = self.target.assign(outputs)
         report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
         inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
@@ -216,6 +227,10 @@ class Trainer:
         self.optimizer.step(self.weights, gradient, inputs, outputs, curvatures, threads)
         self.n_steps_done += 1
         return report
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the buffers, which are made anew."""
+        return self.__dict__ | {"_inputs": self._inputs[:0], "_outputs": self._outputs[:0]}
 
     def start_biases(self, batches: Batches, random: np.random.RandomState) -> None:
         """Where biases are not steered, begin with each unit active for its share of a batch.
@@ -235,6 +250,7 @@ class Trainer:
         self.weights[:, :-1] = components
         self.weights[:, -1] = intercept
         self.n_steps_done = _STREAM_PATH
+        self.optimizer.start(self.weights, None, n_done=_STREAM_PATH)
 
     def limit_norms(self) -> None:
         """Shorten the bases that are longer than ``max_norm``."""
@@ -249,28 +265,22 @@ class Trainer:
         low output for all of it.
         """
         f = self.activation
-        if f.inverse is None:
+        if not f.increasing:
             return
-        largest = np.full(len(self.weights), -np.inf)
-        with RowThreads() as threads:
-            for batch in batches.epoch(random):
-                np.maximum(largest, self._forward(batch, threads)[1].max(axis=0), out=largest)
-        half = (f.inactive + f.active) / 2
-        floor = f.inactive + np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
-        self.weights[:, -1] += f.inverse(np.array([half])) - f.inverse(np.clip(largest, floor, half))
+        largest_net = np.full(len(self.weights), -np.inf)
+        for batch in batches.epoch(random):
+            np.maximum(largest_net, self._net_inputs(batch)[1].max(axis=0), out=largest_net)
+        self.weights[:, -1] += np.maximum(_half_active_net(f) - largest_net, 0)
 
-    def _forward(self, batch: Batch, threads: RowThreads) -> tuple[Array, Array, Array, Array | None]:
-        """Inputs, outputs and their squares, summed over each row, and the net inputs if the derivatives need them."""
+    def _net_inputs(self, batch: Batch) -> tuple[Array, Array]:
+        """Inputs of a batch, and the net inputs of all units."""
         X, indices = batch
         if len(indices) > len(self._inputs):
             self._inputs = np.ones((len(indices), self.weights.shape[1]), self.weights.dtype)
             self._outputs = np.empty((len(indices), len(self.weights)), self.weights.dtype)
         inputs = self._inputs[: len(indices)]
         gather_batch(X, indices, self.center, self.scale, inputs)
-        outputs = np.matmul(inputs, self.weights.T, out=self._outputs[: len(inputs)])
-        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
-        squares = apply_activation(self.activation, outputs, threads)
-        return inputs, outputs, squares, net
+        return inputs, np.matmul(inputs, self.weights.T, out=self._outputs[: len(indices)])
 
     def _curvatures(self, net: Array, differences: Array) -> Array:
         """The second derivative of each sample's loss by each net input."""
@@ -293,7 +303,9 @@ class Trainer:
         tiny = np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
         wanted = f.inactive + self._wanted_activity() * (f.active - f.inactive)
         away = f.inverse(np.array([wanted])) - f.inverse(np.clip(means, f.inactive + tiny, f.active - tiny))
-        self.weights[:, -1] += np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
+        # A batch with less than a sample per unit says as much less about the mean outputs.
+        trust = min(1.0, len(winners) / n_components)
+        self.weights[:, -1] += trust * np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
 
     def _wanted_activity(self) -> float:
         """From one half to 1 / n_components in equal ratios over the first quarter of the training."""
@@ -331,6 +343,11 @@ def train(
                 error += float(seen.errors.sum(dtype=np.float64))
                 wins += np.bincount(seen.winners, minlength=n_components)
                 np.maximum.at(largest, seen.winners, seen.at_winner)
+            if wins.sum() != batches.n_samples:
+                raise ValueError(
+                    f"epoch {epoch} had {wins.sum()} samples, and the first pass over the data {batches.n_samples}: "
+                    f"every pass must give all of them, so give a function that makes a new iterator each time"
+                )
             trainer.limit_norms()
             error /= batches.n_samples
             is_last = epoch == max_iter or abs(error_before - error) <= tol * error
@@ -353,8 +370,20 @@ def gather_batch(X: Array, indices: NDArray[np.intp], center: Array, scale: floa
         X, indices = X[indices], np.arange(len(indices))
     X = X.view()
     X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
-    grid = _GRID if out.dtype == np.float64 else 0.0
-    gather(out, indices, X, center, out.dtype.type(1 / scale), out.dtype.type(grid))
+    gather(out, indices, X, center, 1 / scale, _GRID)
+
+
+def _half_active_net(activation: Activation) -> float:
+    """The net input at which an increasing activation is half way from inactive to active, by bisection."""
+    half = (activation.inactive + activation.active) / 2
+    low, high = np.array([-100.0]), np.array([100.0])
+    for _ in range(60):
+        middle = (low + high) / 2
+        if activation.value(middle)[0] < half:
+            low = middle
+        else:
+            high = middle
+    return float(high[0])
 
 
 def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> Array:

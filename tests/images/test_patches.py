@@ -35,6 +35,7 @@ def test_all_places_of_all_images_are_drawn():
         ([np.zeros((3, 9))], r"image 0 has shape \(3, 9\).*4 x 4"),
         ([np.zeros(9)], "image 0 has shape"),
         ([np.zeros((9, 9)), np.zeros((9, 9, 3))], "another number of channels"),
+        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "type"),
     ],
 )
 def test_bad_images_are_named(images, message):

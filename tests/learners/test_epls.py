@@ -20,13 +20,19 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import EPLS
-from epls.activations import ACTIVATIONS
+from epls.activations import ACTIVATIONS, Activation
 from epls.metrics import dead_outputs, win_spread
 
 
 @parametrize_with_checks([EPLS(), EPLS(n_components=2, max_iter=3, activation="tanh", loss="squared")])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
+
+
+def error_of_constant_outputs(n_components, activation="logistic"):
+    """What biases alone can reach: every unit's output is its share, whatever the sample."""
+    f = ACTIVATIONS[activation]
+    return (1 - 1 / n_components) * (f.active - f.inactive) ** 2
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +56,7 @@ def test_attributes(model, digits):
     assert model.components_.flags.c_contiguous
     assert model.intercept_.shape == (30,)
     assert model.n_epochs_ == len(model.loss_curve_) == len(model.epoch_reports_) == 20
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(30)
     np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
     np.testing.assert_allclose(model.scale_, np.sqrt(digits.var(axis=0).mean()))
     assert all(report.win_spread <= 1 for report in model.epoch_reports_)
@@ -74,14 +80,37 @@ def test_type_of_the_result(digits, dtype):
     X = digits.astype(dtype)
     model = EPLS(5, max_iter=2, random_state=0).fit(X)
     expected = np.float64 if dtype == np.float64 else np.float32
-    assert model.components_.dtype == model.intercept_.dtype == model.mean_.dtype == expected
+    assert model.components_.dtype == model.intercept_.dtype == expected
     assert model.transform(X).dtype == expected
 
 
-@pytest.mark.parametrize(("a", "c"), [(255.0, 0.0), (1e-3, 0.0), (3.7, 1000.0), (1 / 3, -5.0)])
-def test_units_and_origin_of_the_data_do_not_matter(digits, a, c):
-    features = EPLS(20, max_iter=30, random_state=0).fit_transform(digits)
-    np.testing.assert_allclose(EPLS(20, max_iter=30, random_state=0).fit_transform(a * digits + c), features, atol=1e-4)
+@pytest.mark.parametrize(
+    ("dtype", "a", "c"),
+    [
+        (np.float64, 255.0, 0.0),
+        (np.float64, 1e-3, 0.0),
+        (np.float64, 3.7, 1000.0),
+        (np.float64, 1 / 3, -5.0),
+        (np.float64, 1e-150, 0.0),
+        (np.float32, 255, 0),
+        (np.float32, 10, 1000),
+        (np.float32, 2.0**-140, 0),
+        (np.uint8, 10, 7),
+    ],
+)
+def test_units_and_origin_of_the_data_do_not_matter(digits, dtype, a, c):
+    X = digits.astype(dtype)
+    changed = (a * digits + c).astype(dtype)
+    assert (changed.astype(float) == a * digits + c).all() or dtype == np.float64  # nothing is lost in rounding
+    features = EPLS(20, max_iter=30, random_state=0).fit_transform(X)
+    np.testing.assert_allclose(EPLS(20, max_iter=30, random_state=0).fit_transform(changed), features, atol=1e-4)
+
+
+@pytest.mark.parametrize("n_samples", [1000, 1001])
+def test_mean_outputs_end_at_the_share_even_after_a_batch_of_one(n_samples):
+    X = np.random.RandomState(0).normal(size=(n_samples, 20))
+    means = EPLS(10, max_norm=None, random_state=0).fit_transform(X).mean(axis=0)
+    np.testing.assert_allclose(means, 0.1, atol=0.02)
 
 
 def test_bytes_give_what_floats_of_the_same_type_give(digits):
@@ -107,13 +136,13 @@ def test_layout_does_not_matter(digits, order):
 def test_all_parts_work_together(digits, activation, loss, optimizer):
     model = EPLS(20, activation=activation, loss=loss, optimizer=optimizer, max_iter=30, random_state=0).fit(digits)
     assert np.isfinite(model.transform(digits)).all()
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.loss_curve_[-1] < 0.97 * error_of_constant_outputs(20, activation)
 
 
 @pytest.mark.parametrize("target", ["auction", "exact", "literal"])
 def test_all_targets_learn(digits, target):
     model = EPLS(20, target=target, max_iter=10, random_state=0).fit(digits)
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(20)
 
 
 def test_vsgd_with_the_squared_error_does_not_collapse(digits):
@@ -123,12 +152,13 @@ def test_vsgd_with_the_squared_error_does_not_collapse(digits):
     assert len(dead_outputs(model.transform(digits))) == 0
 
 
-@pytest.mark.parametrize("activation", ["logistic", "tanh", "softplus"])
+@pytest.mark.parametrize("activation", [name for name, f in ACTIVATIONS.items() if f.increasing])
 def test_every_unit_is_half_active_for_some_sample(activation, digits):
     f = ACTIVATIONS[activation]
     X = np.repeat(digits[:30], 20, axis=0)  # clusters worth many shares, which units must divide
     codes = EPLS(60, activation=activation, max_iter=20, random_state=0).fit_transform(X)
     assert codes.max(axis=0).min() >= (f.inactive + f.active) / 2 - 1e-3
+    assert codes.max() < f.active + 3
 
 
 def test_max_norm_limits_the_bases(digits):
@@ -170,6 +200,23 @@ class TestStreams:
             assert counts.max() - counts.min() <= 1
         assert counts.sum() == 163
 
+    def test_bases_stay_limited(self, digits):
+        model = EPLS(20, random_state=0)
+        for _ in range(20):
+            model.partial_fit(digits)
+        assert np.linalg.norm(model.components_, axis=1).max() <= 1 + 1e-9
+
+    def test_each_call_is_an_epoch_of_the_literal_rule(self, digits):
+        model = EPLS(20, target="literal", random_state=0)
+        for _ in range(5):
+            model.partial_fit(digits)
+        assert model._trainer.target.inhibitor.max() < 3
+
+    @pytest.mark.parametrize("piece", [1, 2])
+    def test_a_first_piece_that_does_not_tell_the_scale_is_refused(self, digits, piece):
+        with pytest.raises(ValueError, match=r"1 sample|all equal"):
+            EPLS(20).partial_fit(np.repeat(digits[:1], piece, axis=0))
+
     def test_a_first_piece_smaller_than_the_number_of_units(self, digits):
         assert EPLS(20, random_state=0).partial_fit(digits[:3]).components_.shape == (20, 64)
 
@@ -200,6 +247,9 @@ class TestStreams:
             EPLS().fit_batches([digits])
         with pytest.raises(ValueError, match="0 sample"):
             EPLS().fit_batches(lambda: iter([]))
+        used_up = iter([digits])
+        with pytest.raises(ValueError, match=r"epoch 1 had 0 samples.*new iterator"):
+            EPLS().fit_batches(lambda: used_up)
         with pytest.raises(ValueError, match="63 features"):
             EPLS().fit_batches(lambda: iter([digits, digits[:, 1:]]))
         with pytest.raises(ValueError, match="n_components=5000 is more than n_samples=1797"):
@@ -283,8 +333,12 @@ class TestInScikitLearn:
         before = fitted.components_.copy()
         fitted.set_callbacks(Interrupt())
         with pytest.raises(KeyboardInterrupt):
-            fitted.fit(digits[:100])
+            fitted.fit(digits[:100, :10])
         assert (fitted.components_ == before).all()
+        fitted.set_callbacks()
+        with pytest.raises(ValueError, match="more than n_samples"):
+            fitted.fit(digits[:10, :10])
+        assert fitted.transform(digits).shape == (1797, 30)
 
 
 def test_a_read_only_memory_map_is_not_copied(tmp_path):
@@ -334,6 +388,7 @@ class TestBadInput:
             (np.empty((3, 0)), "0 feature"),
             ([[1.0, 2.0]], "1 sample"),
             ([[1e200], [-1e200]], "too large"),
+            ([[1e-200], [-1e-200]], "too small"),
         ],
     )
     def test_data(self, X, message):
@@ -365,6 +420,12 @@ class TestBadInput:
     def test_more_units_than_samples(self, digits):
         with pytest.raises(ValueError, match=r"n_components=11 is more than n_samples=10.*at most 10"):
             EPLS(11).fit(digits[:10])
+
+    def test_an_activation_that_is_not_finite(self, digits):
+        with np.errstate(all="ignore"):
+            log = Activation("log", np.log, lambda z: 1 / z, lambda z: -1 / z**2)
+            with pytest.raises(ValueError, match="outputs of 'log' are not finite"):
+                EPLS(5, activation=log, random_state=0).fit(digits)
 
     def test_use_before_fit(self, digits):
         for method in (EPLS().transform, EPLS().winners):

@@ -54,10 +54,10 @@ def sample_patches(
         patch = image[top : top + patch_size, left : left + patch_size].reshape(-1)
         if patches is None:
             patches = np.empty((n_patches, patch.size), image.dtype)
-        if patch.size != patches.shape[1]:
+        if patch.size != patches.shape[1] or image.dtype != patches.dtype:
             raise ValueError(
-                f"image {number} has shape {image.shape}, another number of channels than those before it: make all "
-                f"grey or all colour"
+                f"image {number} has shape {image.shape} and type {image.dtype}, another number of channels or type "
+                f"than those before it: make all grey or all colour, and all of one type"
             )
         patches[k] = patch
     if patches is None:

@@ -21,6 +21,8 @@ from .scan import index_of, index_of_net, largest, largest_net, smallest
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
 # Only where many rows want the same units equally does it come to this, and there a coarser auction ends as well.
 PATIENCE = 32
+# By then the increments have doubled so often that any number is outbid: what has not ended is not made of numbers.
+_MOST_BIDS = PATIENCE + 300
 _TINY = 1e-30  # an increment for rows of zeros
 BLOCK = 128  # units to a bound: measured, on 1600 units
 
@@ -35,7 +37,8 @@ def _block_net(row, prices, block):
 @njit(cache=True)
 def _best_two(row, prices, bounds):
     """The first unit with the largest net value, and the largest net value among the other units."""
-    while True:
+    block, best_value = 0, bounds[0]
+    for _ in range(bounds.size + 1):  # a block is looked at again once at the most
         best_value = largest(bounds)
         block = index_of(bounds, best_value)
         exact = _block_net(row, prices, block)
@@ -51,7 +54,7 @@ def _best_two(row, prices, bounds):
     second_value = _block_net(row, prices, block)
     prices[best] = price
     bounds[block] = -np.inf
-    while True:
+    for _ in range(bounds.size + 1):
         upper = largest(bounds)
         if upper <= second_value:
             break
@@ -99,10 +102,10 @@ def _replace_lowest(offers, rows, offer, row):
 
 
 @njit(cache=True)
-def _increment(row, best, relative_increment, precision):
+def _increment(row, best, price, relative_increment, precision):
     """A share of what the value wanted has over a low one of the row, but no less than makes a difference to it."""
     low = smallest(row[:BLOCK])
-    least = max(precision * max(abs(row[best]), abs(low)), _TINY)
+    least = max(precision * max(abs(row[best]), abs(low), price), _TINY)
     return max(relative_increment * (row[best] - low), row.dtype.type(least))
 
 
@@ -138,14 +141,16 @@ def auction(values, capacity, relative_increment, precision, winners):
                 bounds[row, block] = _block_net(values[row], prices, block)
         best, second_value = _best_two(values[row], prices, bounds[row])
         if is_first_bid:
-            increments[row] = _increment(values[row], best, relative_increment, precision)
+            increments[row] = _increment(values[row], best, prices[best], relative_increment, precision)
         increment = growth * increments[row]
         if second_value == -np.inf:
             second_value = values[row, best] - prices[best]  # a single unit is open: there is no rival to outbid
         offer = values[row, best] - second_value + increment
         n_bids += 1
+        if n_bids > _MOST_BIDS * n_rows:
+            raise FloatingPointError("the values to be assigned are not finite")
         if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
-            growth *= 2
+            growth += growth  # twice; a product with an integer would be of another type
         winners[row] = best
         start, stop = first_slot[best], first_slot[best + 1]
         offers, rows = slot_offer[start:stop], slot_row[start:stop]

@@ -37,7 +37,7 @@ def largest_net(values, prices):
 def index_of(values, wanted):
     """The first ``j`` with ``values[j] == wanted``, which must exist."""
     j = 0
-    while values[j] != wanted:
+    while j + 1 < values.size and values[j] != wanted:  # in bounds even if NaN got here
         j += 1
     return j
 
@@ -46,6 +46,6 @@ def index_of(values, wanted):
 def index_of_net(values, prices, wanted):
     """The first ``j`` with ``values[j] - prices[j] == wanted``, which must exist."""
     j = 0
-    while values[j] - prices[j] != wanted:
+    while j + 1 < values.size and values[j] - prices[j] != wanted:
         j += 1
     return j

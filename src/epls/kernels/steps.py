@@ -7,28 +7,20 @@ _vectorised = njit(cache=True, nogil=True, fastmath={"contract", "arcp", "nsz"},
 
 
 @_vectorised
-def _standardize_row(out, row, center, inverse_scale):
+def _standardize_row(out, row, center, inverse_scale, grid):
     for j in range(row.size):
-        out[j] = (row[j] - center[j]) * inverse_scale
-
-
-@_vectorised
-def _round_row(row, grid):
-    for j in range(row.size):
-        row[j] = np.rint(row[j] * grid) / grid
+        out[j] = np.rint((row[j] - center[j]) * inverse_scale * grid) / grid
 
 
 @njit(cache=True, nogil=True)
 def gather(batch, indices, X, center, inverse_scale, grid):
     """Write ``(X[indices] - center) * inverse_scale`` to the leading columns of ``batch``.
 
-    The values are rounded to multiples of 1 / ``grid`` unless it is 0. The arrays must be C-contiguous: of others numba
-    does not know that neighbours in a row are neighbours in memory.
+    Computed in the type of ``center`` and rounded to multiples of 1 / ``grid``. The arrays must be C-contiguous: of
+    others numba does not know that neighbours in a row are neighbours in memory.
     """
     for i in range(indices.size):
-        _standardize_row(batch[i], X[indices[i]], center, inverse_scale)
-        if grid > 0:
-            _round_row(batch[i, : center.size], grid)
+        _standardize_row(batch[i], X[indices[i]], center, inverse_scale, grid)
 
 
 @_vectorised

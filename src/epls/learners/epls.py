@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -17,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..activations import ACTIVATIONS, Activation, resolve_activation
 from ..optimizers import OPTIMIZERS
 from ..standardize import center_and_scale
-from ..target import TARGETS, AuctionTarget
+from ..target import TARGETS, AuctionTarget, LiteralTarget
 from ..threads import RowThreads
 from ..training import (
     ArrayBatches,
@@ -50,9 +51,10 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     the nearest outputs in which exactly one unit is active for every sample and all units are active equally often, and
     takes a step towards them. No unit can be dead.
 
-    The data need no preparation: they are centred, and scaled by one number for all features, so
-    ``fit(a * X + c)`` and ``fit(X)`` give the same features. As with PCA or k-means, features on very different
-    scales should be brought to a common one first (``StandardScaler``), or the widest will decide.
+    The data need no preparation: they are centred, and scaled by one number for all features, so ``fit(a * X + c)`` and
+    ``fit(X)`` give the same features for a > 0 (unless a * X + c was itself rounded, to float32 say). As with PCA or
+    k-means, features on very different scales should be brought to a common one first (``StandardScaler``), or the
+    widest will decide.
 
     Parameters
     ----------
@@ -169,14 +171,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         -------
         self
         """
-        data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
-        n_components = self._checked_components(len(data))
-        return self._fit(
-            center_and_scale([data])[:2],
-            ArrayBatches(data, self._batch_size(n_components, len(data))),
-            n_components,
-            _working_type(data),
-        )
+        with self._earlier_fit_kept():
+            data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
+            n_components = self._checked_components(len(data))
+            batches = ArrayBatches(data, self._batch_size(n_components, len(data)))
+            return self._fit(center_and_scale([data])[:2], batches, n_components, _working_type(data))
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> EPLS:
@@ -188,7 +187,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         ----------
         arrays : callable
             Gives a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
-            once to find the mean and the scale, then once an epoch.
+            once to find the mean and the scale, once an epoch, and once at the end.
 
         Returns
         -------
@@ -200,18 +199,36 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
                 f"wrap it, as in fit_batches(lambda: iter(batches))"
             )
 
+        types: set[np.dtype[Any]] = set()
+
         def checked() -> Iterator[Array]:
             first = True
             for array in arrays():
-                yield np.asarray(validate_data(self, array, dtype=_TYPES, reset=first))
+                piece = np.asarray(validate_data(self, array, dtype=_TYPES, reset=first, ensure_min_samples=0))
+                types.add(_working_type(piece))
                 first = False
+                yield piece
 
-        center, scale, n_samples = center_and_scale(checked())
-        if n_samples < 2:
-            raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
-        n_components = self._checked_components(n_samples)
-        batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
-        return self._fit((center, scale), batches, n_components, _working_type(next(checked())))
+        with self._earlier_fit_kept():
+            center, scale, n_samples = center_and_scale(checked())
+            if n_samples < 2:
+                raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
+            n_components = self._checked_components(n_samples)
+            batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
+            return self._fit((center, scale), batches, n_components, np.result_type(*types))
+
+    @contextmanager
+    def _earlier_fit_kept(self) -> Iterator[None]:
+        """What an earlier fit left stays whole if this one fails: validation has by then changed the features."""
+        names = ("n_features_in_", "feature_names_in_")
+        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
+        try:
+            yield
+        except BaseException:
+            for name in names:
+                self.__dict__.pop(name, None)
+            self.__dict__.update(before)
+            raise
 
     def _fit(
         self, standard: tuple[Array, float], batches: Batches, n_components: int, dtype: np.dtype[np.floating]
@@ -250,7 +267,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 
         The mean and the scale are those of the first call, which should therefore have many samples. A stream has no
         epochs; balance means that after every mini-batch the wins of any two units since the first call differ by at
-        most one. Outputs become sparse over the first 1000 mini-batches, and the learning rate falls after them.
+        most one (with ``target="literal"``, each call is an epoch of its own). Outputs become sparse over the first
+        1000 mini-batches, and the learning rate falls after them.
 
         Parameters
         ----------
@@ -264,15 +282,19 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self
         """
         first_call = not hasattr(self, "components_")
-        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=first_call))
+        with self._earlier_fit_kept():
+            data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=first_call, ensure_min_samples=1 + first_call))
         if not hasattr(self, "_trainer"):
             self._trainer = self._stream_trainer(data, first_call)
             self.loss_curve_ = []
             self.__dict__.pop("epoch_reports_", None)
         trainer = self._trainer
         batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
+        if isinstance(trainer.target, LiteralTarget):
+            trainer.target.start_epoch(len(data))
         with RowThreads() as threads:
             errors = [trainer.step(batch, threads).errors for batch in batches.in_order()]
+        trainer.limit_norms()
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
         self.n_epochs_ = len(self.loss_curve_)
         self.__dict__.update(_attributes(trainer))
@@ -302,7 +324,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     def winners(self, X: ArrayLike) -> NDArray[np.intp]:
         """A balanced assignment of the samples to the units: all units get equally many, to within one.
 
-        Unlike ``transform`` it looks at all samples together, a mini-batch at a time.
+        Unlike ``transform`` it looks at the samples together, as many at a time as fit in a few megabytes: with more
+        than that, the result depends on their order.
 
         Parameters
         ----------
@@ -317,8 +340,10 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         check_is_fitted(self)
         data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
         target = AuctionTarget(len(self.components_))
+        n_components = len(self.components_)
+        n_rows = n_components * max(self._transform_rows() // n_components, 1)  # whole rounds of wins
         with RowThreads() as threads:
-            blocks = self._outputs(data, self._batch_size(len(self.components_), len(data)), threads)
+            blocks = self._outputs(data, n_rows, threads)
             return np.concatenate([target.assign(block) for _, block in blocks])
 
     def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
@@ -334,7 +359,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             gather_batch(X, indices, self.mean_, self.scale_, inputs)
             outputs = inputs @ weights.T
             outputs += intercept
-            apply_activation(activation, outputs, threads)
+            squares = apply_activation(activation, outputs, threads)
+            if not np.isfinite(squares).all():
+                raise ValueError("outputs are not finite: the model or the data hold numbers that are too large")
             yield start, outputs
 
     def _transform_rows(self) -> int:
@@ -365,7 +392,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     ) -> Trainer:
         return Trainer(
             initial_weights(n_components, len(center), random, dtype),
-            center.astype(dtype),
+            center,
             scale,
             activation=resolve_activation(self.activation),
             target=TARGETS[self.target](n_components),
@@ -380,6 +407,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         dtype = _working_type(data)
         if first_call:
             center, scale, _ = center_and_scale([data])
+            if (data == data[0]).all():
+                raise ValueError(
+                    f"the first {len(data)} samples of the stream are all equal, which does not tell the scale of the "
+                    f"data: begin with samples that differ"
+                )
             n_components = self.n_components or _DEFAULT_COMPONENTS
             trainer = self._new_trainer(n_components, center, scale, dtype, random, n_steps=None)
             trainer.start_biases(ArrayBatches(data, len(data)), random)
@@ -404,6 +436,14 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             setattr(self, name, plain[name])
         if "feature_names_in_" in plain:
             self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
+        for name in ("components_", "intercept_", "mean_"):
+            array = getattr(self, name)
+            if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be finite floating-point numbers")
+        if not (isinstance(self.scale_, float) and 0 < self.scale_ < np.inf):
+            raise ValueError(f"scale_={self.scale_!r} must be a finite number above 0")
+        if not (isinstance(self.loss_curve_, list) and isinstance(self.n_epochs_, int) and self.components_.ndim == 2):
+            raise ValueError("loss_curve_, n_epochs_ or the shape of components_ is not what a model has")
         n_components, self.n_features_in_ = self.components_.shape
         if self.intercept_.shape != (n_components,) or self.mean_.shape != (self.n_features_in_,):
             raise ValueError(

@@ -21,8 +21,11 @@ class Optimizer(Protocol):
 
     needs_curvature: bool
 
-    def start(self, weights: Array, n_steps: int | None) -> None:
-        """Prepare for weights of this shape and type, and for this many steps (None: an endless stream)."""
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        """Prepare for weights of this shape and type, and for this many steps (None: an endless stream).
+
+        ``n_done`` steps were taken before, by another optimiser.
+        """
 
     def step(
         self,

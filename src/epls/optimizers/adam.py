@@ -26,9 +26,10 @@ class Adam:
 
     needs_curvature = False
 
-    def start(self, weights: Array, n_steps: int | None) -> None:
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.n_steps = n_steps
-        self.n_done = 0
+        self.n_done = n_done
+        self.n_averaged = 0
         self.mean = np.zeros_like(weights)
         self.square = np.zeros_like(weights)
 
@@ -49,6 +50,7 @@ class Adam:
     ) -> None:
         rate = self.rate() / weights.shape[1] ** 0.5
         self.n_done += 1
-        mean_bias, square_bias = 1 - _MEAN_DECAY**self.n_done, 1 - _SQUARE_DECAY**self.n_done
+        self.n_averaged += 1
+        mean_bias, square_bias = 1 - _MEAN_DECAY**self.n_averaged, 1 - _SQUARE_DECAY**self.n_averaged
         scalars = (rate, _MEAN_DECAY, _SQUARE_DECAY, mean_bias, square_bias, _TINY)
         threads.run(adam, (weights, gradient, self.mean, self.square), *map(weights.dtype.type, scalars))

@@ -40,7 +40,7 @@ class VSGD:
     def __init__(self, longest_step: float | None = 0.1) -> None:
         self.longest_step = longest_step
 
-    def start(self, weights: Array, n_steps: int | None) -> None:
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.mean = np.zeros_like(weights)
         self.square = np.zeros_like(weights)
         self.curvature = np.zeros_like(weights)
