@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/python -m epls.cli.demo --output demo_output
 
 test: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

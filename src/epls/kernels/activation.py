@@ -17,6 +17,7 @@ _fast = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp"
 
 @_fast
 def _logistic_row(row):
+    squares = np.float32(0.0)
     for j in range(row.size):
         # exp(-z) = 2**y: the whole part of y becomes exponent bits, a minimax polynomial on [-1/2, 1/2] does the rest.
         # The error is a few units in the last place, and unlike a call of exp it vectorises.
@@ -30,7 +31,10 @@ def _logistic_row(row):
         power = power * rest + np.float32(6.931469776e-01)
         power = power * rest + np.float32(1.0)
         exponent_bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
-        row[j] = np.float32(1.0) / (np.float32(1.0) + power * float32_from_bits(exponent_bits))
+        output = np.float32(1.0) / (np.float32(1.0) + power * float32_from_bits(exponent_bits))
+        row[j] = output
+        squares += output * output
+    return squares
 
 
 @_fast
@@ -45,8 +49,7 @@ def _sum_of_squares(row):
 def logistic_float32(rows, squares):
     """Replace net inputs by 1 / (1 + exp(-z)), for float32, and write the sum of their squares over each row."""
     for i in range(rows.shape[0]):
-        _logistic_row(rows[i])
-        squares[i] = _sum_of_squares(rows[i])
+        squares[i] = _logistic_row(rows[i])
 
 
 @njit(cache=True, nogil=True)

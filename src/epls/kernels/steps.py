@@ -7,20 +7,20 @@ _vectorised = njit(cache=True, nogil=True, fastmath={"contract", "arcp", "nsz"},
 
 
 @_vectorised
-def _standardize_row(out, row, center, inverse_scale, grid):
+def _standardize_row(out, row, center, to_grid, from_grid):
     for j in range(row.size):
-        out[j] = np.rint((row[j] - center[j]) * inverse_scale * grid) / grid
+        out[j] = np.rint((row[j] - center[j]) * to_grid) * from_grid
 
 
 @njit(cache=True, nogil=True)
 def gather(batch, indices, X, center, inverse_scale, grid):
     """Write ``(X[indices] - center) * inverse_scale`` to the leading columns of ``batch``.
 
-    Computed in the type of ``center`` and rounded to multiples of 1 / ``grid``. The arrays must be C-contiguous: of
-    others numba does not know that neighbours in a row are neighbours in memory.
+    Computed in the type of ``center`` and rounded to multiples of 1 / ``grid``, a power of 2. The arrays must be
+    C-contiguous: of others numba does not know that neighbours in a row are neighbours in memory.
     """
     for i in range(indices.size):
-        _standardize_row(batch[i], X[indices[i]], center, inverse_scale, grid)
+        _standardize_row(batch[i], X[indices[i]], center, inverse_scale * grid, 1 / grid)
 
 
 @_vectorised
