@@ -2,8 +2,6 @@
 
 The target of a logistic unit that lost is 0: its output is its difference from the target. So the logistic function
 comes with the sums of squares that the error needs, and only the winners' entries are left to change.
-
-The loops over a row are functions of their own: written inside the loop over rows, LLVM does not vectorise them.
 """
 
 import numpy as np
@@ -12,44 +10,42 @@ from numba import njit
 from .intrinsics import float32_from_bits
 
 # Sums may be reordered and products fused. The number of threads plays no part: one thread sums a row.
-_fast = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp", "reassoc"}, error_model="numpy")
+_FAST = {"contract", "nnan", "nsz", "arcp", "reassoc"}
 
 
-@_fast
-def _logistic_row(row):
-    squares = np.float32(0.0)
-    for j in range(row.size):
-        # exp(-z) = 2**y: the whole part of y becomes exponent bits, a minimax polynomial on [-1/2, 1/2] does the rest.
-        # The error is a few units in the last place, and unlike a call of exp it vectorises.
-        y = min(max(-row[j], np.float32(-87.0)), np.float32(87.0)) * np.float32(1.4426950408889634)
-        whole = np.floor(y + np.float32(0.5))
-        rest = y - whole
-        power = np.float32(1.326472689e-03)
-        power = power * rest + np.float32(9.671512910e-03)
-        power = power * rest + np.float32(5.550733747e-02)
-        power = power * rest + np.float32(2.402224208e-01)
-        power = power * rest + np.float32(6.931469776e-01)
-        power = power * rest + np.float32(1.0)
-        exponent_bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
-        output = np.float32(1.0) / (np.float32(1.0) + power * float32_from_bits(exponent_bits))
-        row[j] = output
-        squares += output * output
-    return squares
+# One function, without calls: what LLVM makes of a call depends on whether the callee was compiled in this process
+# or came from the cache, and with fast-math the last bits of the outputs would depend on it, too.
+@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+def logistic_float32(rows, squares):
+    """Replace net inputs by 1 / (1 + exp(-z)), for float32, and write the sum of their squares over each row."""
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        total = np.float32(0.0)
+        for j in range(row.size):
+            # exp(-z) = 2**y: the whole part of y becomes exponent bits, a minimax polynomial on [-1/2, 1/2] does the
+            # rest. The error is a few units in the last place, and unlike a call of exp it vectorises.
+            y = min(max(-row[j], np.float32(-87.0)), np.float32(87.0)) * np.float32(1.4426950408889634)
+            whole = np.floor(y + np.float32(0.5))
+            rest = y - whole
+            power = np.float32(1.326472689e-03)
+            power = power * rest + np.float32(9.671512910e-03)
+            power = power * rest + np.float32(5.550733747e-02)
+            power = power * rest + np.float32(2.402224208e-01)
+            power = power * rest + np.float32(6.931469776e-01)
+            power = power * rest + np.float32(1.0)
+            exponent_bits = np.int32((np.int32(whole) + np.int32(127)) << np.int32(23))
+            output = np.float32(1.0) / (np.float32(1.0) + power * float32_from_bits(exponent_bits))
+            row[j] = output
+            total += output * output
+        squares[i] = total
 
 
-@_fast
+@njit(cache=True, nogil=True, fastmath=_FAST)
 def _sum_of_squares(row):
     total = row.dtype.type(0)
     for j in range(row.size):
         total += row[j] * row[j]
     return total
-
-
-@njit(cache=True, nogil=True)
-def logistic_float32(rows, squares):
-    """Replace net inputs by 1 / (1 + exp(-z)), for float32, and write the sum of their squares over each row."""
-    for i in range(rows.shape[0]):
-        squares[i] = _logistic_row(rows[i])
 
 
 @njit(cache=True, nogil=True)
