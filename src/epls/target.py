@@ -22,6 +22,7 @@ prints it, which balances only roughly: the inhibitor of a unit that has had its
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -36,7 +37,7 @@ Array = NDArray[np.floating]
 Winners = NDArray[np.intp]
 
 # The sum at the winners is less than the best by no more than this share of the sum of the rows' ranges. That is the
-# bound; what is measured is twenty times better (benchmarks/bench_target.py).
+# bound; what is measured is eight times better or more (benchmarks/bench_target.py).
 _RELATIVE_INCREMENT = 0.02
 # In a batch of few rows a single bad bargain weighs more: below so many, the increments are smaller in proportion.
 _MANY_ROWS = 400
@@ -52,7 +53,7 @@ class Target(Protocol):
         """The winner of each row."""
 
 
-class BalancedTarget:
+class BalancedTarget(ABC):
     """Keeps count of the wins so that, after every batch, no two units differ by more than one.
 
     Batches may have any sizes, and the number of samples need not be known: what holds after every batch holds at the
@@ -86,11 +87,12 @@ class BalancedTarget:
         n_completing = max(complete_rounds * self.n_components - n_wins, 0)
         if n_completing > 0:
             yield slice(0, n_completing), complete_rounds - self.counts
-        if n_completing < n_rows:
+        if n_completing < n_rows:  # the wins of the range before have been counted by now
             yield slice(n_completing, n_rows), complete_rounds + 1 - self.counts
 
+    @abstractmethod
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
-        raise NotImplementedError
+        """The winner of each row, with no more wins of a unit than its capacity."""
 
 
 class AuctionTarget(BalancedTarget):

@@ -207,10 +207,6 @@ class Trainer:
         inputs, outputs = self._net_inputs(batch)
         net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
         squares = apply_activation(f, outputs, threads)
-        if not np.isfinite(squares).all():
-            raise ValueError(
-                f"the outputs of {f.name!r} are not finite: its function must give a finite number for every net input"
-            )
         winners = self.target.assign(outputs)
         report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
         inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
@@ -387,10 +383,16 @@ def _half_active_net(activation: Activation) -> float:
 
 
 def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> Array:
-    """Replace net inputs by outputs; return the sums of the squared outputs over each row."""
+    """Replace net inputs by outputs, which must be finite; return the sums of their squares over each row."""
     if activation is LOGISTIC and net.dtype == np.float32:
         squares = np.empty(len(net), net.dtype)
         threads.run(logistic_float32, (net, squares))
-        return squares
-    net[...] = activation.value(net)
-    return np.einsum("ij,ij->i", net, net)
+    else:
+        net[...] = activation.value(net)
+        squares = np.einsum("ij,ij->i", net, net)
+    if not np.isfinite(squares).all():
+        raise ValueError(
+            f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
+            f"input, and neither the model nor the data may hold numbers that are too large"
+        )
+    return squares

@@ -41,6 +41,8 @@ _SMALLEST_BATCH = 256
 # With fewer steps than this the bases are not done, however small the data; with more than enough data for that, so
 # many epochs.
 _FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
+_SAVED_ARRAYS = ("components_", "intercept_", "mean_")
+_SAVED_VALUES = ("scale_", "loss_curve_", "n_epochs_")
 _TRANSFORM_ELEMENTS = 2**22  # of inputs or outputs, whichever is more, at a time
 
 
@@ -339,8 +341,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         """
         check_is_fitted(self)
         data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
-        target = AuctionTarget(len(self.components_))
         n_components = len(self.components_)
+        target = AuctionTarget(n_components)
         n_rows = n_components * max(self._transform_rows() // n_components, 1)  # whole rounds of wins
         with RowThreads() as threads:
             blocks = self._outputs(data, n_rows, threads)
@@ -359,9 +361,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             gather_batch(X, indices, self.mean_, self.scale_, inputs)
             outputs = inputs @ weights.T
             outputs += intercept
-            squares = apply_activation(activation, outputs, threads)
-            if not np.isfinite(squares).all():
-                raise ValueError("outputs are not finite: the model or the data hold numbers that are too large")
+            apply_activation(activation, outputs, threads)
             yield start, outputs
 
     def _transform_rows(self) -> int:
@@ -423,23 +423,21 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     def _fitted_state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays and plain values that :func:`epls.save_model` writes."""
         check_is_fitted(self)
-        arrays = {name: getattr(self, name) for name in ("components_", "intercept_", "mean_")}
-        plain: dict[str, Any] = {name: getattr(self, name) for name in ("scale_", "loss_curve_", "n_epochs_")}
+        arrays = {name: getattr(self, name) for name in _SAVED_ARRAYS}
+        plain: dict[str, Any] = {name: getattr(self, name) for name in _SAVED_VALUES}
         if hasattr(self, "feature_names_in_"):
             plain["feature_names_in_"] = self.feature_names_in_.tolist()
         return arrays, plain
 
     def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
-        for name in ("components_", "intercept_", "mean_"):
+        for name in _SAVED_ARRAYS:
+            if arrays[name].dtype not in (np.float32, np.float64) or not np.isfinite(arrays[name]).all():
+                raise ValueError(f"{name} must be finite floating-point numbers")
             setattr(self, name, arrays[name])
-        for name in ("scale_", "loss_curve_", "n_epochs_"):
+        for name in _SAVED_VALUES:
             setattr(self, name, plain[name])
         if "feature_names_in_" in plain:
             self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
-        for name in ("components_", "intercept_", "mean_"):
-            array = getattr(self, name)
-            if array.dtype not in (np.float32, np.float64) or not np.isfinite(array).all():
-                raise ValueError(f"{name} must be finite floating-point numbers")
         if not (isinstance(self.scale_, float) and 0 < self.scale_ < np.inf):
             raise ValueError(f"scale_={self.scale_!r} must be a finite number above 0")
         if not (isinstance(self.loss_curve_, list) and isinstance(self.n_epochs_, int) and self.components_.ndim == 2):
