@@ -1,0 +1,124 @@
+"""One image file as an array of bytes, grey or colour, whatever it holds. Needs Pillow."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._files import Bytes
+
+# What turns an image upright, for each EXIF orientation but the upright one (EXIF 2.3, tag 0x0112).
+_UPRIGHT: dict[int, Callable[[Bytes], Bytes]] = {
+    2: lambda image: image[:, ::-1],
+    3: lambda image: image[::-1, ::-1],
+    4: lambda image: image[::-1],
+    5: lambda image: image.swapaxes(0, 1),
+    6: lambda image: image.swapaxes(0, 1)[:, ::-1],
+    7: lambda image: image.swapaxes(0, 1)[::-1, ::-1],
+    8: lambda image: image.swapaxes(0, 1)[::-1],
+}
+_ORIENTATION = 0x0112
+_GREY_MODES = ("1", "L", "LA", "La", "I", "F")
+# Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
+_WARNINGS = threading.Lock()
+
+
+class BadImageError(ValueError):
+    """A file that is no usable image. The message is the reason, without the file's name."""
+
+
+def require_pillow() -> Any:
+    """The module PIL.Image, or an error that says how to get it."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('reading image files needs Pillow: pip install "epls[images]"') from error
+    return Image
+
+
+def decode_image(path: Path, channels: str | None = None) -> Bytes:
+    """Read an image file, turned upright as its EXIF data say.
+
+    Parameters
+    ----------
+    path : Path
+        The file. Of an animation, the first image is taken.
+    channels : {"grey", "colour"} or None
+        What to convert it to; by default grey images stay grey, and others (palettes, CMYK, ...) become RGB. Alpha
+        is dropped, and 16 bits per pixel are rounded to 8.
+
+    Returns
+    -------
+    ndarray of uint8 of shape (height, width) or (height, width, 3)
+        The pixels.
+
+    Raises
+    ------
+    BadImageError
+        With the reason why the file cannot be used.
+    """
+    module = require_pillow()
+    try:
+        # Given a name, Pillow maps uncompressed TIFF files and garbles those that are to be turned on their side.
+        with open(path, "rb") as file:
+            with _quiet_but_for_bombs(module):
+                image = module.open(file)
+            image.load()
+            with _quiet_but_for_bombs(module):
+                orientation = _orientation(image)
+            # Alpha is dropped anyhow, and Pillow warns about some ways of giving it.
+            image.info.pop("transparency", None)
+            pixels = _pixels(image, channels)
+    except BadImageError:
+        raise
+    except module.UnidentifiedImageError as error:
+        raise BadImageError("not an image, or of a kind that Pillow cannot read") from error
+    except Exception as error:  # decoders of damaged files raise almost anything
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise BadImageError(reason or type(error).__name__) from error
+    turn = _UPRIGHT.get(orientation)
+    return pixels if turn is None else np.ascontiguousarray(turn(pixels))
+
+
+@contextmanager
+def _quiet_but_for_bombs(module: Any) -> Iterator[None]:
+    """Raise Pillow's warning about sizes that fill the memory; silence those about metadata, which do no harm."""
+    with _WARNINGS, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("error", module.DecompressionBombWarning)
+        yield
+
+
+def _orientation(image: Any) -> int:
+    if image.format == "TIFF":
+        return 1  # Pillow has turned it, and not all versions forget the tag then
+    try:
+        return int(image.getexif().get(_ORIENTATION, 1))
+    except Exception:  # damaged metadata raise almost anything, and the pixels are good without them
+        return 1
+
+
+def _pixels(image: Any, channels: str | None) -> Bytes:
+    is_grey = image.mode in _GREY_MODES or image.mode.startswith("I;16")
+    if is_grey:
+        grey = _eight_bits(np.asarray(image)) if image.mode[0] in "IF" else np.array(image.convert("L"))
+        return np.repeat(grey[:, :, None], 3, axis=2) if channels == "colour" else grey
+    colour = image.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
+    return np.array(colour.convert("L") if channels == "grey" else colour)
+
+
+def _eight_bits(grey: NDArray[Any]) -> Bytes:
+    """Numbers from 0 to 65535 rounded to bytes, so that black and white stay what they are."""
+    if grey.dtype.kind == "f" or grey.min() < 0 or grey.max() > 65535:
+        raise BadImageError(
+            f"{grey.dtype.name} pixels from {grey.min():g} to {grey.max():g}, where 0 to 65535 in whole numbers is "
+            f"the most: convert it to 8 or 16 bits"
+        )
+    return ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)

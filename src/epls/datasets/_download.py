@@ -1,0 +1,99 @@
+"""Archives of data sets: where their files are, and how to fetch them when asked to. Fetching needs pooch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+from ._files import checked_folder
+
+
+@dataclass(frozen=True)
+class Archive:
+    """A data set's official archive.
+
+    Attributes
+    ----------
+    title : str
+        The data set's name.
+    url, md5 : str
+        Where the archive is, and its checksum.
+    folder : str
+        The folder that it unpacks to.
+    files : tuple of str
+        The files in that folder.
+    """
+
+    title: str
+    url: str
+    md5: str
+    folder: str
+    files: tuple[str, ...]
+
+    @property
+    def advice(self) -> str:
+        """What to do about a file that is missing or damaged."""
+        return f"unpack {self.url} again, or delete the file if it is there and load with download=True"
+
+    def locate(self, folder: str | os.PathLike[str], *, download: bool) -> Path:
+        """The folder of the files: ``folder`` itself or the one in it; what is missing is fetched if asked for."""
+        named = Path(folder).expanduser()
+        is_itself = named.name == self.folder or any((named / name).exists() for name in self.files)
+        home = named if is_itself and not (named / self.folder).is_dir() else named / self.folder
+        if named.exists() or not download:
+            checked_folder(named)
+        if download and not all((home / name).exists() for name in self.files):
+            self._fetch(named, home)
+        if not home.is_dir():
+            raise FileNotFoundError(
+                f"{named} holds neither a folder {self.folder} nor its files ({', '.join(self.files)}): give the "
+                f"folder that {self.title} was unpacked to, unpack {self.url} there, or load with download=True"
+            )
+        return home
+
+    def _fetch(self, named: Path, home: Path) -> None:
+        try:
+            import pooch
+        except ImportError as error:
+            raise ImportError(
+                f'downloading needs pooch: pip install "epls[data]"; or unpack {self.url} in {named} by hand'
+            ) from error
+        packed = named / PurePosixPath(self.url).name
+        was_there = packed.exists()
+        try:
+            # pooch writes to a temporary file and renames it once the checksum is right.
+            pooch.retrieve(self.url, known_hash=f"md5:{self.md5}", fname=packed.name, path=named)
+            self._unpack(packed, home)
+        except (OSError, ValueError, EOFError, tarfile.TarError) as error:
+            raise OSError(
+                f"{self.title} could not be fetched from {self.url} to {named} ({error}): try again later, or download "
+                f"the archive by other means, unpack it in {named} and load without download=True"
+            ) from error
+        if not was_there:
+            packed.unlink()  # as large as the data, and no longer needed
+
+    def _unpack(self, packed: Path, home: Path) -> None:
+        """Unpack the files that are not there yet, and nothing else that the archive may hold."""
+        home.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(packed) as archive:
+            for member in archive:
+                target = home / PurePosixPath(member.name).name
+                content = archive.extractfile(member) if member.isfile() else None
+                if content is not None and target.name in self.files and not target.exists():
+                    _write(content, target)
+
+
+def _write(content: IO[bytes], target: Path) -> None:
+    """Write a file under another name and rename it when complete, so that no part of a file passes for the whole."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "wb") as file:
+            shutil.copyfileobj(content, file, 1 << 20)
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise

@@ -1,0 +1,202 @@
+"""A folder of image files as a sequence that reads each image when it is asked for."""
+
+from __future__ import annotations
+
+import copy
+import operator
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal, overload
+
+import numpy as np
+
+from ._decode import BadImageError, decode_image, require_pillow
+from ._files import Bytes, Labels, checked_folder
+
+SUFFIXES = frozenset(
+    (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
+)
+_N_NAMED = 5  # bad files named in an error
+
+
+class ImageFolder(Sequence[Bytes]):
+    """The images of a folder and of those below it, in the order of their names.
+
+    Every file is decoded once at the start, so that a bad one is found then and not after an hour; images are not
+    kept, so that a folder of any size takes little memory. Hidden files and folders are passed over, and a folder
+    that is linked to from several places is visited once.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder.
+    channels : {"grey", "colour"} or None, default=None
+        What to convert all images to. By default they stay as they are, and must be all grey or all colour.
+    smallest_side : int, default=1
+        The least height and width that an image must have, such as the size of the patches.
+    skip_bad : bool, default=False
+        Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of grey
+        and colour images, the fewer ones (of as many, the grey).
+
+    Attributes
+    ----------
+    paths : list of Path
+        The files.
+    names : list of str
+        Their names relative to the folder, with "/" between the parts.
+    shapes : list of tuple
+        (height, width) or (height, width, 3) of each image.
+    labels : int64 of shape (n_images,), or None
+        The class of each image, which is the sub-folder of ``path`` that it is in or below; None if some image is in
+        no sub-folder.
+    class_names : tuple of str, or None
+        The names of these sub-folders.
+    skipped : list of (Path, str)
+        The files left out, and why.
+
+    Examples
+    --------
+    With photographs in ``holiday`` and folders in it::
+
+        folder = ImageFolder("holiday", smallest_side=10)
+        folder[0]  # (480, 640, 3), read from its file
+        sample_patches(folder, 10_000, patch_size=10)
+    """
+
+    paths: list[Path]
+    names: list[str]
+    shapes: list[tuple[int, ...]]
+    labels: Labels | None
+    class_names: tuple[str, ...] | None
+    skipped: list[tuple[Path, str]]
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        channels: Literal["grey", "colour"] | None = None,
+        smallest_side: int = 1,
+        skip_bad: bool = False,
+    ) -> None:
+        if channels not in (None, "grey", "colour"):
+            raise ValueError(f'channels={channels!r}: give "grey", "colour" or None')
+        if smallest_side < 1:
+            raise ValueError(f"smallest_side={smallest_side}: give 1 or more pixels")
+        require_pillow()
+        root = checked_folder(path)
+        self._channels = channels
+        files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
+        if not files:
+            raise ValueError(f"{root} and the folders in it hold no image files ({', '.join(sorted(SUFFIXES))})")
+        findings = _inspect(files, channels, smallest_side)
+        bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
+        good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
+        if bad and not (skip_bad and good):
+            raise ValueError(_complaint(root, bad, len(files)))
+        self.skipped = bad
+        self.paths = [file for file, _ in good]
+        self.shapes = [shape for _, shape in good]
+        self.names = [file.relative_to(root).as_posix() for file in self.paths]
+        self.labels, self.class_names = _classes(self.names)
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    @overload
+    def __getitem__(self, key: int) -> Bytes: ...
+    @overload
+    def __getitem__(self, key: slice) -> ImageFolder: ...
+
+    def __getitem__(self, key: int | slice) -> Bytes | ImageFolder:
+        """The image of a number, read from its file; or those of a slice, as a folder of the same classes."""
+        if isinstance(key, slice):
+            part = copy.copy(self)
+            part.paths, part.names, part.shapes = self.paths[key], self.names[key], self.shapes[key]
+            part.labels = None if self.labels is None else self.labels[key]
+            return part
+        number = operator.index(key)  # numpy's integers too
+        path, expected = self.paths[number], self.shapes[number]
+        try:
+            image = decode_image(path, self._channels)
+        except BadImageError as error:
+            raise OSError(
+                f"{path} could be read when the folder was opened, but no longer ({error}): put it back, or open the "
+                f"folder again"
+            ) from error
+        if image.shape != expected:
+            raise OSError(
+                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: put it back, or "
+                f"open the folder again"
+            )
+        return image
+
+    def __repr__(self) -> str:
+        classes = "" if self.class_names is None else f" in {len(self.class_names)} classes"
+        return f"<ImageFolder of {len(self)} images{classes}, {len(self.skipped)} files skipped>"
+
+
+def _image_files(root: Path) -> Iterator[Path]:
+    visited = set()
+    for place, folders, files in os.walk(root, onerror=_cannot_list, followlinks=True):
+        real = os.path.realpath(place)
+        # Links may lead round in circles.
+        folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
+        if real not in visited:
+            yield from (Path(place, name) for name in files if _is_image(name))
+        visited.add(real)
+
+
+def _is_image(name: str) -> bool:
+    return not name.startswith(".") and Path(name).suffix.lower() in SUFFIXES
+
+
+def _cannot_list(error: OSError) -> None:
+    raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check who may read it") from error
+
+
+def _inspect(files: list[Path], channels: str | None, smallest_side: int) -> list[tuple[int, ...] | str]:
+    """The shape of each image, or the reason why it cannot be used."""
+
+    def inspect(file: Path) -> tuple[int, ...] | str:
+        try:
+            shape = decode_image(file, channels).shape
+        except BadImageError as error:
+            return str(error)
+        if min(shape[:2]) < smallest_side:
+            return f"{shape[0]} x {shape[1]} pixels, where {smallest_side} x {smallest_side} is the least"
+        return shape
+
+    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without the GIL
+        findings = list(pool.map(inspect, files))
+    n_axes = [len(found) for found in findings if not isinstance(found, str)]
+    n_colour, n_grey = n_axes.count(3), n_axes.count(2)
+    if n_colour and n_grey:
+        unwanted, reason = (
+            (2, f"grey, among {n_colour} colour images")
+            if n_colour >= n_grey
+            else (3, f"colour, among {n_grey} grey images")
+        )
+        findings = [reason if not isinstance(found, str) and len(found) == unwanted else found for found in findings]
+    return findings
+
+
+def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
+    named = "; ".join(f"{file.relative_to(root).as_posix()}: {reason}" for file, reason in bad[:_N_NAMED])
+    more = f"; and {len(bad) - _N_NAMED} more" if len(bad) > _N_NAMED else ""
+    advice = (
+        "none is left; check that it is the folder that you mean"
+        if len(bad) == n_files
+        else "mend or remove them, or leave them out with skip_bad=True (on the command line, --skip-bad)"
+    )
+    if any(reason.startswith(("grey, among", "colour, among")) for _, reason in bad):
+        advice += '; channels="colour" or channels="grey" makes all images alike'
+    return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"
+
+
+def _classes(names: list[str]) -> tuple[Labels | None, tuple[str, ...] | None]:
+    if not all("/" in name for name in names):
+        return None, None
+    class_names, labels = np.unique([name.split("/")[0] for name in names], return_inverse=True)
+    return labels.astype(np.int64), tuple(map(str, class_names))

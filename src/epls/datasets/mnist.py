@@ -1,0 +1,139 @@
+"""MNIST, Fashion-MNIST and others in their format: small grey images in ten classes, as idx files."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import os
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ._files import Bytes, Labels, TrainTest, checked_folder, checked_labels, read_file
+
+_N_CLASSES = 10
+_ADVICE = "get the file again, as its authors publish it"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class MNIST(TrainTest):
+    """The parts of a data set like MNIST, in memory.
+
+    Attributes
+    ----------
+    train_images, test_images : uint8 of shape (n, height, width), read-only
+        60,000 and 10,000 images of 28 x 28 in the official files.
+    train_labels, test_labels : int64 of shape (n,)
+        Their classes, from 0.
+    class_names : tuple of str
+        "0" to "9": the files have no names.
+    """
+
+
+def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
+    """Read the four idx files of MNIST, Fashion-MNIST or another data set in their format.
+
+    Parameters
+    ----------
+    folder : path-like
+        The folder with ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
+        ``t10k-labels-idx1-ubyte``. The spelling ``train-images.idx3-ubyte`` will do, and so will files compressed
+        by gzip (``.gz``).
+
+    Returns
+    -------
+    MNIST
+        Images and labels.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder or one of the files is missing.
+    ValueError
+        If a file is damaged: no idx file, of a wrong size, not to be decompressed, or with labels out of range.
+
+    Examples
+    --------
+    With the official files in ``data/fashion-mnist``::
+
+        load_mnist("data/fashion-mnist").train_images  # (60000, 28, 28)
+    """
+    home = checked_folder(folder)
+    train_images, train_labels = _labelled(home, "train")
+    test_images, test_labels = _labelled(home, "t10k")
+    if train_images.shape[1:] != test_images.shape[1:]:
+        raise ValueError(
+            f"the images for training in {home} are {_times(train_images.shape[1:])}, those for testing "
+            f"{_times(test_images.shape[1:])}: put files of one data set there"
+        )
+    return MNIST(train_images, train_labels, test_images, test_labels, tuple(map(str, range(_N_CLASSES))))
+
+
+def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
+    images_path, labels_path = _find(home, part, "images", 3), _find(home, part, "labels", 1)
+    images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
+    if len(images) != len(labels):
+        raise ValueError(
+            f"{images_path} has {len(images)} images, but {labels_path} has {len(labels)} labels: take both from one "
+            f"data set"
+        )
+    return images, checked_labels(labels, labels_path, _N_CLASSES)
+
+
+def _find(home: Path, part: str, content: str, n_axes: int) -> Path:
+    names = [f"{part}-{content}{mark}idx{n_axes}-ubyte{end}" for end in ("", ".gz") for mark in ("-", ".")]
+    for name in names:
+        if (home / name).is_file():
+            return home / name
+    raise FileNotFoundError(f"there is no file {names[0]} in {home}, nor {', '.join(names[1:])}: {_ADVICE}")
+
+
+def read_idx(path: Path, n_axes: int) -> Bytes:
+    """Read an idx file of bytes.
+
+    The file has the magic number 0, 0, 8 (for bytes), number of axes; the length of each axis as four bytes, the
+    highest first; and the bytes of the array, the last axis fastest.
+
+    Parameters
+    ----------
+    path : Path
+        The file; one whose name ends in ``.gz`` is decompressed.
+    n_axes : int
+        The number of axes that the array must have.
+
+    Returns
+    -------
+    ndarray of uint8, read-only
+        The array.
+    """
+    content = read_file(path, _decompressed if path.suffix == ".gz" else Path.read_bytes, _ADVICE)
+    magic, start = bytes((0, 0, 8, n_axes)), 4 + 4 * n_axes
+    if content[:4] != magic:
+        raise ValueError(
+            f"{path} begins with the bytes {tuple(content[:4])}, an idx file of bytes with {n_axes} axes begins with "
+            f"{tuple(magic)}: {_ADVICE}"
+        )
+    if len(content) < start:
+        raise ValueError(f"{path} has {len(content)} bytes and ends within its header of {start}: {_ADVICE}")
+    shape = tuple(int.from_bytes(content[k : k + 4], "big") for k in range(4, start, 4))
+    expected = start + math.prod(shape)
+    if expected == start or len(content) != expected:
+        raise ValueError(
+            f"{path} has {len(content)} bytes, but says that it holds {_times(shape)} bytes after a header of {start}, "
+            f"together {expected}: {_ADVICE}"
+        )
+    return np.frombuffer(content, np.uint8, offset=start).reshape(shape)
+
+
+def _decompressed(path: Path) -> bytes:
+    try:
+        with gzip.open(path) as file:
+            return file.read()
+    except (gzip.BadGzipFile, zlib.error, EOFError) as error:
+        raise ValueError(f"{path} cannot be decompressed ({error}): {_ADVICE}") from error
+
+
+def _times(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

@@ -1,0 +1,200 @@
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epls.datasets import ImageFolder
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def pixels(height, width, *channels, seed=0):
+    return np.random.RandomState(seed).randint(256, size=(height, width, *channels)).astype(np.uint8)
+
+
+def save(path, array):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(array).save(path)
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path):
+    """Three good images of colour, and one of each kind of bad file."""
+    for k in range(3):
+        save(tmp_path / f"good{k}.png", pixels(9 + k, 9, 3, seed=k))
+    save(tmp_path / "grey.png", pixels(9, 9))
+    save(tmp_path / "small.png", pixels(9, 4, 3))
+    (tmp_path / "text.png").write_text("no image")
+    whole = save(tmp_path / "cut.jpg", pixels(90, 90, 3)).read_bytes()
+    (tmp_path / "cut.jpg").write_bytes(whole[:2000])
+    return tmp_path
+
+
+def test_images_of_any_size_in_the_order_of_their_names(tmp_path):
+    arrays = {
+        "b/ü ñ.PNG": pixels(4, 6, 3),
+        "a.tif": pixels(7, 3, 3),
+        "b/c/d.bmp": pixels(5, 5, 3),
+        "日本.png": pixels(2, 2, 3),
+    }
+    for name, array in arrays.items():
+        save(tmp_path / name, array)
+    folder = ImageFolder(str(tmp_path))
+    assert folder.names == sorted(arrays)
+    assert folder.paths == [tmp_path / name for name in folder.names]
+    assert folder.shapes == [arrays[name].shape for name in folder.names]
+    assert len(folder) == 4
+    assert folder.skipped == []
+    assert folder.labels is folder.class_names is None  # a.tif is in no sub-folder
+    for image, name in zip(folder, folder.names, strict=True):
+        np.testing.assert_array_equal(image, arrays[name])
+    np.testing.assert_array_equal(folder[np.int64(-1)], arrays["日本.png"])
+    with pytest.raises(IndexError):
+        folder[4]
+
+
+def test_what_is_not_an_image_is_passed_over(tmp_path):
+    save(tmp_path / "a.png", pixels(3, 3))
+    save(tmp_path / ".hidden.png", pixels(3, 3))
+    save(tmp_path / ".hidden" / "b.png", pixels(3, 3))
+    (tmp_path / "notes.txt").write_text("notes")
+    (tmp_path / "folder.png").mkdir()
+    assert ImageFolder(tmp_path).names == ["a.png"]
+
+
+def test_a_hidden_folder_may_be_asked_for(tmp_path):
+    save(tmp_path / ".cache" / "a.png", pixels(3, 3))
+    assert ImageFolder(tmp_path / ".cache").names == ["a.png"]
+
+
+def test_links_are_followed_but_not_in_circles(tmp_path):
+    save(tmp_path / "store" / "a.png", pixels(3, 3))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    try:
+        (folder / "linked").symlink_to(tmp_path / "store", target_is_directory=True)
+        (tmp_path / "store" / "back").symlink_to(folder, target_is_directory=True)
+    except OSError:
+        pytest.skip("no links on this system")
+    assert ImageFolder(folder).names == ["linked/a.png"]
+
+
+def test_classes_are_sub_folders(tmp_path):
+    for name in ("dog/1.png", "cat/deep/er/2.png", "cat/3.png", "emu/4.png"):
+        save(tmp_path / name, pixels(3, 3))
+    folder = ImageFolder(tmp_path)
+    assert folder.names == ["cat/3.png", "cat/deep/er/2.png", "dog/1.png", "emu/4.png"]
+    assert folder.class_names == ("cat", "dog", "emu")
+    np.testing.assert_array_equal(folder.labels, [0, 0, 1, 2])
+    assert folder.labels.dtype == np.int64
+    assert repr(folder) == "<ImageFolder of 4 images in 3 classes, 0 files skipped>"
+
+
+def test_slices_are_folders_with_the_same_classes(tmp_path):
+    for k in range(4):
+        save(tmp_path / f"class{k}" / "a.png", pixels(3 + k, 3))
+    part = ImageFolder(tmp_path)[1:3]
+    assert isinstance(part, ImageFolder)
+    assert part.names == ["class1/a.png", "class2/a.png"]
+    assert [image.shape for image in part] == part.shapes == [(4, 3), (5, 3)]
+    np.testing.assert_array_equal(part.labels, [1, 2])
+    assert len(part.class_names) == 4
+
+
+def test_bad_files_are_all_counted_and_explained(bad):
+    with pytest.raises(ValueError, match="4 of 7 image files") as caught:
+        ImageFolder(bad, smallest_side=5)
+    message = str(caught.value)
+    for part in (
+        "cut.jpg: image file is truncated",
+        "grey.png: grey, among 3 colour images",
+        "small.png: 9 x 4 pixels, where 5 x 5 is the least",
+        "text.png: not an image",
+        "skip_bad=True",
+        "--skip-bad",
+        'channels="colour"',
+        str(bad),
+    ):
+        assert part in message
+
+
+def test_bad_files_can_be_skipped(bad):
+    folder = ImageFolder(bad, smallest_side=5, skip_bad=True)
+    assert folder.names == ["good0.png", "good1.png", "good2.png"]
+    assert [path.name for path, _ in folder.skipped] == ["cut.jpg", "grey.png", "small.png", "text.png"]
+    assert all(isinstance(path, Path) and reason for path, reason in folder.skipped)
+    assert "4 files skipped" in repr(folder)
+
+
+def test_only_a_few_bad_files_are_named(tmp_path):
+    save(tmp_path / "good.png", pixels(3, 3))
+    for k in range(8):
+        (tmp_path / f"bad{k}.png").touch()
+    with pytest.raises(ValueError, match=r"8 of 9 .*bad4\.png: .*; and 3 more") as caught:
+        ImageFolder(tmp_path)
+    assert "bad5.png" not in str(caught.value)
+    assert "channels" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("channels", "shape"), [("grey", (9, 9)), ("colour", (9, 9, 3))])
+def test_conversion_leaves_no_mixture(bad, channels, shape):
+    folder = ImageFolder(bad, channels=channels, smallest_side=5, skip_bad=True)
+    assert folder.names == ["good0.png", "good1.png", "good2.png", "grey.png"]
+    assert folder[3].shape == folder.shapes[3] == shape
+    np.testing.assert_array_equal(folder[3].reshape(9, 9, -1)[:, :, 0], pixels(9, 9))
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=6))
+def test_the_majority_stays(tmp_path_factory, are_grey):
+    home = tmp_path_factory.mktemp("mixed")
+    for k, is_grey in enumerate(are_grey):
+        save(home / f"{k}.png", pixels(2, 2) if is_grey else pixels(2, 2, 3))
+    folder = ImageFolder(home, skip_bad=True)
+    grey_stays = 2 * sum(are_grey) > len(are_grey)
+    assert folder.names == [f"{k}.png" for k, is_grey in enumerate(are_grey) if is_grey == grey_stays]
+    assert len(folder) + len(folder.skipped) == len(are_grey)
+    assert {image.ndim for image in folder} == {2 if grey_stays else 3}
+
+
+def test_folders_without_images(tmp_path):
+    with pytest.raises(ValueError, match=r"hold no image files \(\.bmp, "):
+        ImageFolder(tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"no folder .*nothing"):
+        ImageFolder(tmp_path / "nothing")
+    with pytest.raises(NotADirectoryError, match=r"a\.png is a file"):
+        ImageFolder(save(tmp_path / "a.png", pixels(3, 3)))
+    with pytest.raises(ValueError, match=r"1 of 1 .*a\.png: 3 x 3 pixels.*none is left"):
+        ImageFolder(tmp_path, smallest_side=4, skip_bad=True)
+
+
+def test_a_file_that_changes_after_the_start_is_named(tmp_path):
+    path = save(tmp_path / "a.png", pixels(3, 3))
+    folder = ImageFolder(tmp_path)
+    save(path, pixels(3, 4))
+    with pytest.raises(OSError, match=r"a\.png had shape \(3, 3\) .* has \(3, 4\) now"):
+        folder[0]
+    path.write_bytes(path.read_bytes()[:50])
+    with pytest.raises(OSError, match=r"a\.png could be read when the folder was opened, but no longer"):
+        folder[0]
+    path.unlink()
+    with pytest.raises(OSError, match=r"a\.png .*No such file"):
+        folder[0]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [({"channels": "rgb"}, "channels='rgb': give"), ({"smallest_side": 0}, "smallest_side=0: give 1 or more")],
+)
+def test_settings_are_checked(tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
+        ImageFolder(tmp_path, **settings)
+
+
+def test_without_pillow(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(ImportError, match=r'pip install "epls\[images\]"'):
+        ImageFolder(tmp_path)
