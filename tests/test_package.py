@@ -15,8 +15,10 @@ ROOMS = [
     {"_version", "kernels", "activations", "threads", "standardize"},
     {"target", "optimizers"},
     {"training"},
-    {"learners"},
-    {"metrics", "plotting", "persistence", "images"},
+    {"learners", "datasets"},
+    {"encoders"},
+    {"images"},
+    {"metrics", "plotting", "persistence", "evaluation"},
     {"cli"},
 ]
 

@@ -1,8 +1,10 @@
+import threading
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from epls.threads import RowThreads, blas_threads
+from epls.threads import RowThreads, blas_threads, map_tasks
 
 
 def test_whoever_limits_the_blas_limits_the_rows():
@@ -37,3 +39,31 @@ def test_an_error_in_a_thread_reaches_the_caller():
             rows[:] = 1
         with pytest.raises(RuntimeError, match="no"):
             threads.run(fail, (rows,))
+
+
+def test_map_tasks_keeps_order_and_one_worker_a_thread():
+    made = []
+
+    def new_worker():
+        made.append(threading.get_ident())
+        return lambda task: (task, threading.get_ident())
+
+    results = list(map_tasks(new_worker, range(50)))
+    assert [task for task, _ in results] == list(range(50))
+    assert len(made) == len(set(made)) <= blas_threads()
+    assert {thread for _, thread in results} <= set(made)
+
+
+def test_map_tasks_stops_at_an_error_and_gives_the_threads_back():
+    before = blas_threads()
+    done = []
+
+    def worker(task):
+        if task == 3:
+            raise ValueError("task 3")
+        done.append(task)
+
+    with pytest.raises(ValueError, match="task 3"):
+        list(map_tasks(lambda: worker, range(1000)))
+    assert len(done) < 100
+    assert blas_threads() == before

@@ -21,39 +21,65 @@ from ._version import __version__
 
 FORMAT_VERSION = 1
 # The class of each name that a file may ask for. A name that is not here is never imported.
-_LEARNERS = {"EPLS": "epls.learners.epls"}
+_CLASSES = {
+    "EPLS": "epls.learners.epls",
+    "ImageFeatures": "epls.images.features",
+    "NaturalEncoder": "epls.encoders",
+    "SoftThresholdEncoder": "epls.encoders",
+    "TriangleEncoder": "epls.encoders",
+    "ZCAWhitening": "epls.images.whitening",
+}
 
 
 def save_model(model: Any, path: str | os.PathLike[str]) -> None:
-    """Write a fitted learner to a file.
+    """Write a fitted learner, or fitted features of images, to a file.
 
     Parameters
     ----------
-    model : EPLS
-        A fitted learner. Its settings must be plain values: an activation of your own cannot be saved, since code
-        cannot; pickle the model instead.
+    model : EPLS, ImageFeatures or ZCAWhitening
+        A fitted model of this library. Its settings must be plain values or models of this library: an activation of
+        your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like
         Where to. What stood there is replaced only once the new file is complete.
     """
-    if type(model).__name__ not in _LEARNERS:
-        raise ValueError(
-            f"a {type(model).__name__} cannot be saved to a model file, only {sorted(_LEARNERS)}: pickle it"
-        )
-    arrays, attributes = model._fitted_state()
-    header = {
-        "format": FORMAT_VERSION,
-        "epls": __version__,
-        "learner": type(model).__name__,
-        "params": {name: _plain(name, value) for name, value in model.get_params(deep=False).items()},
-        "attributes": attributes,
-    }
+    header, arrays = _fitted_description(model)
+    header |= {"format": FORMAT_VERSION, "epls": __version__}
     # safetensors stores arrays that are not contiguous wrongly, without a word.
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     write_atomically(Path(path), to_bytes(arrays, metadata={"epls": json.dumps(header)}))
 
 
+def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Name, settings and plain attributes of a fitted model, and its arrays; those of models in it by dotted names."""
+    if not hasattr(model, "_fitted_state"):
+        raise ValueError(f"a {type(model).__name__} cannot be saved to a model file: pickle it")
+    header = _description(model)
+    state, attributes = model._fitted_state()
+    header["attributes"] = attributes
+    header["parts"] = {}
+    arrays = {}
+    for name, value in state.items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:
+            header["parts"][name], of_part = _fitted_description(value)
+            arrays |= {f"{name}.{key}": array for key, array in of_part.items()}
+    return header, arrays
+
+
+def _description(model: Any) -> dict[str, Any]:
+    """Name and settings of a model."""
+    name = type(model).__name__
+    if name not in _CLASSES:
+        raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_CLASSES)}: pickle it")
+    return {
+        "learner": name,
+        "params": {key: _plain(key, value) for key, value in model.get_params(deep=False).items()},
+    }
+
+
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a learner that :func:`save_model` wrote.
+    """Read a model that :func:`save_model` wrote.
 
     Parameters
     ----------
@@ -62,8 +88,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    EPLS
-        The fitted learner.
+    EPLS, ImageFeatures or ZCAWhitening
+        The fitted model.
 
     Raises
     ------
@@ -80,8 +106,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
         header = json.loads(metadata["epls"])
-        version, learner = header["format"], header["learner"]
-        params, attributes = header["params"], header["attributes"]
+        version = header["format"]
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(
             f"{path} is not a model that epls wrote, or it is damaged ({error}): save the model again"
@@ -91,14 +116,28 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which "
             f"reads format {FORMAT_VERSION}: install the version that wrote it"
         )
-    if not isinstance(learner, str) or learner not in _LEARNERS:
-        raise ValueError(f"{path} holds a {learner!r}; this version of epls knows {sorted(_LEARNERS)}")
     try:
-        model = getattr(import_module(_LEARNERS[learner]), learner)(**params)
-        model._restore_fitted_state(arrays, attributes)
-    except (KeyError, TypeError, ValueError) as error:
+        return _fitted_model(header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
+    model = _model(header)
+    state = {name: array for name, array in arrays.items() if "." not in name}
+    for part, part_header in header["parts"].items():
+        of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
+        state[part] = _fitted_model(part_header, of_part)
+    model._restore_fitted_state(state, header["attributes"])
     return model
+
+
+def _model(description: dict[str, Any]) -> Any:
+    name = description["learner"]
+    if not isinstance(name, str) or name not in _CLASSES:
+        raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_CLASSES)}")
+    params = {key: _model(value) if isinstance(value, dict) else value for key, value in description["params"].items()}
+    return getattr(import_module(_CLASSES[name]), name)(**params)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -127,6 +166,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if type(value).__name__ in _CLASSES:
+        return _description(value)
     raise ValueError(
         f"{name}={value!r} cannot be saved to a model file, which holds plain values only: give a name or a number "
         f"there, or pickle the model"

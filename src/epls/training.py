@@ -382,11 +382,14 @@ def _half_active_net(activation: Activation) -> float:
     return float(high[0])
 
 
-def apply_activation(activation: Activation, net: Array, threads: RowThreads) -> Array:
+def apply_activation(activation: Activation, net: Array, threads: RowThreads | None = None) -> Array:
     """Replace net inputs by outputs, which must be finite; return the sums of their squares over each row."""
     if activation is LOGISTIC and net.dtype == np.float32:
         squares = np.empty(len(net), net.dtype)
-        threads.run(logistic_float32, (net, squares))
+        if threads is None:
+            logistic_float32(net, squares)
+        else:
+            threads.run(logistic_float32, (net, squares))
     else:
         net[...] = activation.value(net)
         squares = np.einsum("ij,ij->i", net, net)

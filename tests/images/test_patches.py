@@ -32,9 +32,9 @@ def test_all_places_of_all_images_are_drawn():
     ("images", "message"),
     [
         ([], "no images"),
-        ([np.zeros((3, 9))], r"image 0 has shape \(3, 9\).*4 x 4"),
+        ([np.zeros((3, 9))], r"image 0 has shape \(3, 9\).*at least 4"),
         ([np.zeros(9)], "image 0 has shape"),
-        ([np.zeros((9, 9)), np.zeros((9, 9, 3))], "another number of channels"),
+        ([np.zeros((9, 9)), np.zeros((9, 9, 3))], "image 1 has 3 channel"),
         ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "type"),
     ],
 )

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
+
+from .collection import ImageCollection, Images
 
 Array = NDArray[np.floating]
 
 
-def sample_patches(
-    images: Sequence[ArrayLike] | NDArray[Any], n_patches: int, patch_size: int, *, random_state: Any = None
-) -> NDArray[Any]:
+def sample_patches(images: Images, n_patches: int, patch_size: int, *, random_state: Any = None) -> NDArray[Any]:
     """Square patches from random places of random images.
+
+    Only images that are drawn are read, each once, and one at a time: a memory map or a folder is never loaded whole.
 
     Parameters
     ----------
-    images : sequence of arrays of shape (height, width) or (height, width, channels)
+    images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
         Images, of any sizes that a patch fits in.
     n_patches : int
         How many patches.
@@ -39,29 +41,23 @@ def sample_patches(
     >>> sample_patches([np.zeros((8, 9, 3), np.uint8)], 5, patch_size=4, random_state=0).shape
     (5, 48)
     """
-    if len(images) == 0:
-        raise ValueError("no images were given: there is nothing to draw patches from")
-    random = check_random_state(random_state)
-    patches = None
-    for k, number in enumerate(random.randint(len(images), size=n_patches)):
-        image = np.asarray(images[number])
-        if image.ndim not in (2, 3) or min(image.shape[:2]) < patch_size:
-            raise ValueError(
-                f"image {number} has shape {image.shape}: patches of {patch_size} x {patch_size} need an image of "
-                f"shape (height, width) or (height, width, channels) that is no smaller"
-            )
-        top, left = (random.randint(side - patch_size + 1) for side in image.shape[:2])
-        patch = image[top : top + patch_size, left : left + patch_size].reshape(-1)
-        if patches is None:
-            patches = np.empty((n_patches, patch.size), image.dtype)
-        if patch.size != patches.shape[1] or image.dtype != patches.dtype:
-            raise ValueError(
-                f"image {number} has shape {image.shape} and type {image.dtype}, another number of channels or type "
-                f"than those before it: make all grey or all colour, and all of one type"
-            )
-        patches[k] = patch
-    if patches is None:
+    collection = ImageCollection(images, patch_size)
+    if n_patches < 1:
         raise ValueError(f"n_patches={n_patches}: ask for at least one")
+    random = check_random_state(random_state)
+    numbers = random.randint(len(collection), size=n_patches)
+    places = random.uniform(size=(n_patches, 2))
+    patches: NDArray[Any] | None = None
+    order = np.argsort(numbers, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
+        image = collection[numbers[rows[0]]]
+        windows = sliding_window_view(image, (patch_size, patch_size), axis=(0, 1))
+        tops, lefts = (places[rows] * windows.shape[:2]).astype(int).T
+        found = windows[tops, lefts].transpose(0, 2, 3, 1).reshape(len(rows), -1)
+        if patches is None:
+            patches = np.empty((n_patches, found.shape[1]), found.dtype)
+        patches[rows] = found
+    assert patches is not None  # there is at least one group of rows
     return patches
 
 

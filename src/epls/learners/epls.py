@@ -30,6 +30,7 @@ from ..training import (
     initial_weights,
     train,
 )
+from .layer import Layer
 
 Array = NDArray[np.floating]
 
@@ -347,6 +348,18 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         with RowThreads() as threads:
             blocks = self._outputs(data, n_rows, threads)
             return np.concatenate([target.assign(block) for _, block in blocks])
+
+    def as_layer(self) -> Layer:
+        """The bare numbers of :meth:`transform`, in which centring and scaling are contained.
+
+        Returns
+        -------
+        Layer
+            weights, center, intercept and activation, in float64.
+        """
+        check_is_fitted(self)
+        weights = self.components_.astype(np.float64) / self.scale_
+        return Layer(weights, weights @ self.mean_, self.intercept_.astype(np.float64), resolve_activation(self.activation))
 
     def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
         """Outputs of at most ``n_rows`` samples at a time, with the number of the first; valid until the next."""

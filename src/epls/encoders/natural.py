@@ -1,0 +1,94 @@
+"""The learner's own outputs as codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..training import apply_activation
+from .base import BlockEncoder, Buffer, Encoder
+
+Array = NDArray[np.floating]
+
+
+class NaturalEncoder(Encoder):
+    """Codes that are the learner's own ``transform``: for EPLS, f(w·x + b).
+
+    Parameters
+    ----------
+    dictionary : fitted learner
+        Anything with ``components_`` and ``transform``. ``ImageFeatures`` sets it.
+    split_sign : bool, default=False
+        Whether codes with the mirrored bases -w, the biases being the same, follow those with w.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from epls import EPLS, NaturalEncoder
+    >>> X = np.random.default_rng(0).normal(size=(300, 5))
+    >>> model = EPLS(10, random_state=0).fit(X)
+    >>> NaturalEncoder(model, split_sign=True).transform(X).shape
+    (300, 20)
+    """
+
+    def __init__(self, dictionary: Any = None, *, split_sign: bool = False) -> None:
+        self.dictionary = dictionary
+        self.split_sign = split_sign
+
+    def bases(self) -> Array:
+        """The bases of the learner, one a row."""
+        bases = super().bases()
+        if not hasattr(self.dictionary, "transform"):
+            raise ValueError(
+                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: bases alone "
+                f"have no code of their own; take another encoder for them"
+            )
+        return bases
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes of a sample."""
+        learner = self.dictionary
+        n_outputs = len(self.bases()) if hasattr(learner, "as_layer") else len(learner.get_feature_names_out())
+        return n_outputs * (2 if self.split_sign else 1)
+
+    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
+        """A new function from samples of a type to codes."""
+        if hasattr(self.dictionary, "as_layer"):
+            return self._layer_encoder(dtype)
+        learner = self.dictionary
+        # Mirrored bases give for x what the bases give for x mirrored at the point that the learner subtracts.
+        twice_center = np.asarray(2 * getattr(learner, "mean_", 0.0), dtype)
+
+        def encode(samples: Array) -> Array:
+            if not self.split_sign:
+                return np.asarray(learner.transform(samples))
+            return np.hstack([learner.transform(samples), learner.transform(twice_center - samples)])
+
+        return encode
+
+    def _layer_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
+        layer = self.dictionary.as_layer()
+        columns = np.ascontiguousarray(layer.weights.T, dtype)
+        offset = (layer.intercept - layer.center).astype(dtype)
+        mirrored_offset = (layer.intercept + layer.center).astype(dtype)
+        n_units = columns.shape[1]
+        outputs = Buffer(n_units, dtype)
+        split = Buffer(2 * n_units, dtype)
+
+        def encode(samples: Array) -> Array:
+            net = outputs.rows(len(samples))
+            np.matmul(samples, columns, out=net)
+            if not self.split_sign:
+                net += offset
+                apply_activation(layer.activation, net)
+                return net
+            both = split.rows(len(samples))
+            np.add(net, offset, out=both[:, :n_units])
+            np.subtract(mirrored_offset, net, out=both[:, n_units:])
+            apply_activation(layer.activation, both)
+            return both
+
+        return encode

@@ -1,0 +1,60 @@
+"""Products with the bases, less a threshold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.codes import shrink
+from .base import BlockEncoder, Buffer, Encoder
+
+Array = NDArray[np.floating]
+
+
+class SoftThresholdEncoder(Encoder):
+    """Codes max(0, d·x - alpha), with the bases d scaled to unit norm; Coates and Ng's encoder.
+
+    Parameters
+    ----------
+    dictionary : fitted learner or array-like of shape (n_components, n_features)
+        The bases. ``ImageFeatures`` sets it.
+    alpha : float, default=0.25
+        The threshold; the default is the published one for whitened patches.
+    split_sign : bool, default=True
+        Whether the codes max(0, -d·x - alpha) follow.
+
+    Examples
+    --------
+    >>> SoftThresholdEncoder([[1.0, 0.0], [0.0, 1.0]], alpha=0.5).transform([[2.0, -1.0]])
+    array([[1.5, 0. , 0. , 0.5]])
+    """
+
+    def __init__(self, dictionary: Any = None, *, alpha: float = 0.25, split_sign: bool = True) -> None:
+        self.dictionary = dictionary
+        self.alpha = alpha
+        self.split_sign = split_sign
+
+    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
+        """A new function from samples of a type to codes."""
+        if not 0 <= self.alpha < np.inf:
+            raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
+        columns = np.ascontiguousarray(unit_norm(self.bases()).T, dtype)
+        products = Buffer(columns.shape[1], dtype)
+        codes = Buffer(self.n_codes, dtype)
+        threshold = dtype.type(self.alpha)
+
+        def encode(samples: Array) -> Array:
+            found = codes.rows(len(samples))
+            shrink(np.matmul(samples, columns, out=products.rows(len(samples))), threshold, found)
+            return found
+
+        return encode
+
+
+def unit_norm(bases: Array) -> Array:
+    """Bases scaled to unit norm, in float64; those of norm 0 stay."""
+    wide = bases.astype(np.float64)
+    norms = np.linalg.norm(wide, axis=1, keepdims=True)
+    return wide / np.where(norms > 0, norms, 1)

@@ -1,0 +1,54 @@
+"""How much nearer than on average each base is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..kernels.codes import distances, triangle
+from .base import BlockEncoder, Buffer, Encoder
+
+Array = NDArray[np.floating]
+
+
+class TriangleEncoder(Encoder):
+    """Codes max(0, mean distance - distance) to the bases: Coates, Ng and Lee's "triangle" form of k-means.
+
+    Parameters
+    ----------
+    dictionary : fitted learner or array-like of shape (n_components, n_features)
+        The bases, or scikit-learn's ``KMeans`` with its ``cluster_centers_``. ``ImageFeatures`` sets it.
+    split_sign : bool, default=False
+        Whether the mirrored bases are taken, too: as many codes again, the mean being over all.
+
+    Examples
+    --------
+    >>> TriangleEncoder([[0.0], [4.0]]).transform([[1.0]])
+    array([[1., 0.]])
+    """
+
+    def __init__(self, dictionary: Any = None, *, split_sign: bool = False) -> None:
+        self.dictionary = dictionary
+        self.split_sign = split_sign
+
+    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
+        """A new function from samples of a type to codes."""
+        units = np.ascontiguousarray(self.bases(), dtype)
+        columns = np.ascontiguousarray(units.T)
+        unit_squares = np.square(units).sum(axis=1)
+        products = Buffer(len(units), dtype)
+        codes = Buffer(self.n_codes, dtype)
+
+        def encode(samples: Array) -> Array:
+            found = codes.rows(len(samples))
+            product = np.matmul(samples, columns, out=products.rows(len(samples)))
+            squares = np.einsum("ij,ij->i", samples, samples)
+            for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
+                part = found[:, start : start + len(units)]
+                distances(product, dtype.type(sign), samples, units, squares, unit_squares, part)
+            triangle(found)
+            return found
+
+        return encode

@@ -1,0 +1,85 @@
+"""Images in whatever form they are given, read one at a time and checked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..datasets.folder import ImageFolder
+
+Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
+
+# Pixels are taken as they are in these types; others become float32.
+_TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
+
+
+class ImageCollection:
+    """A sequence of checked images of shape (height, width, channels), C-contiguous, uint8 or float32.
+
+    Parameters
+    ----------
+    images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
+        Images. A memory map or a folder is read image by image.
+    smallest_side : int
+        What height and width must reach at least.
+    n_channels : int or None
+        The channels that every image must have; None takes those of the first image that is read.
+    """
+
+    def __init__(self, images: Images, smallest_side: int, n_channels: int | None = None) -> None:
+        if isinstance(images, str | os.PathLike):
+            images = ImageFolder(images, smallest_side=smallest_side)
+        if isinstance(images, np.ndarray) and images.ndim not in (3, 4):
+            raise ValueError(
+                f"images must be an array of shape (n, height, width) or (n, height, width, channels), got shape "
+                f"{images.shape}: reshape rows of pixels to images, and put a single image in a list"
+            )
+        if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
+            raise TypeError(
+                f"images must be an array, a sequence of arrays, or the path of a folder, got {type(images).__name__}"
+            )
+        if len(images) == 0:
+            raise ValueError("no images were given: at least one is needed")
+        self.images = images
+        self.smallest_side = smallest_side
+        self.n_channels = n_channels
+        self._dtype: np.dtype[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, number: int) -> NDArray[Any]:
+        image = np.asarray(self.images[number])
+        if image.ndim not in (2, 3) or min(image.shape[:2]) < self.smallest_side or image.shape[2:] == (0,):
+            raise ValueError(
+                f"{self._name(number)} has shape {image.shape}; needed is (height, width) or (height, width, channels) "
+                f"with a height and width of at least {self.smallest_side}, the size of a patch"
+            )
+        if image.dtype.kind not in "uifb":
+            raise ValueError(f"{self._name(number)} has values of type {image.dtype}: pixels must be numbers")
+        if image.dtype.kind == "f" and not np.isfinite(image).all():
+            raise ValueError(f"{self._name(number)} has pixels that are NaN or infinite: remove or replace them")
+        if self._dtype is None:
+            self._dtype = image.dtype
+        if image.dtype != self._dtype:
+            raise ValueError(
+                f"{self._name(number)} has values of type {image.dtype}, images before it {self._dtype}: bring all to "
+                f"one type and one scale"
+            )
+        image = image.reshape(*image.shape[:2], -1)
+        if self.n_channels is None:
+            self.n_channels = image.shape[2]
+        if image.shape[2] != self.n_channels:
+            raise ValueError(
+                f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: make all "
+                f"images grey or all colour"
+            )
+        return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
+
+    def _name(self, number: int) -> str:
+        names = getattr(self.images, "names", None)
+        return f"image {number}" if names is None else f"the image {names[number]}"

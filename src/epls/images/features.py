@@ -1,0 +1,280 @@
+"""From images to features: learn from patches, encode every patch, pool."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from ..encoders import ENCODERS, Encoder
+from ..encoders.base import BLOCK_ROWS
+from ..kernels.codes import add_to_regions
+from ..kernels.patches import gather_patches
+from ..learners.epls import EPLS
+from ..threads import map_tasks
+from .collection import ImageCollection, Images
+from .patches import normalize_patches, sample_patches
+from .pooling import pool, positions
+from .whitening import ZCAWhitening
+
+Array = NDArray[np.floating]
+
+_PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
+_CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
+
+_SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_")
+
+
+class ImageFeatures(TransformerMixin, BaseEstimator):
+    """Features of images: bases learned from patches, codes of all patches, pooled over the parts of the image.
+
+    The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` draws random patches, normalises each
+    for brightness and contrast, and fits the learner on them. ``transform`` encodes the patch at every position of an
+    image and pools the codes over a grid of regions.
+
+    Parameters
+    ----------
+    learner : estimator or None, default=None
+        What learns the bases: anything with ``fit`` on vectors and ``components_`` or ``cluster_centers_``; None is
+        ``EPLS()``. It is cloned. If it has a ``random_state`` of None and one is given here, it gets one from that.
+    patch_size : int, default=10
+        Height and width of a patch.
+    encoder : {"natural", "soft_threshold", "triangle"} or Encoder, default="natural"
+        How a patch becomes codes; see :mod:`epls.encoders`.
+    n_patches : int or None, default=None
+        Patches to learn from. None takes 100 for every unit of the learner, and at least 50,000.
+    stride : int, default=1
+        Pixels from one encoded patch to the next.
+    grid : int, default=2
+        Codes are pooled over grid x grid regions of equal size.
+    pooling : {"log", "sum", "mean"}, default="log"
+        "sum" is the paper's. "mean" does not depend on the size of the image. "log" is log(1 + mean / typical) where
+        typical is the mean code of the training patches: the first tenth of activity counts for more than the last,
+        and neither the size of images, nor the stride, nor the number of units changes the scale.
+    whiten : bool, default=False
+        Whether patches are ZCA-whitened after they are normalised. EPLS does without.
+    random_state : int, RandomState instance or None, default=None
+        Which patches are drawn.
+
+    Attributes
+    ----------
+    learner_ : estimator
+        The fitted learner.
+    encoder_ : Encoder
+        The encoder, with the fitted learner as its dictionary.
+    whitening_ : ZCAWhitening or None
+        The whitening.
+    contrast_floor_ : float
+        What is added to the variance of a patch: 10 for bytes.
+    typical_code_ : float
+        The mean absolute code of the training patches.
+    n_channels_ : int
+        Channels of the images, all of which must have as many.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS, ImageFeatures
+    >>> images = load_digits().images
+    >>> features = ImageFeatures(EPLS(20, max_iter=3), patch_size=5, n_patches=2000, random_state=0)
+    >>> features.fit_transform(images).shape  # four regions with 20 codes each
+    (1797, 80)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "learner": [HasMethods(["fit"]), None],
+        "patch_size": [Interval(Integral, 1, None, closed="left")],
+        "encoder": [StrOptions(set(ENCODERS)), Encoder],
+        "n_patches": [Interval(Integral, 1, None, closed="left"), None],
+        "stride": [Interval(Integral, 1, None, closed="left")],
+        "grid": [Interval(Integral, 1, None, closed="left")],
+        "pooling": [StrOptions({"log", "sum", "mean"})],
+        "whiten": ["boolean"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        learner: Any = None,
+        *,
+        patch_size: int = 10,
+        encoder: str | Encoder = "natural",
+        n_patches: int | None = None,
+        stride: int = 1,
+        grid: int = 2,
+        pooling: str = "log",
+        whiten: bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.learner = learner
+        self.patch_size = patch_size
+        self.encoder = encoder
+        self.n_patches = n_patches
+        self.stride = stride
+        self.grid = grid
+        self.pooling = pooling
+        self.whiten = whiten
+        self.random_state = random_state
+
+    @_fit_context(prefer_skip_nested_validation=False)
+    def fit(self, X: Images, y: Any = None) -> ImageFeatures:
+        """Learn bases from random patches of images.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
+            Images; labels are not needed. Only the images that patches are drawn from are read, one at a time.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        random = check_random_state(self.random_state)
+        learner = EPLS() if self.learner is None else clone(self.learner)
+        if self.random_state is not None and getattr(learner, "random_state", 0) is None:
+            learner.set_params(random_state=random.randint(2**31 - 1))
+        n_units = getattr(learner, "n_components", None) or getattr(learner, "n_clusters", None) or 0
+        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * n_units, _FEWEST_PATCHES)
+        pixels = sample_patches(X, n_patches, self.patch_size, random_state=random)
+        contrast_floor = _contrast_floor(pixels)
+        patches = normalize_patches(_as_float32(pixels), contrast_floor=contrast_floor)
+        whitening = ZCAWhitening().fit(patches) if self.whiten else None
+        if whitening is not None:
+            patches = whitening.transform(patches)
+        learner.fit(patches)
+
+        self.learner_ = learner
+        self.whitening_ = whitening
+        self.contrast_floor_ = contrast_floor
+        self.n_channels_ = pixels.shape[1] // self.patch_size**2
+        self.encoder_ = self._new_encoder(learner)
+        # A few thousand patches tell the mean code to a percent; encoders can be slow.
+        self.typical_code_ = float(np.abs(self.encoder_.transform(patches[:: max(1, n_patches // 4096)])).mean())
+        return self
+
+    def transform(self, X: Images) -> Array:
+        """The features of images.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
+            Images, of any sizes that a patch fits in. They are read as they are needed.
+
+        Returns
+        -------
+        ndarray of float32 of shape (n_images, grid * grid * n_codes)
+            Region by region, row by row; in each the codes.
+        """
+        check_is_fitted(self)
+        images = ImageCollection(X, self.patch_size, self.n_channels_)
+        features = np.empty((len(images), self._n_features_out), np.float32)
+
+        def new_worker() -> Callable[[int], None]:
+            encode = DenseEncoder(self)
+
+            def worker(number: int) -> None:
+                features[number] = encode(images[number]).reshape(-1)
+
+            return worker
+
+        for _ in map_tasks(new_worker, range(len(images))):
+            pass
+        return features
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Names of the features: region's row and column, code.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            The names.
+        """
+        check_is_fitted(self)
+        places = [(row, column) for row in range(self.grid) for column in range(self.grid)]
+        return np.asarray(
+            [f"region{r}{c}_code{k}" for r, c in places for k in range(self.encoder_.n_codes)], dtype=object
+        )
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.grid**2 * self.encoder_.n_codes
+
+    def _new_encoder(self, learner: Any) -> Encoder:
+        encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
+        return encoder.set_params(dictionary=learner).fit()
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Models and plain values that :func:`epls.save_model` writes."""
+        check_is_fitted(self)
+        parts = {"learner_": self.learner_} | ({"whitening_": self.whitening_} if self.whiten else {})
+        return parts, {name: getattr(self, name) for name in _SAVED_VALUES}
+
+    def _restore_fitted_state(self, parts: dict[str, Any], plain: dict[str, Any]) -> None:
+        self.learner_ = parts["learner_"]
+        self.whitening_ = parts["whitening_"] if self.whiten else None
+        for name in _SAVED_VALUES:
+            setattr(self, name, plain[name])
+        self.encoder_ = self._new_encoder(self.learner_)
+        n_values = self.patch_size**2 * self.n_channels_
+        if self.encoder_.n_features != n_values:
+            raise ValueError(f"patches have {n_values} values, but the learner has bases of {self.encoder_.n_features}")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class DenseEncoder:
+    """Pooled codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
+
+    def __init__(self, features: ImageFeatures) -> None:
+        self._settings = features
+        self._encode = features.encoder_.block_encoder(np.dtype(np.float32))
+        self._n_codes = features.encoder_.n_codes
+        n_values = features.patch_size**2 * features.n_channels_
+        self._patches = np.empty((BLOCK_ROWS, n_values), np.float32)
+        self._contrast_floor = np.float32(features.contrast_floor_)
+
+    def __call__(self, image: NDArray[Any]) -> Array:
+        """The pooled codes, (n_regions, n_codes), of an image of shape (height, width, channels)."""
+        settings = self._settings
+        height, width, n_channels = image.shape
+        lines = image.reshape(height, width * n_channels)
+        tops, lefts, regions, counts = positions(height, width, settings.patch_size, settings.stride, settings.grid)
+        size = (settings.patch_size, settings.patch_size * n_channels)
+        pooled = np.zeros((len(counts), self._n_codes), np.float32)
+        for start in range(0, len(tops), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            patches = self._patches[: len(tops[block])]
+            gather_patches(lines, tops[block], lefts[block] * n_channels, size, self._contrast_floor, patches)
+            if settings.whitening_ is not None:
+                patches = settings.whitening_.whitened(patches)
+            add_to_regions(self._encode(patches), regions[block], pooled)
+        return pool(pooled, counts, settings.pooling, settings.typical_code_)
+
+
+def _as_float32(pixels: NDArray[Any]) -> NDArray[Any]:
+    return pixels if pixels.dtype == np.uint8 else pixels.astype(np.float32)
+
+
+def _contrast_floor(pixels: NDArray[Any]) -> float:
+    """What is added to the variance of a patch, in proportion to the range of the pixels' values."""
+    full_range = 255.0 if pixels.dtype == np.uint8 else float(pixels.max()) - float(pixels.min())
+    return _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0

@@ -1,0 +1,180 @@
+"""Dense features against a plain loop over patches."""
+
+import numpy as np
+import pytest
+from PIL import Image
+from scipy.special import expit
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits, load_sample_images
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
+
+from epls import EPLS, ImageFeatures, ImageFolder, NaturalEncoder, TriangleEncoder
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    """Real images of two sizes, small enough for a plain loop."""
+    first, second = load_sample_images().images
+    return [first[100:124, 200:230], second[50:80, 60:84], first[300:324, 10:40]]
+
+
+@pytest.fixture(scope="module")
+def fitted(photographs):
+    return ImageFeatures(EPLS(30, max_iter=5), patch_size=6, n_patches=3000, random_state=0).fit(photographs)
+
+
+def plain_features(features, image, code_of_patch):
+    """Every patch by itself, in float64."""
+    size, stride, grid = features.patch_size, features.stride, features.grid
+    height, width = image.shape[:2]
+    rows = range(0, height - size + 1, stride)
+    columns = range(0, width - size + 1, stride)
+    codes = {}
+    for i, top in enumerate(rows):
+        for j, left in enumerate(columns):
+            patch = image[top : top + size, left : left + size].astype(np.float64).reshape(-1)
+            patch = (patch - patch.mean()) / np.sqrt(patch.var() + features.contrast_floor_)
+            if features.whitening_ is not None:
+                patch = (patch - features.whitening_.mean_) @ features.whitening_.matrix_.astype(np.float64)
+            region = (
+                sum(i >= np.floor(k * len(rows) / grid + 0.5) for k in range(1, grid)),
+                sum(j >= np.floor(k * len(columns) / grid + 0.5) for k in range(1, grid)),
+            )
+            codes.setdefault(region, []).append(code_of_patch(patch))
+    pooled = []
+    for region in sorted(codes):
+        total = np.sum(codes[region], axis=0)
+        mean = total / len(codes[region])
+        pooled.append({"sum": total, "mean": mean, "log": np.log(1 + mean / features.typical_code_)}[features.pooling])
+    return np.concatenate(pooled)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean", "log"])
+@pytest.mark.parametrize(("stride", "grid"), [(1, 2), (3, 2), (2, 1), (1, 3)])
+def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, grid):
+    features = clone(fitted).set_params(pooling=pooling, stride=stride, grid=grid, n_patches=500).fit(photographs)
+    model = features.learner_
+
+    def code(patch):
+        return expit(model.components_ @ ((patch - model.mean_) / model.scale_) + model.intercept_)
+
+    for row, image in zip(features.transform(photographs), photographs, strict=True):
+        np.testing.assert_allclose(row, plain_features(features, image, code), rtol=1e-4, atol=1e-5)
+
+
+def test_whitened_triangle_equals_the_plain_loop(photographs):
+    features = ImageFeatures(
+        KMeans(12, n_init=1), patch_size=6, encoder=TriangleEncoder(split_sign=True), n_patches=1000, whiten=True,
+        pooling="sum", random_state=0,
+    ).fit(photographs)  # fmt: skip
+    centers = features.learner_.cluster_centers_
+    units = np.concatenate([centers, -centers])
+
+    def code(patch):
+        distances = np.linalg.norm(units - patch, axis=1)
+        return np.maximum(0, distances.mean() - distances)
+
+    for row, image in zip(features.transform(photographs), photographs, strict=True):
+        np.testing.assert_allclose(row, plain_features(features, image, code), rtol=1e-4, atol=1e-3)
+
+
+def test_images_in_every_form_give_the_same(fitted, photographs, tmp_path):
+    from_list = fitted.transform(photographs)
+    for k, image in enumerate(photographs):
+        Image.fromarray(image).save(tmp_path / f"{k}.png")
+    np.testing.assert_array_equal(fitted.transform(tmp_path), from_list)
+    np.testing.assert_array_equal(fitted.transform(ImageFolder(tmp_path)), from_list)
+
+    same_size = np.stack([photographs[0], photographs[2]])
+    planes = np.memmap(tmp_path / "planes.bin", np.uint8, "w+", shape=(2, 3, 30, 24))  # stored as STL-10 is
+    planes[...] = same_size.transpose(0, 3, 2, 1)
+    np.testing.assert_array_equal(fitted.transform(planes.transpose(0, 3, 2, 1)), from_list[[0, 2]])
+
+    refitted = clone(fitted).fit(tmp_path)
+    np.testing.assert_array_equal(refitted.learner_.components_, fitted.learner_.components_)
+
+
+def test_the_number_of_threads_changes_nothing(fitted, photographs):
+    expected = fitted.transform(photographs)
+    with threadpool_limits(1):
+        np.testing.assert_array_equal(fitted.transform(photographs), expected)
+
+
+def test_the_scale_of_pixels_does_not_matter():
+    images = load_digits().images[:100]
+    features = ImageFeatures(EPLS(10, max_iter=3), patch_size=4, n_patches=1000, random_state=0)
+    in_sixteenths = features.fit_transform(images)
+    np.testing.assert_allclose(features.fit_transform(images / 1024), in_sixteenths, rtol=1e-4, atol=1e-6)
+
+
+def test_log_pooling_is_of_one_scale_for_all_sizes(photographs):
+    """Of an image and of the same image beside itself, the regions' means are nearly the same."""
+    features = ImageFeatures(EPLS(16, max_iter=5), patch_size=4, grid=1, n_patches=2000, random_state=0)
+    features.fit(photographs)
+    image = photographs[0]
+    once, twice = features.transform([image, np.concatenate([image, image[:, ::-1]], axis=1)])
+    assert abs(once.mean() - twice.mean()) < 0.1 * once.mean()
+    assert 0.3 < once.mean() < 1.0  # log(1 + 1) = 0.69, where images are as active as the training patches
+
+
+def test_split_sign_doubles_the_codes(fitted, photographs):
+    split = clone(fitted).set_params(encoder=NaturalEncoder(split_sign=True), pooling="sum").fit(photographs)
+    plain = clone(fitted).set_params(pooling="sum").fit(photographs)
+    both = split.transform(photographs).reshape(3, 4, 60)
+    np.testing.assert_allclose(both[:, :, :30], plain.transform(photographs).reshape(3, 4, 30), rtol=1e-5)
+    assert len(split.get_feature_names_out()) == 240
+
+
+def test_in_a_search_over_a_pipeline():
+    digits = load_digits()
+    images, labels = digits.images[:150], digits.target[:150]
+    pipeline = make_pipeline(
+        ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=300, random_state=0), StandardScaler(), LinearSVC()
+    )
+    search = GridSearchCV(pipeline, {"imagefeatures__grid": [1, 2], "imagefeatures__learner__n_components": [6, 8]}, cv=2)
+    search.fit(images, labels)
+    assert search.best_score_ > 0.5
+
+
+def test_seed_reaches_the_learner(photographs):
+    features = ImageFeatures(EPLS(6, max_iter=2), patch_size=5, n_patches=300, random_state=3)
+    first, second = (clone(features).fit(photographs).learner_.components_ for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize(
+    ("images", "message"),
+    [
+        (np.zeros((4, 64)), r"got shape \(4, 64\): reshape rows of pixels to images"),
+        (np.zeros((96, 96, 3)), r"image \d+ has shape \(96, 3\); needed is .* at least 6, the size of a patch"),
+        ([], "no images were given"),
+        (7, "must be an array, a sequence of arrays, or the path of a folder, got int"),
+        ([np.full((9, 9), np.nan)], "image 0 has pixels that are NaN or infinite"),
+        ([np.zeros((9, 9), "S1")], "pixels must be numbers"),
+        ([np.zeros((9, 9, 3)), np.zeros((9, 9))], r"image 1 has 1 channel\(s\) where 3 are needed"),
+        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "image 1 has values of type uint8, images before it float64"),
+    ],
+)
+def test_bad_images_are_named(images, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ImageFeatures(EPLS(2), patch_size=6, n_patches=50, random_state=0).fit(images)
+
+
+def test_bad_images_in_transform(fitted, photographs):
+    with pytest.raises(ValueError, match=r"image 1 has 1 channel\(s\) where 3 are needed"):
+        fitted.transform([photographs[0], photographs[1][:, :, 0]])
+    with pytest.raises(ValueError, match=r"1 position\(s\) of a patch of 6 x 6 .* too few for a grid of 2 x 2"):
+        fitted.transform([photographs[0][:6]])
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        fitted.transform("nowhere")
+
+
+def test_constant_images_have_constant_features(fitted):
+    row = fitted.transform([np.full((20, 20, 3), 77, np.uint8)])[0].reshape(4, -1)
+    assert np.isfinite(row).all()
+    np.testing.assert_allclose(row, np.tile(row[0], (4, 1)), rtol=1e-4)
