@@ -31,7 +31,7 @@ clean:
 # The stamps are written only after a successful install, so that an interrupted one is done again.
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot,images]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[all]"
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

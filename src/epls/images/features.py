@@ -150,7 +150,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         if whitening is not None:
             patches = whitening.transform(patches)
-        learner.fit(patches)
+        learner.fit(patches, None)  # some, such as FrozenEstimator, want a y
 
         self.learner_ = learner
         self.whitening_ = whitening

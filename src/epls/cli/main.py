@@ -1,0 +1,75 @@
+"""The ``epls`` command and how it ends: 0 done, 1 failed or interrupted, 2 called wrongly."""
+
+from __future__ import annotations
+
+import errno
+from importlib import import_module
+from typing import ClassVar
+
+import click
+
+from .._version import __version__
+
+
+class _LazyGroup(click.Group):
+    """Loads a command's module when the command is called: ``epls --help`` must not wait for numba."""
+
+    # Name, to module and first line of its help.
+    _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
+        "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),
+        "fit": (".fit", "Learn features from a folder of images."),
+        "reproduce": (".reproduce", "Run the paper's experiment on STL-10 or CIFAR-10."),
+        "transform": (".transform", "Compute the features of images with a model."),
+    }
+
+    def list_commands(self, context: click.Context) -> list[str]:
+        return sorted(self._COMMANDS)
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name not in self._COMMANDS:
+            return None
+        command: click.Command = import_module(self._COMMANDS[name][0], __package__).command
+        return command
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in sorted(self._COMMANDS.items())])
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, package_name="epls")
+def epls() -> None:
+    """Learn sparse features from unlabelled data with nothing to tune."""
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Run the command; problems of the user's end in one line on stderr."""
+    try:
+        epls.main(arguments, prog_name="epls", standalone_mode=False)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.UsageError as error:
+        error.show()
+        return 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("epls: interrupted; the same command goes on from what is done", err=True)
+        return 1
+    except OSError as error:
+        click.echo(f"epls: {_explain(error)}", err=True)
+        return 1
+    except (click.ClickException, ValueError, RuntimeError, ImportError, MemoryError) as error:
+        click.echo(f"epls: {error}", err=True)
+        return 1
+    return 0
+
+
+def _explain(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return f"the disk is full{_where(error)}: make room, then give the same command again"
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return f"not allowed to read or write{_where(error)}: check who may"
+    return str(error)
+
+
+def _where(error: OSError) -> str:
+    return f" ({error.filename})" if error.filename else ""

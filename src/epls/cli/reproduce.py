@@ -1,0 +1,172 @@
+"""``epls reproduce``: the paper's experiment, its figure beside ours."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .progress import StageProgress
+
+if TYPE_CHECKING:
+    from ..evaluation.experiment import Outcome, Settings
+
+_PATCH_SIZES = {"stl10": 10, "cifar10": 6}
+_TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
+_LEARNERS = ["epls"]
+_ENCODERS = ["natural", "soft_threshold", "triangle"]
+
+
+@click.command("reproduce")
+@click.argument("dataset", type=click.Choice(["stl10", "cifar10"]))
+@click.option("--data", type=click.Path(path_type=Path), required=True, help="Folder of the data set's official files.")
+@click.option("--download", is_flag=True, help="Fetch files that are missing there (STL-10: 2.6 GB).")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("epls-results"), show_default=True,
+              help="Folder for results, and for stages that are done.")  # fmt: skip
+@click.option("--protocol", type=click.Choice(["development", "test"]),
+              help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
+              "its files are there]")  # fmt: skip
+@click.option("--learner", type=click.Choice(_LEARNERS), default="epls", show_default=True, help="What learns the bases.")
+@click.option("--units", type=click.IntRange(min=1), default=1600, show_default=True, help="Bases to learn.")
+@click.option("--patches", type=click.IntRange(min=2), default=160_000, show_default=True, help="Patches to learn from.")
+@click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
+@click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
+@click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True, help="What makes codes.")
+@click.option("--split-sign", is_flag=True, help="Codes with the mirrored bases, too: twice as many features.")
+@click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
+@click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
+@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
+              help="How codes are pooled; sum is the paper's.")  # fmt: skip
+@click.option("--folds", type=click.IntRange(1, 10), default=10, show_default=True, help="How many of STL-10's folds.")
+@options.seed
+@options.threads
+@options.as_json
+def command(
+    dataset: str, data: Path, download: bool, output: Path, protocol: str | None, patch_size: int | None, units: int,
+    patches: int, folds: int, threads: int | None, as_json: bool, **settings: Any,
+) -> None:  # fmt: skip
+    """Run the paper's experiment on DATASET and print its figure beside ours.
+
+    Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is kept in the output
+    folder: an interrupted run goes on where it was, and another encoder uses the bases that are there.
+    """
+    from ..evaluation.cache import Cache
+    from ..evaluation.experiment import Settings, run_experiment
+
+    chosen = Settings(
+        n_components=units, n_patches=patches, patch_size=patch_size or _PATCH_SIZES[dataset], **settings
+    )
+    unlabelled, train, used_folds, test = _load(dataset, data, download, protocol, folds)
+    used_protocol = "development" if test is None else "test"
+    cache = Cache(output / "stages")
+    with cache.locked(), options.limited(threads), StageProgress() as progress:
+        outcome = run_experiment(chosen, unlabelled, train, used_folds, test, cache, progress)
+    report = outcome.report(chosen) | {"dataset": dataset, "protocol": used_protocol}
+    report["paper"] = _paper_row(dataset, chosen)
+    name = _name(dataset, used_protocol, chosen)
+    report["files"] = _write(report, outcome, output / name)
+    if as_json:
+        options.print_json(report)
+    else:
+        _print(report, name)
+
+
+def _load(dataset: str, data: Path, download: bool, protocol: str | None, n_folds: int) -> tuple[Any, ...]:
+    """Images to learn from, training images, folds, and test images or None."""
+    import numpy as np
+
+    from ..datasets import load_cifar10, load_stl10
+    from ..evaluation.experiment import LabelledImages
+
+    if dataset == "cifar10":
+        cifar = load_cifar10(data, download=download)
+        train = LabelledImages(cifar.train_images, cifar.train_labels)
+        n_train = len(train.labels)
+        if protocol == "development":  # the last of the five official batches is held out
+            return train.images[: n_train * 4 // 5], train, [np.arange(n_train * 4 // 5)], None
+        return train.images, train, [np.arange(n_train)], LabelledImages(cifar.test_images, cifar.test_labels)
+
+    stl = load_stl10(data, download=download)
+    unlabelled = stl.unlabelled_images
+    if unlabelled is None:
+        click.echo(
+            "there is no unlabeled_X.bin: patches are drawn from the training images instead, without their labels",
+            err=True,
+        )
+        unlabelled = stl.train_images
+    test = None
+    if protocol != "development":
+        if stl.test_images is not None:
+            test = LabelledImages(stl.test_images, stl.test_labels)
+        elif protocol == "test":
+            raise ValueError(
+                f"--protocol test needs test_X.bin and test_y.bin, which are not in {data}: get them with --download, "
+                f"or take --protocol development, which tests each fold on the other training images"
+            )
+        else:
+            click.echo(
+                "there is no test_X.bin: each fold is tested on the training images of the other folds (--protocol "
+                "development)",
+                err=True,
+            )
+    return unlabelled, LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds]), test
+
+
+def _paper_row(dataset: str, settings: Settings) -> dict[str, Any] | None:
+    from dataclasses import asdict
+
+    from ..evaluation.paper import row_for
+
+    row = row_for(settings.learner, settings.encoder, settings.split_sign, settings.whiten)
+    return asdict(row) if row is not None and dataset == "stl10" else None
+
+
+def _name(dataset: str, protocol: str, settings: Settings) -> str:
+    parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
+    parts += ["white"] * settings.whiten + [settings.encoder, settings.pooling]
+    parts += [f"stride{settings.stride}"] * (settings.stride != 1) + [f"seed{settings.seed}"] * (settings.seed != 0)
+    return "-".join(parts)
+
+
+def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
+    """The report as JSON, and a picture of the filters if Pillow is there."""
+    import io
+
+    from ..persistence import write_atomically
+    from ..plotting import filter_grid
+
+    settings = report["settings"]
+    files = {stem.with_name(f"{stem.name}.json"): json.dumps(report, indent=1).encode()}
+    try:
+        from PIL import Image
+    except ImportError:
+        click.echo('no picture of the filters without Pillow: pip install "epls[images]"', err=True)
+    else:
+        size = settings["patch_size"]
+        shape = (size, size, outcome.features.n_channels_)
+        grid = Image.fromarray(filter_grid(outcome.features.encoder_.bases(), shape))
+        picture = io.BytesIO()
+        grid.resize((grid.width * 4, grid.height * 4), Image.Resampling.NEAREST).save(picture, "PNG")
+        files[stem.with_name(f"{stem.name}-filters.png")] = picture.getvalue()
+    for path, content in files.items():
+        write_atomically(path, content)
+    return [str(path) for path in files]
+
+
+def _print(report: dict[str, Any], name: str) -> None:
+    n_folds = len(report["folds"])
+    click.echo(f"{_TITLES[report['dataset']]}, {report['protocol']} protocol, {n_folds} fold(s): {name}")
+    click.echo(f"{'accuracy (std)':>36}")
+    click.echo(f"{'this run':20} {_figure(report['accuracy'], report['std']):>15}")
+    if report["paper"]:
+        paper = report["paper"]
+        click.echo(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
+    seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
+    click.echo(f"{seconds}\n" + "\n".join(report["files"]))
+
+
+def _figure(mean: float, std: float | None) -> str:
+    return f"{mean:.1f}" + (f" ({std:.2f})" if std else "")

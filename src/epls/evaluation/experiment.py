@@ -1,0 +1,182 @@
+"""The paper's experiment: learn from patches, encode all images, judge the features. Each stage is kept on the disk."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+
+from .._version import __version__
+from ..callbacks import OnEpoch
+from ..encoders import ENCODERS
+from ..images.features import ImageFeatures
+from ..images.pooling import pool, positions
+from ..learners import LEARNERS
+from .cache import Cache, fingerprint
+from .protocol import judge
+
+Array = NDArray[np.floating]
+# Told the stage, and how many of how many steps of it are done.
+Progress = Callable[[str, int, int], None]
+
+_BLOCK_IMAGES = 64  # encoded between two entries in the journal: a few seconds of work
+_LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
+_ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All that decides the figures, except the images. ``pooling="sum"`` is the paper's, see ``ImageFeatures``."""
+
+    learner: str = "epls"
+    n_components: int = 1600
+    n_patches: int = 160_000
+    patch_size: int = 10
+    whiten: bool = False
+    seed: int = 0
+    encoder: str = "natural"
+    split_sign: bool = False
+    stride: int = 1
+    grid: int = 2
+    pooling: str = "log"
+
+    def some(self, names: Sequence[str]) -> dict[str, Any]:
+        """The settings of these names."""
+        return {name: getattr(self, name) for name in names}
+
+
+@dataclass(frozen=True)
+class LabelledImages:
+    """Images of one size, and their classes."""
+
+    images: Any
+    labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment gave: the fitted features, the verdict of each fold, and the seconds that stages took."""
+
+    features: ImageFeatures
+    folds: list[dict[str, float]]
+    seconds: dict[str, float]
+
+    @property
+    def accuracies(self) -> Array:
+        return np.array([fold["accuracy"] for fold in self.folds])
+
+    def report(self, settings: Settings) -> dict[str, Any]:
+        """Everything worth keeping, as plain values."""
+        packages = ("numpy", "scipy", "scikit-learn", "numba")
+        return {
+            "settings": asdict(settings),
+            "accuracy": float(self.accuracies.mean()),
+            "std": float(self.accuracies.std()),
+            "folds": self.folds,
+            "seconds": self.seconds,
+            "versions": {"epls": __version__, "python": platform.python_version()}
+            | {name: version(name) for name in packages},
+        }
+
+
+def run_experiment(
+    settings: Settings,
+    unlabelled: Any,
+    train: LabelledImages,
+    folds: Sequence[NDArray[np.int64]],
+    test: LabelledImages | None,
+    cache: Cache,
+    progress: Progress,
+) -> Outcome:
+    """Learn, encode and judge, as far as that is not in the cache yet.
+
+    For each fold a classifier is trained on its images of ``train`` and tested on ``test``; without one, on the other
+    images of ``train``: the development protocol, which keeps the test set unseen.
+    """
+    inputs = {"epls": __version__, "unlabelled": fingerprint(unlabelled), **settings.some(_LEARN_SETTINGS)}
+    features, learn_seconds = cache.model(inputs, lambda: _learned(settings, unlabelled, progress))
+    features = _with_encoder(features, settings, unlabelled)
+
+    inputs |= settings.some(_ENCODE_SETTINGS)
+    sets = {"training images": train} | ({"test images": test} if test is not None else {})
+    names = {name: fingerprint(labelled.images) for name, labelled in sets.items()}
+    encoded = {
+        name: _sums(features, f"encode {name}", labelled.images, inputs | {"images": names[name]}, cache, progress)
+        for name, labelled in sets.items()
+    }
+
+    def pooled(name: str, numbers: Any) -> Array:
+        """Features of some images as a new array."""
+        images, (sums, _) = sets[name].images, encoded[name]
+        counts = positions(*images.shape[1:3], settings.patch_size, settings.stride, settings.grid).counts
+        chosen = np.array(sums[numbers])
+        return pool(chosen, counts, settings.pooling, features.typical_code_).reshape(len(chosen), -1)
+
+    def verdict(number: int) -> dict[str, float]:
+        progress("classify", number, len(folds))
+        started = time.perf_counter()
+        fold = folds[number]
+        rest = np.setdiff1d(np.arange(len(train.labels)), fold) if test is None else slice(None)
+        name = "training images" if test is None else "test images"
+        found = judge(
+            pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest]
+        )
+        progress("classify", number + 1, len(folds))
+        return asdict(found) | {"seconds": time.perf_counter() - started}
+
+    inputs |= {"sets": names, "pooling": settings.pooling, "folds": [fingerprint(fold[:, None]) for fold in folds]}
+    verdicts = cache.items("verdicts", inputs, [lambda n=n: verdict(n) for n in range(len(folds))])
+    seconds = {
+        "learn": learn_seconds,
+        "encode": sum(seconds for _, seconds in encoded.values()),
+        "classify": sum(fold["seconds"] for fold in verdicts),
+    }
+    return Outcome(features, verdicts, seconds)
+
+
+def _learned(settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
+    learner = LEARNERS[settings.learner](n_components=settings.n_components, random_state=settings.seed)
+    if hasattr(learner, "set_callbacks"):
+        learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+    features = ImageFeatures(
+        learner,
+        patch_size=settings.patch_size,
+        n_patches=settings.n_patches,
+        whiten=settings.whiten,
+        random_state=settings.seed,
+    )
+    return features.fit(unlabelled)
+
+
+def _with_encoder(features: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
+    """The learned features with the encoder and the pooling that are asked for."""
+    encoder = ENCODERS[settings.encoder](split_sign=settings.split_sign)
+    wanted = clone(features).set_params(
+        learner=FrozenEstimator(features.learner_), encoder=encoder, **settings.some(("stride", "grid", "pooling"))
+    )
+    return wanted.fit(unlabelled)  # learns nothing anew; finds the typical code of this encoder
+
+
+def _sums(
+    features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
+) -> tuple[Array, float]:
+    """The sums of codes over regions, (n_images, n_regions, n_codes), and the seconds that they took."""
+    summing = ImageFeatures(**features.get_params(deep=False) | {"pooling": "sum"})
+    summing.__dict__.update({name: value for name, value in vars(features).items() if name.endswith("_")})
+
+    def rows(start: int, stop: int) -> Array:
+        progress(stage, start, len(images))
+        found = summing.transform(images[start:stop]).reshape(stop - start, *shape[1:])
+        progress(stage, stop, len(images))
+        return found
+
+    shape = (len(images), features.grid**2, features.encoder_.n_codes)
+    return cache.rows(inputs, shape, _BLOCK_IMAGES, rows)

@@ -1,0 +1,34 @@
+"""How features are judged: by a linear classifier for each fold of labelled images, on images it has not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import StandardScaler
+
+from .svm import L2SVMCV
+
+Array = NDArray[np.floating]
+Labels = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one classifier reached: percent of test images told right, with the C that cross-validation chose."""
+
+    accuracy: float
+    C: float
+
+
+def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels) -> Verdict:
+    """Train the paper's classifier on features, test it on others. Both arrays are overwritten.
+
+    Features are standardised by mean and variance of the training samples. The classifier is a linear one-vs-all SVM
+    with squared hinge loss, its C chosen by 5-fold cross-validation on the training samples.
+    """
+    scaler = StandardScaler(copy=False).fit(train)
+    classifier = L2SVMCV().fit(scaler.transform(train), train_labels)
+    right = classifier.predict(scaler.transform(test)) == test_labels
+    return Verdict(100 * float(np.mean(right)), float(classifier.C_))
