@@ -10,7 +10,7 @@ BIN = $(VENV)/bin
 .PHONY: demo test lint bench clean
 
 demo: $(VENV)/.installed
-	$(BIN)/python -m epls.cli.demo --output demo_output
+	$(BIN)/epls demo --output demo_output
 
 test: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest

@@ -72,17 +72,33 @@ class TestOptimum:
     @pytest.mark.parametrize("C", [1e-4, 0.03, 3.0])
     def test_is_that_of_linear_svc(self, n_samples, n_features, n_classes, C):
         X, y = made_up(n_samples, n_features, n_classes)
-        ours, theirs = L2SVMCV(Cs=C).fit(X, y), linear_svc(C).fit(X, y)
+        ours, theirs = L2SVMCV(intercept_scaling=1, Cs=C).fit(X, y), linear_svc(C).fit(X, y)
         assert ours.coef_.shape == theirs.coef_.shape
         np.testing.assert_allclose(ours.objective_, objectives(theirs, X, y, C), rtol=2e-6)
         np.testing.assert_allclose(ours.objective_, objectives(ours, X, y, C), rtol=1e-9)
         np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=0.01)
 
+    @pytest.mark.parametrize("shape", [(60, 100), (300, 20)])
+    @pytest.mark.parametrize("scaling", [0.3, 30.0])
+    def test_intercept_scaling_is_that_of_linear_svc(self, shape, scaling):
+        X, y = made_up(*shape, 3)
+        theirs = linear_svc(0.1).set_params(intercept_scaling=scaling).fit(X, y)
+        ours = L2SVMCV(Cs=0.1, intercept_scaling=scaling, tol=1e-9).fit(X, y)
+        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
+        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
+
+    def test_by_default_the_intercept_is_free(self):
+        """At the optimum of a free intercept the hinges of both kinds balance, however far the samples are from 0."""
+        X, y = made_up(300, 20, 3)
+        model = L2SVMCV(Cs=0.01, tol=1e-10).fit(X, y)
+        hinge = np.maximum(0, 1 - signs(model, y) * margins(model, X))
+        np.testing.assert_allclose((signs(model, y) * hinge).sum(axis=1) / hinge.sum(axis=1), 0, atol=5e-3)
+
     @REGIMES
     @pytest.mark.parametrize("C", [1e-6, 0.01, 1.0, 100.0])
     def test_gradient_of_the_objective_is_as_small_as_stated(self, n_samples, n_features, C):
         X, y = made_up(n_samples, n_features, 3)
-        model = L2SVMCV(Cs=C, tol=1e-9).fit(X, y)
+        model = L2SVMCV(intercept_scaling=1, Cs=C, tol=1e-9).fit(X, y)
         gap = 0.5 * np.square(gradients(model, X, y, C)).sum(axis=1)
         assert (gap <= 1.01e-9 * model.objective_).all()
 
@@ -91,7 +107,7 @@ class TestOptimum:
     def test_whatever_the_units_of_the_data(self, shape, scale):
         X, y = made_up(*shape, 3)
         C = 1 / scale**2
-        model = L2SVMCV(Cs=C).fit(scale * X, y)
+        model = L2SVMCV(intercept_scaling=1, Cs=C).fit(scale * X, y)
         gap = 0.5 * np.square(gradients(model, scale * X, y, C)).sum(axis=1)
         assert (gap <= 1.01e-6 * model.objective_).all()
         assert model.score(scale * X, y) > 0.6
@@ -99,7 +115,7 @@ class TestOptimum:
     @pytest.mark.parametrize("shape", [(60, 100), (300, 20)])
     def test_almost_hard_margins_from_a_cold_start(self, shape):
         X, y = made_up(*shape, 3)
-        model = L2SVMCV(Cs=1e6).fit(X, y)
+        model = L2SVMCV(intercept_scaling=1, Cs=1e6).fit(X, y)
         gap = 0.5 * np.square(gradients(model, X, y, 1e6)).sum(axis=1)
         assert (gap <= 1.1e-6 * model.objective_).all()
         assert model.n_iter_ < 50
@@ -129,7 +145,7 @@ class TestChoice:
     def test_scores_and_choice_are_those_of_a_loop(self, data):
         X, y = data
         Cs = np.logspace(-5, -1, 5)
-        model = L2SVMCV(Cs=Cs).fit(X, y)
+        model = L2SVMCV(intercept_scaling=1, Cs=Cs).fit(X, y)
         search = GridSearchCV(LinearSVC(tol=1e-6, max_iter=100_000), {"C": Cs}, cv=5).fit(X, y)
         expected = [search.cv_results_[f"split{k}_test_score"] for k in range(5)]
         np.testing.assert_allclose(model.cv_scores_, expected, atol=1 / 60 + 1e-9)  # one of the 60 samples of a fold
@@ -139,7 +155,7 @@ class TestChoice:
     def test_two_classes(self):
         X, y = made_up(100, 5, 2)
         Cs = [0.001, 0.1]
-        model = L2SVMCV(Cs=Cs, cv=4).fit(X, y)
+        model = L2SVMCV(intercept_scaling=1, Cs=Cs, cv=4).fit(X, y)
         for k, (train, test) in enumerate(StratifiedKFold(4).split(X, y)):
             scores = [linear_svc(C).fit(X[train], y[train]).score(X[test], y[test]) for C in Cs]
             np.testing.assert_allclose(model.cv_scores_[k], scores, atol=1 / 25 + 1e-9)

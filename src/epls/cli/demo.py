@@ -1,15 +1,11 @@
-"""What `make demo` runs: filters from two photographs, then digits with ten labels per class.
-
-python -m epls.cli.demo --output demo_output
-"""
+"""``epls demo``, which `make demo` runs: filters from two photographs, then digits with ten labels per class."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 import time
 from pathlib import Path
 
+import click
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits, load_sample_images
@@ -38,13 +34,13 @@ def learn_filters(output: Path, n_patches: int, n_components: int) -> None:
     model = EPLS(n_components, random_state=0).fit(patches)
     seconds = time.perf_counter() - started
     codes, winners = model.transform(patches), model.winners(patches)
-    print(f"  {n_components} filters from {n_patches:,} patches of {_PATCH} x {_PATCH} pixels in {seconds:.1f} s")
-    print(f"  error {model.loss_curve_[0]:.2f} -> {model.loss_curve_[-1]:.3f} in {model.n_epochs_} epochs")
-    print(f"  wins of any two units differ by at most {win_spread(winners, n_components)}")
-    print(
+    click.echo(f"  {n_components} filters from {n_patches:,} patches of {_PATCH} x {_PATCH} pixels in {seconds:.1f} s")
+    click.echo(f"  error {model.loss_curve_[0]:.2f} -> {model.loss_curve_[-1]:.3f} in {model.n_epochs_} epochs")
+    click.echo(f"  wins of any two units differ by at most {win_spread(winners, n_components)}")
+    click.echo(
         f"  dead outputs: {len(dead_outputs(codes))}, noise filters: {len(noise_filters(model.components_, patches))}"
     )
-    print(
+    click.echo(
         f"  population sparsity {population_sparsity(codes).mean():.2f}, lifetime sparsity "
         f"{lifetime_sparsity(codes).mean():.2f} (1: a single unit, a single sample)"
     )
@@ -78,27 +74,18 @@ def classify_digits(n_components: int, n_splits: int) -> dict[str, NDArray[np.fl
     return {name: np.array(values) for name, values in scores.items()}
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("demo_output"), help="folder for the pictures")
-    parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
-    options = parser.parse_args(arguments)
-    try:
-        options.output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        print(f"cannot make the folder {options.output}: {error.strerror}", file=sys.stderr)
-        return 1
-
-    print("1. Filters, without labels, from the two photographs that come with scikit-learn")
-    learn_filters(options.output, *((3_000, 36) if options.quick else (50_000, 256)))
-    n_components, n_splits = (20, 3) if options.quick else (50, 20)
-    print(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
-    print(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
+@click.command("demo")
+@click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
+              help="Folder for the pictures.")  # fmt: skip
+@click.option("--quick", is_flag=True, help="Small sizes, to see that it runs.")
+def command(output: Path, quick: bool) -> None:
+    """Learn filters from two photographs, then tell digits apart with ten labels per class."""
+    output.mkdir(parents=True, exist_ok=True)
+    click.echo("1. Filters, without labels, from the two photographs that come with scikit-learn")
+    learn_filters(output, *((3_000, 36) if quick else (50_000, 256)))
+    n_components, n_splits = (20, 3) if quick else (50, 20)
+    click.echo(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
+    click.echo(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
     for name, scores in classify_digits(n_components, n_splits).items():
-        print(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
-    print(f"\nPictures: {options.output / 'filters.png'}, {options.output / 'training.png'}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        click.echo(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
+    click.echo(f"\nPictures: {output / 'filters.png'}, {output / 'training.png'}")

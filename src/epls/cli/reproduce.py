@@ -31,7 +31,7 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
               "its files are there]")  # fmt: skip
 @click.option("--learner", type=click.Choice(_LEARNERS), default="epls", show_default=True, help="What learns the bases.")
 @click.option("--units", type=click.IntRange(min=1), default=1600, show_default=True, help="Bases to learn.")
-@click.option("--patches", type=click.IntRange(min=2), default=160_000, show_default=True, help="Patches to learn from.")
+@click.option("--patches", type=click.IntRange(min=2), default=400_000, show_default=True, help="Patches to learn from.")
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
 @click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True, help="What makes codes.")

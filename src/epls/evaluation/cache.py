@@ -86,7 +86,7 @@ class Cache:
         partial, record = path.with_suffix(".part"), path.with_suffix(".json")
         journal = _read_json(record, {})
         if not path.exists():
-            if not partial.exists() or "rows" not in journal:
+            if not partial.exists() or not {"rows", "seconds"} <= set(journal):
                 journal = {"inputs": inputs, "rows": 0, "seconds": 0.0}
             with partial.open("r+b" if journal["rows"] else "w+b") as file:
                 npy_format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})

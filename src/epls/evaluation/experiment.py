@@ -38,7 +38,7 @@ class Settings:
 
     learner: str = "epls"
     n_components: int = 1600
-    n_patches: int = 160_000
+    n_patches: int = 400_000
     patch_size: int = 10
     whiten: bool = False
     seed: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral, Real
@@ -76,9 +77,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or, if that is
         less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
         batch.
-    max_norm : float or None, default=1.0
+    max_norm : float, "auto" or None, default="auto"
         To what the norm of every basis is limited after each epoch; None does not limit it. The limit keeps outputs
-        graded: without it, long training on few samples makes the units all-or-nothing.
+        graded: without it, long training on few samples makes the units all-or-nothing. The paper's is 1, for 1600
+        units and 300 features; "auto" takes that to other sizes, in proportion to log(n_components) /
+        sqrt(n_features): what a unit must span from its share of 1 / n_components to active, over the norm of a sample.
     max_iter : int or None, default=None
         The largest number of epochs; the learning rate reaches 0 at the last. None takes 20, or more if that would be
         fewer than 2400 batches.
@@ -128,7 +131,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         "loss": [StrOptions({"matching", "squared"})],
         "optimizer": [StrOptions(set(OPTIMIZERS))],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_norm": [Interval(Real, 0, None, closed="neither"), None],
+        "max_norm": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
@@ -143,7 +146,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         loss: str = "matching",
         optimizer: str = "adam",
         batch_size: int | None = None,
-        max_norm: float | None = 1.0,
+        max_norm: float | str | None = "auto",
         max_iter: int | None = None,
         tol: float = 1e-6,
         random_state: Any = None,
@@ -411,7 +414,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             target=TARGETS[self.target](n_components),
             optimizer=OPTIMIZERS[self.optimizer](),
             loss=self.loss,
-            max_norm=self.max_norm,
+            max_norm=_max_norm(n_components, len(center)) if self.max_norm == "auto" else self.max_norm,
             n_steps=n_steps,
         )
 
@@ -480,6 +483,12 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 def _working_type(X: Array) -> np.dtype[np.floating]:
     """The type to compute in: float64 for float64, float32 for all else that is let in."""
     return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+
+
+def _max_norm(n_components: int, n_features: int) -> float:
+    """The paper's limit of 1 for 1600 units and 300 features, taken to other sizes."""
+    span = math.log(max(n_components, 2)) / math.sqrt(n_features)
+    return span / (math.log(1600) / math.sqrt(300))
 
 
 def _attributes(trainer: Trainer) -> dict[str, Any]:

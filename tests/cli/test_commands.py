@@ -1,0 +1,297 @@
+"""The commands as a user gives them, on small real files."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+from epls import ImageFeatures, load_model
+from epls.cli.main import run
+
+
+def epls(capsys, *arguments):
+    """Exit code, stdout and stderr of the command."""
+    code = run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def pictures(tmp_path_factory):
+    """Pieces of photographs, of two sizes, as files."""
+    folder = tmp_path_factory.mktemp("pictures")
+    first, second = load_sample_images().images
+    for k in range(6):
+        source = first if k % 2 else second
+        Image.fromarray(source[40 * k : 40 * k + 30, 50 : 80 + 4 * (k % 2)]).save(folder / f"picture{k}.png")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def stl10(tmp_path_factory):
+    """A small data set in the official layout: 60 images of 3 classes, made of pieces of photographs."""
+    folder = tmp_path_factory.mktemp("data") / "stl10_binary"
+    folder.mkdir()
+    first, second = load_sample_images().images
+    random = np.random.RandomState(0)
+    labels = np.arange(60) % 3
+    images = np.empty((60, 96, 96, 3), np.uint8)
+    for image, label in zip(images, labels, strict=True):
+        top, left = random.randint(300), random.randint(500)
+        source = (first, second, first[::-1, :, ::-1])[label]
+        image[...] = source[top : top + 96, left : left + 96]
+    images.transpose(0, 3, 2, 1).tofile(folder / "train_X.bin")
+    (labels + 1).astype(np.uint8).tofile(folder / "train_y.bin")
+    folds = [random.permutation(60)[:30] for _ in range(10)]
+    (folder / "fold_indices.txt").write_text("".join(" ".join(map(str, fold)) + "\n" for fold in folds))
+    return folder.parent
+
+
+SMALL = ["--units", 8, "--patches", 400, "--stride", 20, "--folds", 2]
+
+
+@pytest.fixture(scope="module")
+def result(stl10, tmp_path_factory):
+    output = tmp_path_factory.mktemp("results")
+    assert run(["reproduce", "stl10", "--data", str(stl10), "--output", str(output), *map(str, SMALL)]) == 0
+    (path,) = output.glob("*.json")
+    return output, json.loads(path.read_text())
+
+
+class TestReproduce:
+    def test_writes_figures_and_filters(self, result):
+        output, report = result
+        assert report["protocol"] == "development"
+        assert len(report["folds"]) == 2
+        assert report["accuracy"] == pytest.approx(np.mean([fold["accuracy"] for fold in report["folds"]]))
+        assert report["settings"]["n_components"] == 8
+        assert set(report["seconds"]) == {"learn", "encode", "classify"}
+        assert "scikit-learn" in report["versions"]
+        assert report["paper"]["accuracy"] == 56.6
+        (picture,) = output.glob("*.png")
+        assert Image.open(picture).size[0] > 30
+
+    def test_equals_the_library_by_hand(self, result, stl10):
+        """The accuracy that a user gets who writes the same down with ImageFeatures."""
+        from sklearn.pipeline import make_pipeline
+        from sklearn.preprocessing import StandardScaler
+
+        from epls import EPLS, L2SVMCV
+        from epls.datasets import load_stl10
+
+        data = load_stl10(stl10)
+        features = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
+        X = features.fit(data.train_images).transform(data.train_images)
+        for fold, verdict in zip(data.folds, result[1]["folds"], strict=False):
+            rest = np.setdiff1d(np.arange(60), fold)
+            model = make_pipeline(StandardScaler(), L2SVMCV()).fit(X[fold], data.train_labels[fold])
+            assert 100 * model.score(X[rest], data.train_labels[rest]) == pytest.approx(verdict["accuracy"])
+
+    def test_again_takes_what_is_there(self, result, stl10, capsys):
+        output, report = result
+        before = {path: path.stat().st_mtime_ns for path in (output / "stages").iterdir()}
+        code, out, _ = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--json")
+        assert code == 0
+        assert json.loads(out)["folds"] == report["folds"]
+        after = {path: path.stat().st_mtime_ns for path in (output / "stages").iterdir() if path.name != ".lock"}
+        assert all(before[path] == stamp for path, stamp in after.items())
+
+    def test_another_encoder_uses_the_learned_bases(self, result, stl10, capsys):
+        output, _ = result
+        code, out, err = epls(
+            capsys, "reproduce", "stl10", "--data", stl10, "--output", output, *SMALL,
+            "--encoder", "soft_threshold", "--split-sign",
+        )  # fmt: skip
+        assert code == 0
+        assert len(list((output / "stages").glob("learned-*.safetensors"))) == 1
+        assert "accuracy (std)" in out
+        assert "there is no unlabeled_X.bin" in err
+        assert "learn:" not in err
+
+    def test_kill_9_then_the_same_command(self, result, stl10, tmp_path):
+        """Killed wherever it happens to be, three times; the figures are those of the run that was never stopped."""
+        arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--json"]
+        command = [sys.executable, "-c", "from epls.cli import main; main()", *map(str, arguments)]
+        for seconds in (1.5, 2.5, 4):
+            process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(seconds)
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        run = subprocess.run(command, capture_output=True, text=True, check=True)
+        report = json.loads(run.stdout)
+        expected = result[1]["folds"]
+        assert [fold["accuracy"] for fold in report["folds"]] == [fold["accuracy"] for fold in expected]
+        assert [fold["C"] for fold in report["folds"]] == [fold["C"] for fold in expected]
+
+    def test_the_test_protocol_needs_the_test_set(self, stl10, tmp_path, capsys):
+        code, out, err = epls(
+            capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--protocol", "test", *SMALL
+        )
+        assert (code, out) == (1, "")
+        assert "--protocol test needs test_X.bin and test_y.bin" in err
+
+    def test_the_test_protocol(self, stl10, tmp_path, capsys):
+        """With the training images as test images, a fold is tested on all of them."""
+        folder = tmp_path / "stl10_binary"
+        folder.mkdir()
+        for file in (stl10 / "stl10_binary").iterdir():
+            os.link(file, folder / file.name)
+            os.link(file, folder / file.name.replace("train", "test")) if "train" in file.name else None
+        code, out, err = epls(
+            capsys, "reproduce", "stl10", "--data", tmp_path, "--output", tmp_path / "o", *SMALL, "--json"
+        )
+        assert code == 0, err
+        report = json.loads(out)
+        assert report["protocol"] == "test"
+        assert all(round(fold["accuracy"] * 60 / 100, 6).is_integer() for fold in report["folds"])
+
+    def test_bad_data_is_named(self, stl10, tmp_path, capsys):
+        code, out, err = epls(capsys, "reproduce", "stl10", "--data", tmp_path / "nowhere")
+        assert (code, out) == (1, "")
+        assert "nowhere" in err
+        folder = tmp_path / "stl10_binary"
+        folder.mkdir()
+        for file in (stl10 / "stl10_binary").iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+        with (folder / "train_X.bin").open("r+b") as file:
+            file.truncate(1000)
+        code, out, err = epls(capsys, "reproduce", "stl10", "--data", tmp_path, "--output", tmp_path / "o")
+        assert (code, out) == (1, "")
+        assert "train_X.bin" in err
+        assert "Traceback" not in err
+
+    def test_a_second_run_at_the_same_place_is_refused(self, result, stl10, capsys):
+        from epls.evaluation.cache import Cache
+
+        output, _ = result
+        with Cache(output / "stages").locked():
+            code, _, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", output, *SMALL)
+        assert code == 1
+        assert "another run is using" in err
+
+    def test_cifar10(self, tmp_path, capsys):
+        folder = tmp_path / "cifar-10-batches-bin"
+        folder.mkdir()
+        photograph = load_sample_images().images[0]
+        random = np.random.RandomState(0)
+        for name in [f"data_batch_{k}.bin" for k in range(1, 6)] + ["test_batch.bin"]:
+            records = []
+            for k in range(20):
+                top, left = random.randint(390), random.randint(600)
+                image = photograph[top : top + 32, left : left + 32] // (1 + k % 2 * 2)
+                records.append(np.r_[np.uint8(k % 2), image.transpose(2, 0, 1).reshape(-1)])
+            np.concatenate(records).astype(np.uint8).tofile(folder / name)
+        for protocol in ("test", "development"):
+            code, out, err = epls(
+                capsys, "reproduce", "cifar10", "--data", tmp_path, "--output", tmp_path / "o", "--units", 8,
+                "--patches", 400, "--stride", 6, "--protocol", protocol, "--json",
+            )  # fmt: skip
+            assert code == 0, err
+            report = json.loads(out)
+            assert report["settings"]["patch_size"] == 6
+            assert len(report["folds"]) == 1
+            assert round(report["accuracy"] * 20 / 100, 6).is_integer()
+
+
+@pytest.fixture(scope="module")
+def model(pictures, tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "features.epls"
+    arguments = ["fit", pictures, "-o", path, "--units", 8, "--patch-size", 6, "--patches", 300]
+    assert run([str(argument) for argument in arguments]) == 0
+    return path
+
+
+class TestFitAndTransform:
+    def test_features_are_those_of_the_library(self, model, pictures, tmp_path, capsys):
+        code, out, _ = epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npy")
+        assert code == 0
+        assert "features of 6 images, 32 each" in out
+        found = np.load(tmp_path / "f.npy")
+        np.testing.assert_array_equal(found, load_model(model).transform(pictures))
+        assert (tmp_path / "f.names.txt").read_text().split() == [f"picture{k}.png" for k in range(6)]
+
+    def test_arrays_of_images(self, model, tmp_path, capsys):
+        images = np.random.RandomState(0).randint(256, size=(3, 12, 12, 3)).astype(np.uint8)
+        np.save(tmp_path / "images.npy", images)
+        code, out, _ = epls(capsys, "transform", model, tmp_path / "images.npy", "-o", tmp_path / "f.npy", "--json")
+        assert code == 0
+        assert json.loads(out)["shape"] == [3, 32]
+        np.testing.assert_array_equal(np.load(tmp_path / "f.npy"), load_model(model).transform(images))
+
+    def test_bad_images_are_named_or_skipped(self, model, pictures, tmp_path, capsys):
+        folder = tmp_path / "mixed"
+        folder.mkdir()
+        for file in pictures.iterdir():
+            (folder / file.name).write_bytes(file.read_bytes())
+        (folder / "broken.png").write_bytes((pictures / "picture0.png").read_bytes()[:200])
+        Image.new("L", (20, 20)).save(folder / "grey.png")
+        Image.new("RGB", (5, 50)).save(folder / "narrow.png")
+        output = tmp_path / "f.npy"
+        code, out, err = epls(capsys, "transform", model, folder, "-o", output)
+        assert (code, out) == (1, "")
+        assert all(name in err for name in ("broken.png", "grey.png", "narrow.png", "--skip-bad"))
+        assert not output.exists()
+        code, out, err = epls(capsys, "transform", model, folder, "-o", output, "--skip-bad", "--json")
+        assert code == 0
+        assert json.loads(out) == {"features": str(output), "shape": [6, 32], "skipped": 3}
+        assert err.count("skipped ") == 3
+
+    def test_nothing_is_overwritten_unless_forced(self, model, pictures, tmp_path, capsys):
+        output = tmp_path / "f.npy"
+        output.write_bytes(b"precious")
+        code, _, err = epls(capsys, "transform", model, pictures, "-o", output)
+        assert code == 1
+        assert "is there already" in err
+        assert output.read_bytes() == b"precious"
+        assert epls(capsys, "transform", model, pictures, "-o", output, "--force")[0] == 0
+        assert len(np.load(output)) == 6
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
+            (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
+            (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "31 x 31 is the least"),
+            (["fit", "{pictures}", "-o", "m", "--units", "0"], 2, "--units"),
+            (["fit", "{pictures}", "-o", "m", "--units", "50", "--patches", "40"], 1, "n_components=50 is more than"),
+            (["transform", "nowhere", "{pictures}", "-o", "f.npy"], 1, "there is no file nowhere"),
+            (["transform", "{pictures}", "{pictures}", "-o", "f.npy"], 1, "is a folder"),
+            (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy"),
+            (["nonsense"], 2, "No such command"),
+        ],
+    )
+    def test_errors_are_one_line(self, pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
+        monkeypatch.chdir(tmp_path)
+        found, out, err = epls(capsys, *(argument.format(pictures=pictures) for argument in arguments))
+        assert found == code
+        assert out == ""
+        assert message in err
+        assert "Traceback" not in err
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    code = (
+        "import sys; from epls.cli.main import run; run(['--help']); "
+        "print([m for m in ('numpy', 'sklearn', 'numba', 'scipy', 'rich') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "reproduce" in run.stdout
+    assert run.stdout.strip().endswith("[]")
+
+
+def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, stl10, tmp_path):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("epls.evaluation.experiment.judge", interrupted)
+    code, out, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL)
+    assert (code, out) == (1, "")
+    assert "interrupted; the same command goes on" in err

@@ -1,0 +1,165 @@
+"""What was done stays done, whatever interrupts it."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from epls import EPLS
+from epls.evaluation.cache import Cache, fingerprint
+
+SHAPE = (10, 2, 3)
+
+
+def row(number):
+    return np.full(SHAPE[1:], number, np.float32)
+
+
+def rows(start, stop):
+    return np.stack([row(number) for number in range(start, stop)])
+
+
+@pytest.fixture
+def cache(tmp_path):
+    return Cache(tmp_path / "stages")
+
+
+class Failing:
+    """Makes rows, but not those from ``limit`` on."""
+
+    def __init__(self, limit, error):
+        self.limit, self.error, self.made = limit, error, []
+
+    def __call__(self, start, stop):
+        if stop > self.limit:
+            raise self.error
+        self.made.append(start)
+        return rows(start, stop)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), ValueError("bad image")])
+def test_rows_go_on_where_they_were_interrupted(cache, error):
+    with pytest.raises(type(error)):
+        cache.rows({"a": 1}, SHAPE, 4, Failing(8, error))
+    assert not list(cache.folder.glob("*.npy"))
+    second = Failing(99, None)
+    found, seconds = cache.rows({"a": 1}, SHAPE, 4, second)
+    assert second.made == [8]
+    np.testing.assert_array_equal(found, rows(0, 10))
+    assert seconds > 0
+    third = Failing(0, None)
+    np.testing.assert_array_equal(cache.rows({"a": 1}, SHAPE, 4, third)[0], rows(0, 10))
+    assert third.made == []
+
+
+def test_rows_that_the_journal_does_not_know_are_made_again(cache):
+    with pytest.raises(KeyboardInterrupt):
+        cache.rows({}, SHAPE, 4, Failing(4, KeyboardInterrupt()))
+    (partial,) = cache.folder.glob("*.part")
+    with partial.open("ab") as file:
+        file.write(b"half a row")  # written, but the journal was not
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, 4, rows)[0], rows(0, 10))
+
+
+@pytest.mark.parametrize("damage", ["", "{", "[]", '{"rows": 4}'])
+def test_a_damaged_journal_starts_anew(cache, damage):
+    with pytest.raises(KeyboardInterrupt):
+        cache.rows({}, SHAPE, 4, Failing(4, KeyboardInterrupt()))
+    (record,) = cache.folder.glob("*.json")
+    record.write_text(damage)
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, 4, rows)[0], rows(0, 10))
+
+
+def test_other_inputs_have_another_place(cache):
+    first, _ = cache.rows({"seed": 0}, SHAPE, 4, rows)
+    second, _ = cache.rows({"seed": 1}, SHAPE, 4, lambda start, stop: -rows(start, stop))
+    np.testing.assert_array_equal(first, -second)
+
+
+def test_rows_survive_kill_9(tmp_path):
+    script = f"""
+import time, numpy as np
+from pathlib import Path
+from epls.evaluation.cache import Cache
+def make(start, stop):
+    print(start, flush=True)
+    time.sleep(0.05)
+    return np.arange(start, stop, dtype=np.float32)[:, None] * np.ones((1, 1000), np.float32)
+Cache(Path({str(tmp_path)!r})).rows({{}}, (200, 1000), 2, make)
+"""
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    for line in process.stdout:
+        if line == "60\n":
+            break
+    time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.communicate()
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert int(run.stdout.split()[0]) in (58, 60, 62)
+    (path,) = tmp_path.glob("*.npy")
+    np.testing.assert_array_equal(np.load(path)[:, 5], np.arange(200))
+
+
+def test_models_are_made_once_and_again_if_damaged(cache):
+    X = np.random.RandomState(0).standard_normal((100, 4))
+    made = []
+
+    def make():
+        made.append(1)
+        return EPLS(3, random_state=0, max_iter=2).fit(X)
+
+    first, seconds = cache.model({"n": 3}, make)
+    second, seconds_then = cache.model({"n": 3}, make)
+    assert len(made) == 1
+    assert seconds == seconds_then > 0
+    np.testing.assert_array_equal(first.components_, second.components_)
+    (path,) = cache.folder.glob("*.safetensors")
+    path.write_bytes(path.read_bytes()[:50])
+    cache.model({"n": 3}, make)
+    assert len(made) == 2
+
+
+def test_items_are_made_once(cache):
+    made = []
+
+    def maker(number):
+        def make():
+            if number == 2 and len(made) < 3:
+                made.append("interrupted")
+                raise KeyboardInterrupt
+            made.append(number)
+            return {"number": number}
+
+        return make
+
+    makers = [maker(number) for number in range(4)]
+    with pytest.raises(KeyboardInterrupt):
+        cache.items("verdicts", {}, makers)
+    assert cache.items("verdicts", {}, makers) == [{"number": number} for number in range(4)]
+    assert made == [0, 1, "interrupted", 2, 3]
+
+
+def test_one_run_at_a_time(cache):
+    with cache.locked(), pytest.raises(RuntimeError, match="another run is using"), Cache(cache.folder).locked():
+        pass
+    with cache.locked():
+        pass
+
+
+def test_fingerprints_tell_images_apart():
+    images = np.random.RandomState(0).randint(256, size=(30, 5, 5, 3)).astype(np.uint8)
+    assert fingerprint(images) == fingerprint(images.copy())
+    assert fingerprint(images) == fingerprint(np.asfortranarray(images))
+    others = [images[:-1], images[::-1], images.astype(int), images.reshape(30, 5, 3, 5)]
+    assert len({fingerprint(other) for other in [images, *others]}) == 5
+
+
+def test_records_tell_what_went_in(cache):
+    cache.rows({"encoder": "natural"}, SHAPE, 4, rows)
+    (record,) = cache.folder.glob("codes-*.json")
+    assert json.loads(record.read_text())["inputs"] == {"encoder": "natural"}
