@@ -42,7 +42,9 @@ class Failing:
         return rows(start, stop)
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device"), ValueError("bad image")])
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt(), OSError(28, "No space left on device"), ValueError("bad image")]
+)
 def test_rows_go_on_where_they_were_interrupted(cache, error):
     with pytest.raises(type(error)):
         cache.rows({"a": 1}, SHAPE, 4, Failing(8, error))

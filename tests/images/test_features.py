@@ -136,7 +136,9 @@ def test_in_a_search_over_a_pipeline():
     pipeline = make_pipeline(
         ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=300, random_state=0), StandardScaler(), LinearSVC()
     )
-    search = GridSearchCV(pipeline, {"imagefeatures__grid": [1, 2], "imagefeatures__learner__n_components": [6, 8]}, cv=2)
+    search = GridSearchCV(
+        pipeline, {"imagefeatures__grid": [1, 2], "imagefeatures__learner__n_components": [6, 8]}, cv=2
+    )
     search.fit(images, labels)
     assert search.best_score_ > 0.5
 

@@ -12,7 +12,9 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-seed = click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Fixes all that is random.")
+seed = click.option(
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Fixes all that is random."
+)
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")

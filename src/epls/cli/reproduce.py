@@ -29,9 +29,13 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
 @click.option("--protocol", type=click.Choice(["development", "test"]),
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
               "its files are there]")  # fmt: skip
-@click.option("--learner", type=click.Choice(_LEARNERS), default="epls", show_default=True, help="What learns the bases.")
+@click.option(
+    "--learner", type=click.Choice(_LEARNERS), default="epls", show_default=True, help="What learns the bases."
+)
 @click.option("--units", type=click.IntRange(min=1), default=1600, show_default=True, help="Bases to learn.")
-@click.option("--patches", type=click.IntRange(min=2), default=400_000, show_default=True, help="Patches to learn from.")
+@click.option(
+    "--patches", type=click.IntRange(min=2), default=400_000, show_default=True, help="Patches to learn from."
+)
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
 @click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True, help="What makes codes.")
@@ -56,9 +60,7 @@ def command(
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import Settings, run_experiment
 
-    chosen = Settings(
-        n_components=units, n_patches=patches, patch_size=patch_size or _PATCH_SIZES[dataset], **settings
-    )
+    chosen = Settings(n_components=units, n_patches=patches, patch_size=patch_size or _PATCH_SIZES[dataset], **settings)
     unlabelled, train, used_folds, test = _load(dataset, data, download, protocol, folds)
     used_protocol = "development" if test is None else "test"
     cache = Cache(output / "stages")
@@ -99,7 +101,7 @@ def _load(dataset: str, data: Path, download: bool, protocol: str | None, n_fold
         unlabelled = stl.train_images
     test = None
     if protocol != "development":
-        if stl.test_images is not None:
+        if stl.test_images is not None and stl.test_labels is not None:
             test = LabelledImages(stl.test_images, stl.test_labels)
         elif protocol == "test":
             raise ValueError(

@@ -47,7 +47,9 @@ def command(
         write_atomically(output.with_suffix(".names.txt"), "".join(f"{name}\n" for name in names).encode())
     shape = (len(collection), len(features.get_feature_names_out()))
     if as_json:
-        options.print_json({"features": str(output), "shape": shape, "skipped": len(getattr(collection, "skipped", ()))})
+        options.print_json(
+            {"features": str(output), "shape": shape, "skipped": len(getattr(collection, "skipped", ()))}
+        )
     else:
         click.echo(f"features of {shape[0]} images, {shape[1]} each, written to {output}")
 

@@ -42,8 +42,8 @@ class NaturalEncoder(Encoder):
         bases = super().bases()
         if not hasattr(self.dictionary, "transform"):
             raise ValueError(
-                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: bases alone "
-                f"have no code of their own; take another encoder for them"
+                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: bases "
+                f"alone have no code of their own; take another encoder for them"
             )
         return bases
 

@@ -6,6 +6,7 @@ import platform
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
@@ -126,14 +127,12 @@ def run_experiment(
         fold = folds[number]
         rest = np.setdiff1d(np.arange(len(train.labels)), fold) if test is None else slice(None)
         name = "training images" if test is None else "test images"
-        found = judge(
-            pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest]
-        )
+        found = judge(pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest])
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
 
     inputs |= {"sets": names, "pooling": settings.pooling, "folds": [fingerprint(fold[:, None]) for fold in folds]}
-    verdicts = cache.items("verdicts", inputs, [lambda n=n: verdict(n) for n in range(len(folds))])
+    verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
     seconds = {
         "learn": learn_seconds,
         "encode": sum(seconds for _, seconds in encoded.values()),

@@ -1,4 +1,4 @@
-"""The figures of Romero, Radeva and Gatta (2014), Table 2: accuracy on the test set of STL-10, mean (std) over folds."""
+"""Table 2 of Romero, Radeva and Gatta (2014): accuracy on the test set of STL-10, mean (std) over folds."""
 
 from __future__ import annotations
 

@@ -249,9 +249,7 @@ class _Problems:
     s^2: single precision then holds whatever the units of the data.
     """
 
-    def __init__(
-        self, X: Array, signs: Array, intercept_scaling: float | None, tol: float, max_iter: int
-    ) -> None:
+    def __init__(self, X: Array, signs: Array, intercept_scaling: float | None, tol: float, max_iter: int) -> None:
         self.signs, self.tol, self.max_iter, self.most_steps = signs, tol, max_iter, 0
         self.rows, self.eigenvalues, self.square, self.weights = _rotate(X, intercept_scaling)
         self.single_rows = self.rows.astype(np.float32, copy=False)

@@ -46,7 +46,9 @@ class ZCAWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regularization": [Interval(Real, 0, None, closed="neither")]}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "regularization": [Interval(Real, 0, None, closed="neither")]
+    }
 
     def __init__(self, regularization: float = 0.1) -> None:
         self.regularization = regularization

@@ -362,7 +362,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         """
         check_is_fitted(self)
         weights = self.components_.astype(np.float64) / self.scale_
-        return Layer(weights, weights @ self.mean_, self.intercept_.astype(np.float64), resolve_activation(self.activation))
+        return Layer(
+            weights, weights @ self.mean_, self.intercept_.astype(np.float64), resolve_activation(self.activation)
+        )
 
     def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
         """Outputs of at most ``n_rows`` samples at a time, with the number of the first; valid until the next."""
@@ -414,7 +416,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             target=TARGETS[self.target](n_components),
             optimizer=OPTIMIZERS[self.optimizer](),
             loss=self.loss,
-            max_norm=_max_norm(n_components, len(center)) if self.max_norm == "auto" else self.max_norm,
+            max_norm=_max_norm(n_components, len(center)) if isinstance(self.max_norm, str) else self.max_norm,
             n_steps=n_steps,
         )
 
