@@ -12,40 +12,18 @@ filters, dead outputs, and how near the target came to the exact optimum in trai
 import argparse
 import json
 import time
-from pathlib import Path
 
 import numpy as np
-from numpy.lib.stride_tricks import sliding_window_view
+from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
-from epls import EPLS
+from epls import EPLS, ImageFeatures
+from epls.datasets import load_stl10
 from epls.images.patches import normalize_patches, sample_patches
 from epls.metrics import dead_outputs, noise_filters, redundancy
 from epls.plotting import filter_grid
 
 PATCH = 10
-
-
-def load(folder):
-    folder = Path(folder) / "stl10_binary"
-    # Column-major planes: (image, channel, column, row).
-    planes = np.memmap(folder / "train_X.bin", np.uint8, "r").reshape(-1, 3, 96, 96)
-    labels = np.fromfile(folder / "train_y.bin", np.uint8).astype(int) - 1
-    folds = [np.array(line.split(), int) for line in (folder / "fold_indices.txt").read_text().splitlines()]
-    return np.ascontiguousarray(planes.transpose(0, 3, 2, 1)), labels, folds
-
-
-def encode(model, images, stride):
-    """Codes of all patches, summed over the four quadrants."""
-    pooled = []
-    for start in range(0, len(images), 20):
-        windows = sliding_window_view(images[start : start + 20], (PATCH, PATCH), axis=(1, 2))[:, ::stride, ::stride]
-        n, side = windows.shape[:2]
-        patches = windows.transpose(0, 1, 2, 4, 5, 3).reshape(n * side * side, -1)
-        codes = model.transform(normalize_patches(patches)).reshape(n, side, side, -1)
-        halves = slice(0, round(side / 2)), slice(round(side / 2), None)
-        pooled.append(np.concatenate([codes[:, a, b].sum(axis=(1, 2)) for a in halves for b in halves], axis=1))
-    return np.concatenate(pooled)
 
 
 def ridge_accuracy(features, labels, folds):
@@ -82,7 +60,8 @@ def main():
     parser.add_argument("--no-accuracy", action="store_true", help="tell of the filters only")
     options = parser.parse_args()
 
-    images, labels, folds = load(options.data)
+    data = load_stl10(options.data)
+    images, labels = data.train_images, data.train_labels
     patches = normalize_patches(sample_patches(images, options.patches, PATCH, random_state=options.seed))
     started = time.perf_counter()
     model = EPLS(options.components, random_state=options.seed, **options.learner).fit(patches)
@@ -110,10 +89,12 @@ def main():
         picture = Image.fromarray(filter_grid(model.components_, (PATCH, PATCH, 3)))
         picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
     if not options.no_accuracy:
-        features = encode(model, images, options.stride)
-        for name, transformed in (("natural", features), ("natural, log(1 + pooled)", np.log1p(features))):
-            accuracies = ridge_accuracy(transformed, labels, folds)
-            result[name] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
+        for pooling in ("sum", "log"):
+            features = ImageFeatures(
+                FrozenEstimator(model), stride=options.stride, pooling=pooling, n_patches=5000, random_state=0
+            )
+            accuracies = ridge_accuracy(features.fit(images).transform(images), labels, data.folds)
+            result[f"natural, {pooling}"] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
     print(json.dumps(result, indent=1))
 
 

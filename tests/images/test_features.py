@@ -54,8 +54,9 @@ def plain_features(features, image, code_of_patch):
     return np.concatenate(pooled)
 
 
-@pytest.mark.parametrize("pooling", ["sum", "mean", "log"])
-@pytest.mark.parametrize(("stride", "grid"), [(1, 2), (3, 2), (2, 1), (1, 3)])
+@pytest.mark.parametrize(
+    ("pooling", "stride", "grid"), [("sum", 1, 2), ("mean", 2, 1), ("log", 2, 3), ("sum", 3, 2), ("log", 3, 2)]
+)
 def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, grid):
     features = clone(fitted).set_params(pooling=pooling, stride=stride, grid=grid, n_patches=500).fit(photographs)
     model = features.learner_

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -176,19 +176,37 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         images = ImageCollection(X, self.patch_size, self.n_channels_)
-        features = np.empty((len(images), self._n_features_out), np.float32)
+        rows = (
+            pool(sums, counts, self.pooling, self.typical_code_).reshape(-1) for sums, counts in self._encoded(images)
+        )
+        return np.fromiter(rows, np.dtype((np.float32, self._n_features_out)), len(images))
 
-        def new_worker() -> Callable[[int], None]:
-            encode = DenseEncoder(self)
+    def region_sums(self, X: Images) -> Array:
+        """The sums of codes over each region, from which ``transform`` makes the features by pooling.
 
-            def worker(number: int) -> None:
-                features[number] = encode(images[number]).reshape(-1)
+        Parameters
+        ----------
+        X : as for :meth:`transform`
+            Images.
 
-            return worker
+        Returns
+        -------
+        ndarray of float32 of shape (n_images, n_regions, n_codes)
+            The sums.
+        """
+        check_is_fitted(self)
+        images = ImageCollection(X, self.patch_size, self.n_channels_)
+        rows = (sums for sums, _ in self._encoded(images))
+        return np.fromiter(rows, np.dtype((np.float32, (self.grid**2, self.encoder_.n_codes))), len(images))
 
-        for _ in map_tasks(new_worker, range(len(images))):
-            pass
-        return features
+    def _encoded(self, images: ImageCollection) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+        """For each image, the sums of codes over its regions and the numbers of patches in them."""
+
+        def new_worker() -> Callable[[int], tuple[Array, NDArray[np.intp]]]:
+            encode = _DenseEncoder(self)
+            return lambda number: encode(images[number])
+
+        return map_tasks(new_worker, range(len(images)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features: region's row and column, code.
@@ -241,8 +259,8 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-class DenseEncoder:
-    """Pooled codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
+class _DenseEncoder:
+    """Sums of codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
 
     def __init__(self, features: ImageFeatures) -> None:
         self._settings = features
@@ -252,22 +270,22 @@ class DenseEncoder:
         self._patches = np.empty((BLOCK_ROWS, n_values), np.float32)
         self._contrast_floor = np.float32(features.contrast_floor_)
 
-    def __call__(self, image: NDArray[Any]) -> Array:
-        """The pooled codes, (n_regions, n_codes), of an image of shape (height, width, channels)."""
+    def __call__(self, image: NDArray[Any]) -> tuple[Array, NDArray[np.intp]]:
+        """The sums (n_regions, n_codes) of an image (height, width, channels), and the patches in each region."""
         settings = self._settings
         height, width, n_channels = image.shape
         lines = image.reshape(height, width * n_channels)
         tops, lefts, regions, counts = positions(height, width, settings.patch_size, settings.stride, settings.grid)
         size = (settings.patch_size, settings.patch_size * n_channels)
-        pooled = np.zeros((len(counts), self._n_codes), np.float32)
+        sums = np.zeros((len(counts), self._n_codes), np.float32)
         for start in range(0, len(tops), BLOCK_ROWS):
             block = slice(start, start + BLOCK_ROWS)
             patches = self._patches[: len(tops[block])]
             gather_patches(lines, tops[block], lefts[block] * n_channels, size, self._contrast_floor, patches)
             if settings.whitening_ is not None:
                 patches = settings.whitening_.whitened(patches)
-            add_to_regions(self._encode(patches), regions[block], pooled)
-        return pool(pooled, counts, settings.pooling, settings.typical_code_)
+            add_to_regions(self._encode(patches), regions[block], sums)
+        return sums, counts
 
 
 def _as_float32(pixels: NDArray[Any]) -> NDArray[Any]:
