@@ -8,8 +8,11 @@ import textwrap
 import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits
 
-from epls import EPLS, load_model, save_model
+from epls import EPLS, ImageFeatures, SoftThresholdEncoder, load_model, save_model
 from epls.activations import Activation
 
 
@@ -178,3 +181,40 @@ def test_the_file_has_the_rights_of_any_new_file(model, tmp_path):
     (tmp_path / "other").touch()
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("model", "other")]
     assert modes[0] == modes[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"whiten": True, "encoder": SoftThresholdEncoder(alpha=0.1, split_sign=False), "pooling": "sum"},
+        {"learner": EPLS(6, max_iter=2, activation="tanh"), "encoder": "triangle", "grid": 3, "stride": 2},
+    ],
+)
+def test_features_of_images_come_back_the_same(tmp_path, settings):
+    images = load_digits().images[:40]
+    settings = {"learner": EPLS(6, max_iter=2), "patch_size": 4, "n_patches": 300, "random_state": 0} | settings
+    features = ImageFeatures(**settings).fit(images)
+    save_model(features, tmp_path / "features.epls")
+    again = load_model(tmp_path / "features.epls")
+    np.testing.assert_array_equal(again.transform(images), features.transform(images))
+    np.testing.assert_array_equal(again.learner_.components_, features.learner_.components_)
+    assert repr(again) == repr(features)
+    assert clone(again).fit(images).learner_.components_.shape == (6, 16)
+
+
+def test_a_learner_of_another_library_cannot_be_saved(tmp_path):
+    features = ImageFeatures(KMeans(3, n_init=1), patch_size=4, n_patches=300, encoder="triangle", random_state=0)
+    features.fit(load_digits().images[:40])
+    with pytest.raises(ValueError, match="KMeans cannot be saved to a model file"):
+        save_model(features, tmp_path / "features.epls")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_whose_parts_do_not_fit_is_damaged(tmp_path):
+    features = ImageFeatures(EPLS(6, max_iter=2), patch_size=4, n_patches=300, random_state=0)
+    features.fit(load_digits().images[:40])
+    features.n_channels_ = 3
+    save_model(features, tmp_path / "features.epls")
+    with pytest.raises(ValueError, match="patches have 48 values, but the learner has bases of 16"):
+        load_model(tmp_path / "features.epls")

@@ -161,6 +161,15 @@ def test_every_unit_is_half_active_for_some_sample(activation, digits):
     assert codes.max() < f.active + 3
 
 
+@pytest.mark.parametrize(("n_components", "n_features"), [(2, 1), (40, 30), (10, 200)])
+def test_the_limit_of_norms_leaves_room_for_sparse_outputs(n_components, n_features):
+    """Where the paper's limit of 1 would not let a unit of few inputs be rarely active."""
+    X = np.random.RandomState(0).standard_normal((400, n_features))
+    model = EPLS(n_components, max_iter=30, random_state=0).fit(X)
+    limit = np.log(n_components) / np.sqrt(n_features) * np.sqrt(300) / np.log(1600)
+    assert np.linalg.norm(model.components_, axis=1).max() == pytest.approx(limit)
+
+
 def test_max_norm_limits_the_bases(digits):
     model = EPLS(20, max_norm=0.5, max_iter=10, random_state=0).fit(digits)
     assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 + 1e-9

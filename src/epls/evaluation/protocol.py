@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
 from .svm import L2SVMCV
 
 Array = NDArray[np.floating]
 Labels = NDArray[np.int64]
+
+_MANY_SAMPLES = 20_000
 
 
 @dataclass(frozen=True)
@@ -26,9 +29,11 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels) 
     """Train the paper's classifier on features, test it on others. Both arrays are overwritten.
 
     Features are standardised by mean and variance of the training samples. The classifier is a linear one-vs-all SVM
-    with squared hinge loss, its C chosen by 5-fold cross-validation on the training samples.
+    with squared hinge loss, its C chosen by 5-fold cross-validation on the training samples; of many samples, a fifth
+    held out once tells as much.
     """
     scaler = StandardScaler(copy=False).fit(train)
-    classifier = L2SVMCV().fit(scaler.transform(train), train_labels)
+    cv = 5 if len(train) < _MANY_SAMPLES else StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    classifier = L2SVMCV(cv=cv).fit(scaler.transform(train), train_labels)
     right = classifier.predict(scaler.transform(test)) == test_labels
     return Verdict(100 * float(np.mean(right)), float(classifier.C_))
