@@ -169,6 +169,6 @@ def _plain(name: str, value: Any) -> Any:
     if type(value).__name__ in _CLASSES:
         return _description(value)
     raise ValueError(
-        f"{name}={value!r} cannot be saved to a model file, which holds plain values only: give a name or a number "
-        f"there, or pickle the model"
+        f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
+        f"library: give one of these, or pickle the model"
     )
