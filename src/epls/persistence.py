@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -142,13 +144,20 @@ def _model(description: dict[str, Any]) -> Any:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace the file at ``path`` as a whole, or leave it as it was."""
+    with atomic_file(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide the model from everyone else
+        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide the file from everyone else
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)

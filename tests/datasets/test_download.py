@@ -13,8 +13,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from made_up import random_images
+from test_mnist import IMAGES, LABELS, write
 
-from epls.datasets import cifar10, load_cifar10, load_stl10
+from epls.datasets import cifar10, load_cifar10, load_mnist, load_stl10, mnist
 
 
 class QuietHandler(SimpleHTTPRequestHandler):
@@ -50,6 +51,19 @@ def archive(served, cifar10_folder, monkeypatch):
     made_up = replace(official, url=f"{address}/{path.name}", md5=hashlib.md5(path.read_bytes()).hexdigest())
     monkeypatch.setattr(cifar10, "ARCHIVE", made_up)
     return made_up
+
+
+@pytest.fixture(params=["mnist", "fashion-mnist"])
+def idx_files(request, served, monkeypatch):
+    """The name of a data set and its files: made-up ones that the loader takes for the official ones."""
+    folder, address = served
+    write(folder, end=".gz")
+    made_up = {}
+    for name, official in mnist.DOWNLOADS[request.param].items():
+        md5 = hashlib.md5((folder / official.name).read_bytes()).hexdigest()
+        made_up[name] = replace(official, url=f"{address}/{official.name}", md5=md5)
+    monkeypatch.setitem(mnist.DOWNLOADS, request.param, made_up)
+    return request.param, made_up
 
 
 def files_below(folder):
@@ -124,10 +138,54 @@ def test_an_archive_that_cannot_be_unpacked(archive, served, tmp_path, monkeypat
     assert files_below(tmp_path / "new") == ["cifar.tar.gz"]
 
 
-def test_without_pooch(tmp_path, monkeypatch):
+def test_single_files_are_fetched_and_kept_as_they_are(idx_files, served, tmp_path):
+    data = load_mnist(tmp_path / "new" / "data", download=idx_files[0])
+    np.testing.assert_array_equal(data.train_images, IMAGES)
+    np.testing.assert_array_equal(data.test_labels, LABELS[:2])
+    assert files_below(tmp_path / "new" / "data") == files_below(served[0])
+
+
+@pytest.mark.parametrize(("mark", "end"), [("-", ".gz"), (".", "")])
+def test_only_single_files_that_are_missing_are_fetched(idx_files, served, tmp_path, mark, end):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    write(folder, mark, end)
+    before = files_below(folder)
+    (folder / f"t10k-labels{mark}idx1-ubyte{end}").unlink()
+    for path in served[0].glob("*-images-*"):
+        path.unlink()
+    load_mnist(folder, download=idx_files[0])
+    before.remove(f"t10k-labels{mark}idx1-ubyte{end}")
+    assert files_below(folder) == sorted([*before, "t10k-labels-idx1-ubyte.gz"])
+    for path in served[0].iterdir():
+        path.unlink()
+    load_mnist(folder, download=idx_files[0])  # nothing is missing
+
+
+def test_wrong_checksum_of_a_single_file(idx_files, tmp_path, monkeypatch):
+    name, files = idx_files
+    bad = "t10k-images-idx3-ubyte"
+    monkeypatch.setitem(mnist.DOWNLOADS, name, files | {bad: replace(files[bad], md5="0" * 32)})
+    with pytest.raises(
+        OSError,
+        match=r"MNIST could not be fetched from http.*t10k-images-idx3-ubyte\.gz .*hash.*by other means, put it",
+    ):
+        load_mnist(tmp_path / "new", download=name)
+    assert files_below(tmp_path / "new") == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
+
+
+def test_no_such_address_of_a_single_file(idx_files, served, tmp_path):
+    (served[0] / "train-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(OSError, match=r"could not be fetched.*404"):
+        load_mnist(tmp_path / "new", download=idx_files[0])
+    assert files_below(tmp_path / "new") == []
+
+
+@pytest.mark.parametrize(("load", "download", "by_hand"), [(load_stl10, True, "unpack"), (load_mnist, "mnist", "put")])
+def test_without_pooch(tmp_path, monkeypatch, load, download, by_hand):
     monkeypatch.setitem(sys.modules, "pooch", None)
-    with pytest.raises(ImportError, match=r'pip install "epls\[data\]"'):
-        load_stl10(tmp_path, download=True)
+    with pytest.raises(ImportError, match=rf'pip install "epls\[data\]"; or {by_hand} http'):
+        load(tmp_path, download=download)
 
 
 @pytest.mark.parametrize(("load", "name"), [(load_stl10, "stl10_binary"), (load_cifar10, "cifar-10-batches-bin")])
@@ -139,8 +197,11 @@ def test_nothing_is_fetched_unless_asked_for(tmp_path, monkeypatch, load, name):
         load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("download", [False, True])
-def test_a_file_for_a_folder(tmp_path, download):
+@pytest.mark.parametrize(
+    ("load", "download"),
+    [(load_cifar10, False), (load_cifar10, True), (load_mnist, None), (load_mnist, "fashion-mnist")],
+)
+def test_a_file_for_a_folder(tmp_path, load, download):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="file is a file"):
-        load_cifar10(tmp_path / "file", download=download)
+        load(tmp_path / "file", download=download)

@@ -106,3 +106,10 @@ def test_missing_folder_and_file_for_a_folder(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError, match="file is a file"):
         load_mnist(tmp_path / "file")
+
+
+@pytest.mark.parametrize("download", [True, False, "MNIST", "", ["mnist"]])
+def test_bad_value_of_download(tmp_path, download):
+    with pytest.raises(ValueError, match=r'download=.*: give "mnist", "fashion-mnist" or None'):
+        load_mnist(tmp_path / "new", download=download)
+    assert not (tmp_path / "new").exists()

@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -24,6 +23,10 @@ def rows(start, stop):
     return np.stack([row(number) for number in range(start, stop)])
 
 
+def all_rows(start):
+    return iter(rows(start, SHAPE[0]))
+
+
 @pytest.fixture
 def cache(tmp_path):
     return Cache(tmp_path / "stages")
@@ -35,11 +38,17 @@ class Failing:
     def __init__(self, limit, error):
         self.limit, self.error, self.made = limit, error, []
 
-    def __call__(self, start, stop):
-        if stop > self.limit:
-            raise self.error
-        self.made.append(start)
-        return rows(start, stop)
+    def __call__(self, start):
+        for number in range(start, SHAPE[0]):
+            if number >= self.limit:
+                raise self.error
+            self.made.append(number)
+            yield row(number)
+
+
+@pytest.fixture(autouse=True)
+def _short_blocks(monkeypatch):
+    monkeypatch.setattr("epls.evaluation.cache._ROWS_BETWEEN_ENTRIES", 4)
 
 
 @pytest.mark.parametrize(
@@ -47,39 +56,52 @@ class Failing:
 )
 def test_rows_go_on_where_they_were_interrupted(cache, error):
     with pytest.raises(type(error)):
-        cache.rows({"a": 1}, SHAPE, 4, Failing(8, error))
+        cache.rows({"a": 1}, SHAPE, Failing(8, error))
     assert not list(cache.folder.glob("*.npy"))
     second = Failing(99, None)
-    found, seconds = cache.rows({"a": 1}, SHAPE, 4, second)
-    assert second.made == [8]
+    found, seconds = cache.rows({"a": 1}, SHAPE, second)
+    assert second.made == [8, 9]
     np.testing.assert_array_equal(found, rows(0, 10))
     assert seconds > 0
     third = Failing(0, None)
-    np.testing.assert_array_equal(cache.rows({"a": 1}, SHAPE, 4, third)[0], rows(0, 10))
+    np.testing.assert_array_equal(cache.rows({"a": 1}, SHAPE, third)[0], rows(0, 10))
     assert third.made == []
 
 
 def test_rows_that_the_journal_does_not_know_are_made_again(cache):
     with pytest.raises(KeyboardInterrupt):
-        cache.rows({}, SHAPE, 4, Failing(4, KeyboardInterrupt()))
+        cache.rows({}, SHAPE, Failing(6, KeyboardInterrupt()))
     (partial,) = cache.folder.glob("*.part")
     with partial.open("ab") as file:
         file.write(b"half a row")  # written, but the journal was not
-    np.testing.assert_array_equal(cache.rows({}, SHAPE, 4, rows)[0], rows(0, 10))
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+
+
+def test_a_cut_file_starts_anew(cache):
+    with pytest.raises(KeyboardInterrupt):
+        cache.rows({}, SHAPE, Failing(6, KeyboardInterrupt()))
+    (partial,) = cache.folder.glob("*.part")
+    with partial.open("r+b") as file:
+        file.truncate(partial.stat().st_size - 60)
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+    (path,) = cache.folder.glob("*.npy")
+    with path.open("r+b") as file:
+        file.truncate(path.stat().st_size - 60)
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"rows": 4}'])
 def test_a_damaged_journal_starts_anew(cache, damage):
     with pytest.raises(KeyboardInterrupt):
-        cache.rows({}, SHAPE, 4, Failing(4, KeyboardInterrupt()))
+        cache.rows({}, SHAPE, Failing(4, KeyboardInterrupt()))
     (record,) = cache.folder.glob("*.json")
     record.write_text(damage)
-    np.testing.assert_array_equal(cache.rows({}, SHAPE, 4, rows)[0], rows(0, 10))
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
 
 
 def test_other_inputs_have_another_place(cache):
-    first, _ = cache.rows({"seed": 0}, SHAPE, 4, rows)
-    second, _ = cache.rows({"seed": 1}, SHAPE, 4, lambda start, stop: -rows(start, stop))
+    first, _ = cache.rows({"seed": 0}, SHAPE, all_rows)
+    second, _ = cache.rows({"seed": 1}, SHAPE, lambda start: -rows(start, 10))
     np.testing.assert_array_equal(first, -second)
 
 
@@ -88,23 +110,23 @@ def test_rows_survive_kill_9(tmp_path):
 import time, numpy as np
 from pathlib import Path
 from epls.evaluation.cache import Cache
-def make(start, stop):
-    print(start, flush=True)
-    time.sleep(0.05)
-    return np.arange(start, stop, dtype=np.float32)[:, None] * np.ones((1, 1000), np.float32)
-Cache(Path({str(tmp_path)!r})).rows({{}}, (200, 1000), 2, make)
+def make(start):
+    for number in range(start, 300):
+        print(number, flush=True)
+        time.sleep(0.01)
+        yield np.full(1000, number, np.float32)
+Cache(Path({str(tmp_path)!r})).rows({{}}, (300, 1000), make)
 """
     process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     for line in process.stdout:
-        if line == "60\n":
+        if line == "150\n":
             break
-    time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert int(run.stdout.split()[0]) in (58, 60, 62)
+    assert int(run.stdout.split()[0]) == 128  # the last entry in the journal: they are made every 64 rows
     (path,) = tmp_path.glob("*.npy")
-    np.testing.assert_array_equal(np.load(path)[:, 5], np.arange(200))
+    np.testing.assert_array_equal(np.load(path)[:, 5], np.arange(300))
 
 
 def test_models_are_made_once_and_again_if_damaged(cache):
@@ -162,6 +184,6 @@ def test_fingerprints_tell_images_apart():
 
 
 def test_records_tell_what_went_in(cache):
-    cache.rows({"encoder": "natural"}, SHAPE, 4, rows)
+    cache.rows({"encoder": "natural"}, SHAPE, all_rows)
     (record,) = cache.folder.glob("codes-*.json")
     assert json.loads(record.read_text())["inputs"] == {"encoder": "natural"}

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS, ImageFeatures, ImageFolder, NaturalEncoder, TriangleEncoder
+from epls import EPLS, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
 
 
 @pytest.fixture(scope="module")
@@ -154,13 +154,13 @@ def test_seed_reaches_the_learner(photographs):
     ("images", "message"),
     [
         (np.zeros((4, 64)), r"got shape \(4, 64\): reshape rows of pixels to images"),
-        (np.zeros((96, 96, 3)), r"image \d+ has shape \(96, 3\); needed is .* at least 6, the size of a patch"),
+        (np.zeros((96, 96, 3)), r"image \d+ has shape \(96, 3\); needed is .* at least 6"),
         ([], "no images were given"),
         (7, "must be an array, a sequence of arrays, or the path of a folder, got int"),
         ([np.full((9, 9), np.nan)], "image 0 has pixels that are NaN or infinite"),
         ([np.zeros((9, 9), "S1")], "pixels must be numbers"),
         ([np.zeros((9, 9, 3)), np.zeros((9, 9))], r"image 1 has 1 channel\(s\) where 3 are needed"),
-        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "image 1 has values of type uint8, images before it float64"),
+        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "image 1 has values of type uint8, the first image float64"),
     ],
 )
 def test_bad_images_are_named(images, message):
@@ -171,7 +171,7 @@ def test_bad_images_are_named(images, message):
 def test_bad_images_in_transform(fitted, photographs):
     with pytest.raises(ValueError, match=r"image 1 has 1 channel\(s\) where 3 are needed"):
         fitted.transform([photographs[0], photographs[1][:, :, 0]])
-    with pytest.raises(ValueError, match=r"1 position\(s\) of a patch of 6 x 6 .* too few for a grid of 2 x 2"):
+    with pytest.raises(ValueError, match=r"image 0 has shape \(6, 30, 3\); .* at least 7"):
         fitted.transform([photographs[0][:6]])
     with pytest.raises(FileNotFoundError, match="nowhere"):
         fitted.transform("nowhere")
@@ -181,3 +181,32 @@ def test_constant_images_have_constant_features(fitted):
     row = fitted.transform([np.full((20, 20, 3), 77, np.uint8)])[0].reshape(4, -1)
     assert np.isfinite(row).all()
     np.testing.assert_allclose(row, np.tile(row[0], (4, 1)), rtol=1e-4)
+
+
+def test_pixels_of_another_kind_are_refused(fitted, photographs):
+    with pytest.raises(ValueError, match="image 0 has values of type float64, but features were learned from whole"):
+        fitted.transform([photographs[0] / 255.0])
+    np.testing.assert_array_equal(fitted.transform([photographs[0].astype(int)]), fitted.transform([photographs[0]]))
+
+
+def test_codes_that_are_all_zero_are_told(photographs):
+    features = ImageFeatures(EPLS(4, max_iter=2), patch_size=6, encoder=SoftThresholdEncoder(alpha=1e6), n_patches=100)
+    with pytest.raises(ValueError, match=r"all codes of the training patches .* are 0"):
+        features.fit(photographs)
+
+
+def test_sums_over_a_large_image_are_exact():
+    """A million patches in a region: single precision would lose count."""
+    features = ImageFeatures(EPLS(2, max_iter=2), patch_size=1, grid=1, pooling="mean", n_patches=500, random_state=0)
+    image = np.zeros((1, 1000, 1000), np.uint8)
+    image[0, ::2] = 200
+    features.fit(image)
+    single, whole = features.transform([image[0, :2, :2]]), features.transform(image)
+    np.testing.assert_allclose(whole, single, rtol=1e-6)
+
+
+def test_iterating_is_transforming(fitted, photographs):
+    np.testing.assert_array_equal(np.stack(list(fitted.iter_transform(photographs))), fitted.transform(photographs))
+    later = list(fitted.iter_region_sums(photographs, start=2))
+    assert len(later) == 1
+    np.testing.assert_array_equal(later[0], list(fitted.iter_region_sums(photographs))[2])

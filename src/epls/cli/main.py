@@ -52,12 +52,12 @@ def run(arguments: list[str] | None = None) -> int:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("epls: interrupted; the same command goes on from what is done", err=True)
+        click.echo("epls: interrupted; nothing was written", err=True)
         return 1
     except OSError as error:
         click.echo(f"epls: {_explain(error)}", err=True)
         return 1
-    except (click.ClickException, ValueError, RuntimeError, ImportError, MemoryError) as error:
+    except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
         click.echo(f"epls: {error}", err=True)
         return 1
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,7 +30,9 @@ def image_folder(command: Command) -> Command:
     return skip_bad(channels(command))
 
 
-def open_images(path: Path, patch_size: int, channels: str | None, skip_bad: bool) -> Any:
+def open_images(
+    path: Path, smallest_side: int, channels: str | None, skip_bad: bool, expected: str | None = None
+) -> Any:
     """The images of a folder, or of a .npy file as a memory map; tells on stderr what is left out."""
     import numpy as np
 
@@ -40,7 +43,13 @@ def open_images(path: Path, patch_size: int, channels: str | None, skip_bad: boo
             return np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, EOFError) as error:
             raise ValueError(f"{path} is not an array of images that NumPy can read ({error})") from error
-    folder = ImageFolder(path, channels=channels, smallest_side=patch_size, skip_bad=skip_bad)  # type: ignore[arg-type]
+    folder = ImageFolder(
+        path,
+        channels=channels,  # type: ignore[arg-type]
+        expected=expected,  # type: ignore[arg-type]
+        smallest_side=smallest_side,
+        skip_bad=skip_bad,
+    )
     for file, reason in folder.skipped:
         click.echo(f"skipped {file}: {reason}", err=True)
     return folder
@@ -48,10 +57,14 @@ def open_images(path: Path, patch_size: int, channels: str | None, skip_bad: boo
 
 def check_output(path: Path, force: bool) -> None:
     """Refuse to overwrite, or to work for an hour for a place that cannot be written to."""
+    if path.is_dir():
+        raise click.ClickException(f"{path} is a folder: give the name of a file")
     if path.exists() and not force:
         raise click.ClickException(f"{path} is there already: give another name, or --force to overwrite it")
     if not path.parent.is_dir():
         raise click.ClickException(f"there is no folder {path.parent}: make it, or give another place")
+    if not os.access(path.parent, os.W_OK):
+        raise click.ClickException(f"not allowed to write to the folder {path.parent}: give another place")
 
 
 @contextmanager

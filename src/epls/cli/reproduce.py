@@ -39,7 +39,8 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
 @click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True, help="What makes codes.")
-@click.option("--split-sign", is_flag=True, help="Codes with the mirrored bases, too: twice as many features.")
+@click.option("--split-sign/--no-split-sign", default=None,
+              help="Codes with the mirrored bases, too: twice as many features.  [default: the encoder's]")  # fmt: skip
 @click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
 @click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
 @click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
@@ -50,25 +51,37 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
 @options.as_json
 def command(
     dataset: str, data: Path, download: bool, output: Path, protocol: str | None, patch_size: int | None, units: int,
-    patches: int, folds: int, threads: int | None, as_json: bool, **settings: Any,
+    patches: int, encoder: str, split_sign: bool | None, folds: int, threads: int | None, as_json: bool,
+    **settings: Any,
 ) -> None:  # fmt: skip
     """Run the paper's experiment on DATASET and print its figure beside ours.
 
     Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is kept in the output
     folder: an interrupted run goes on where it was, and another encoder uses the bases that are there.
     """
+    from ..encoders import ENCODERS
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import Settings, run_experiment
 
-    chosen = Settings(n_components=units, n_patches=patches, patch_size=patch_size or _PATCH_SIZES[dataset], **settings)
+    chosen = Settings(
+        n_components=units,
+        n_patches=patches,
+        patch_size=patch_size or _PATCH_SIZES[dataset],
+        encoder=encoder,
+        split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
+        **settings,
+    )
     unlabelled, train, used_folds, test = _load(dataset, data, download, protocol, folds)
     used_protocol = "development" if test is None else "test"
     cache = Cache(output / "stages")
-    with cache.locked(), options.limited(threads), StageProgress() as progress:
-        outcome = run_experiment(chosen, unlabelled, train, used_folds, test, cache, progress)
+    try:
+        with cache.locked(), options.limited(threads), StageProgress() as progress:
+            outcome = run_experiment(chosen, unlabelled, train, used_folds, test, cache, progress)
+    except KeyboardInterrupt as error:
+        raise click.ClickException("interrupted; the same command goes on from what is done") from error
     report = outcome.report(chosen) | {"dataset": dataset, "protocol": used_protocol}
     report["paper"] = _paper_row(dataset, chosen)
-    name = _name(dataset, used_protocol, chosen)
+    name = _name(dataset, used_protocol, chosen, len(used_folds))
     report["files"] = _write(report, outcome, output / name)
     if as_json:
         options.print_json(report)
@@ -122,14 +135,24 @@ def _paper_row(dataset: str, settings: Settings) -> dict[str, Any] | None:
 
     from ..evaluation.paper import row_for
 
+    if (dataset, settings.n_components, settings.patch_size) != ("stl10", 1600, 10):
+        return None
     row = row_for(settings.learner, settings.encoder, settings.split_sign, settings.whiten)
-    return asdict(row) if row is not None and dataset == "stl10" else None
+    return None if row is None else asdict(row)
 
 
-def _name(dataset: str, protocol: str, settings: Settings) -> str:
+def _name(dataset: str, protocol: str, settings: Settings, n_folds: int) -> str:
+    """A name for the result that tells all that is not as usual, so that no other result has it."""
+    from ..evaluation.experiment import Settings as Defaults
+
     parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
-    parts += ["white"] * settings.whiten + [settings.encoder, settings.pooling]
-    parts += [f"stride{settings.stride}"] * (settings.stride != 1) + [f"seed{settings.seed}"] * (settings.seed != 0)
+    parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
+    usual = Defaults(patch_size=_PATCH_SIZES[dataset])
+    for setting in ("n_patches", "patch_size", "stride", "grid", "seed"):
+        if getattr(settings, setting) != getattr(usual, setting):
+            parts.append(f"{setting.removeprefix('n_')}{getattr(settings, setting)}")
+    if n_folds != {"stl10": 10, "cifar10": 1}[dataset]:
+        parts.append(f"folds{n_folds}")
     return "-".join(parts)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import Any
 
 import click
 
 from . import options
 from .progress import StageProgress
-
-_BLOCK_IMAGES = 64
 
 
 @click.command("transform")
@@ -29,41 +27,36 @@ def command(
 
     For a folder, the files of the rows are listed in a text file beside the output.
     """
+    from numpy.lib import format as npy_format
+
     from ..images.features import ImageFeatures
-    from ..persistence import load_model, write_atomically
+    from ..images.pooling import smallest_side
+    from ..persistence import atomic_file, load_model, write_atomically
 
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
+    names_file = output.with_suffix(".names.txt")
     options.check_output(output, force)
     features = load_model(model)
     if not isinstance(features, ImageFeatures):
         raise ValueError(f"{model} holds a {type(features).__name__}, not features of images: make one with epls fit")
-    collection = options.open_images(images, features.patch_size, channels, skip_bad)
-    with options.limited(threads), StageProgress() as progress:
-        content = _npy_bytes(features, collection, progress)
-    write_atomically(output, content)
+    least = smallest_side(features.patch_size, features.stride, features.grid)
+    expected = {1: "grey", 3: "colour"}.get(features.n_channels_)
+    collection = options.open_images(images, least, channels, skip_bad, expected)
     names = getattr(collection, "names", None)
     if names is not None:
-        write_atomically(output.with_suffix(".names.txt"), "".join(f"{name}\n" for name in names).encode())
+        options.check_output(names_file, force)
+    rows = features.iter_transform(collection)
     shape = (len(collection), len(features.get_feature_names_out()))
+    with options.limited(threads), StageProgress() as progress, atomic_file(output) as file:
+        npy_format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        for number, row in enumerate(rows, 1):
+            file.write(row.astype("<f4", copy=False).tobytes())
+            progress("encode", number, len(collection))
+    if names is not None:
+        write_atomically(names_file, b"".join(os.fsencode(name) + b"\n" for name in names))
     if as_json:
-        options.print_json(
-            {"features": str(output), "shape": shape, "skipped": len(getattr(collection, "skipped", ()))}
-        )
+        skipped = len(getattr(collection, "skipped", ()))
+        options.print_json({"features": str(output), "shape": shape, "skipped": skipped})
     else:
         click.echo(f"features of {shape[0]} images, {shape[1]} each, written to {output}")
-
-
-def _npy_bytes(features: Any, images: Any, progress: StageProgress) -> bytes:
-    import io
-
-    import numpy as np
-
-    rows = []
-    for start in range(0, len(images), _BLOCK_IMAGES):
-        progress("encode", start, len(images))
-        rows.append(features.transform(images[start : start + _BLOCK_IMAGES]))
-    progress("encode", len(images), len(images))
-    buffer = io.BytesIO()
-    np.save(buffer, np.concatenate(rows))
-    return buffer.getvalue()

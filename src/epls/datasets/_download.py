@@ -1,38 +1,84 @@
-"""Archives of data sets: where their files are, and how to fetch them when asked to. Fetching needs pooch."""
+"""Files and archives of data sets: where they are, and how to fetch them when asked to. Fetching needs pooch."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import tarfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, ClassVar
 
 from ._files import checked_folder
 
 
+def target_folder(folder: str | os.PathLike[str], *, download: bool) -> Path:
+    """The folder as a path, if it is one; a folder to download to may be missing."""
+    path = Path(folder).expanduser()
+    return path if download and not path.exists() else checked_folder(path)
+
+
 @dataclass(frozen=True)
-class Archive:
-    """A data set's official archive.
+class RemoteFile:
+    """A file that a data set's authors, or others for them, publish.
 
     Attributes
     ----------
     title : str
         The data set's name.
     url, md5 : str
-        Where the archive is, and its checksum.
+        Where the file is, and its checksum.
+    """
+
+    title: str
+    url: str
+    md5: str
+
+    _by_hand: ClassVar[str] = "put"  # what a user without pooch does with the file
+
+    @property
+    def name(self) -> str:
+        """The file's name."""
+        return PurePosixPath(self.url).name
+
+    def fetch(self, folder: Path, then: Callable[[Path], None] = lambda path: None) -> None:
+        """Fetch the file to a folder, unless it is there with the right checksum, and do with it what is to be done."""
+        try:
+            import pooch
+        except ImportError as error:
+            raise ImportError(
+                f'downloading needs pooch: pip install "epls[data]"; or {self._by_hand} {self.url} in {folder} by hand'
+            ) from error
+        try:
+            # pooch writes to a temporary file and renames it once the checksum is right.
+            pooch.retrieve(self.url, known_hash=f"md5:{self.md5}", fname=self.name, path=folder)
+            then(folder / self.name)
+        except (OSError, ValueError, EOFError, tarfile.TarError) as error:
+            raise OSError(
+                f"{self.title} could not be fetched from {self.url} to {folder} ({error}): try again later, or "
+                f"download it by other means, {self._by_hand} it in {folder} and load without downloading"
+            ) from error
+
+
+@dataclass(frozen=True)
+class Archive(RemoteFile):
+    """A data set's official archive.
+
+    Attributes
+    ----------
+    title, url, md5 : str
+        As for any file.
     folder : str
         The folder that it unpacks to.
     files : tuple of str
         The files in that folder.
     """
 
-    title: str
-    url: str
-    md5: str
     folder: str
     files: tuple[str, ...]
+
+    _by_hand: ClassVar[str] = "unpack"
 
     @property
     def advice(self) -> str:
@@ -41,13 +87,11 @@ class Archive:
 
     def locate(self, folder: str | os.PathLike[str], *, download: bool) -> Path:
         """The folder of the files: ``folder`` itself or the one in it; what is missing is fetched if asked for."""
-        named = Path(folder).expanduser()
+        named = target_folder(folder, download=download)
         is_itself = named.name == self.folder or any((named / name).exists() for name in self.files)
         home = named if is_itself and not (named / self.folder).is_dir() else named / self.folder
-        if named.exists() or not download:
-            checked_folder(named)
         if download and not all((home / name).exists() for name in self.files):
-            self._fetch(named, home)
+            self._fetch_and_unpack(named, home)
         if not home.is_dir():
             raise FileNotFoundError(
                 f"{named} holds neither a folder {self.folder} nor its files ({', '.join(self.files)}): give the "
@@ -55,24 +99,10 @@ class Archive:
             )
         return home
 
-    def _fetch(self, named: Path, home: Path) -> None:
-        try:
-            import pooch
-        except ImportError as error:
-            raise ImportError(
-                f'downloading needs pooch: pip install "epls[data]"; or unpack {self.url} in {named} by hand'
-            ) from error
-        packed = named / PurePosixPath(self.url).name
+    def _fetch_and_unpack(self, named: Path, home: Path) -> None:
+        packed = named / self.name
         was_there = packed.exists()
-        try:
-            # pooch writes to a temporary file and renames it once the checksum is right.
-            pooch.retrieve(self.url, known_hash=f"md5:{self.md5}", fname=packed.name, path=named)
-            self._unpack(packed, home)
-        except (OSError, ValueError, EOFError, tarfile.TarError) as error:
-            raise OSError(
-                f"{self.title} could not be fetched from {self.url} to {named} ({error}): try again later, or download "
-                f"the archive by other means, unpack it in {named} and load without download=True"
-            ) from error
+        self.fetch(named, lambda path: self._unpack(path, home))
         if not was_there:
             packed.unlink()  # as large as the data, and no longer needed
 

@@ -34,6 +34,8 @@ class ImageFolder(Sequence[Bytes]):
         The folder.
     channels : {"grey", "colour"} or None, default=None
         What to convert all images to. By default they stay as they are, and must be all grey or all colour.
+    expected : {"grey", "colour"} or None, default=None
+        Of which kind images must be, where they are not converted. By default the kind of most of them.
     smallest_side : int, default=1
         The least height and width that an image must have, such as the size of the patches.
     skip_bad : bool, default=False
@@ -77,11 +79,14 @@ class ImageFolder(Sequence[Bytes]):
         path: str | os.PathLike[str],
         *,
         channels: Literal["grey", "colour"] | None = None,
+        expected: Literal["grey", "colour"] | None = None,
         smallest_side: int = 1,
         skip_bad: bool = False,
     ) -> None:
         if channels not in (None, "grey", "colour"):
             raise ValueError(f'channels={channels!r}: give "grey", "colour" or None')
+        if expected not in (None, "grey", "colour"):
+            raise ValueError(f'expected={expected!r}: give "grey", "colour" or None')
         if smallest_side < 1:
             raise ValueError(f"smallest_side={smallest_side}: give 1 or more pixels")
         require_pillow()
@@ -90,7 +95,7 @@ class ImageFolder(Sequence[Bytes]):
         files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
         if not files:
             raise ValueError(f"{root} and the folders in it hold no image files ({', '.join(sorted(SUFFIXES))})")
-        findings = _inspect(files, channels, smallest_side)
+        findings = _inspect(files, channels, expected, smallest_side)
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
         if bad and not (skip_bad and good):
@@ -156,7 +161,9 @@ def _cannot_list(error: OSError) -> None:
     raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check who may read it") from error
 
 
-def _inspect(files: list[Path], channels: str | None, smallest_side: int) -> list[tuple[int, ...] | str]:
+def _inspect(
+    files: list[Path], channels: str | None, expected: str | None, smallest_side: int
+) -> list[tuple[int, ...] | str]:
     """The shape of each image, or the reason why it cannot be used."""
 
     def inspect(file: Path) -> tuple[int, ...] | str:
@@ -172,14 +179,10 @@ def _inspect(files: list[Path], channels: str | None, smallest_side: int) -> lis
         findings = list(pool.map(inspect, files))
     n_axes = [len(found) for found in findings if not isinstance(found, str)]
     n_colour, n_grey = n_axes.count(3), n_axes.count(2)
-    if n_colour and n_grey:
-        unwanted, reason = (
-            (2, f"grey, among {n_colour} colour images")
-            if n_colour >= n_grey
-            else (3, f"colour, among {n_grey} grey images")
-        )
-        findings = [reason if not isinstance(found, str) and len(found) == unwanted else found for found in findings]
-    return findings
+    wanted = expected or ("colour" if n_colour >= n_grey else "grey")
+    unwanted, kind, n_wanted = (2, "grey", n_colour) if wanted == "colour" else (3, "colour", n_grey)
+    reason = f"{kind}, where {expected} is needed" if expected else f"{kind}, among {n_wanted} {wanted} images"
+    return [reason if not isinstance(found, str) and len(found) == unwanted else found for found in findings]
 
 
 def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
@@ -190,7 +193,7 @@ def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
         if len(bad) == n_files
         else "mend or remove them, or leave them out with skip_bad=True (on the command line, --skip-bad)"
     )
-    if any(reason.startswith(("grey, among", "colour, among")) for _, reason in bad):
+    if any(reason.startswith(("grey, ", "colour, ")) for _, reason in bad):
         advice += '; channels="colour" or channels="grey" makes all images alike'
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"
 

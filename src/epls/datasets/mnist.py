@@ -11,8 +11,34 @@ from pathlib import Path
 
 import numpy as np
 
-from ._files import Bytes, Labels, TrainTest, checked_folder, checked_labels, read_file
+from ._download import RemoteFile, target_folder
+from ._files import Bytes, Labels, TrainTest, checked_labels, read_file
 
+_NAMES = ("train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte")
+
+
+def _remote_files(title: str, address: str, *checksums: str) -> dict[str, RemoteFile]:
+    return {name: RemoteFile(title, f"{address}/{name}.gz", md5) for name, md5 in zip(_NAMES, checksums, strict=True)}
+
+
+DOWNLOADS = {
+    "mnist": _remote_files(
+        "MNIST",
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "d53e105ee54ea40749a09fcbcd1e9432",
+        "9fb629c4189551a2d022fa330f9573f3",
+        "ec29112dd5afa0611ce80d1b7f02629c",
+    ),
+    "fashion-mnist": _remote_files(
+        "Fashion-MNIST",
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com",
+        "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+        "25c81989df183df01b3e8a0aad5dffbe",
+        "bef4ecab320f06d8554ea6380940ec79",
+        "bb300cfdad3c16e7a12a480ee83cd310",
+    ),
+}
 _N_CLASSES = 10
 _ADVICE = "get the file again, as its authors publish it"
 
@@ -32,7 +58,7 @@ class MNIST(TrainTest):
     """
 
 
-def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
+def load_mnist(folder: str | os.PathLike[str], *, download: str | None = None) -> MNIST:
     """Read the four idx files of MNIST, Fashion-MNIST or another data set in their format.
 
     Parameters
@@ -41,6 +67,9 @@ def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
         The folder with ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
         ``t10k-labels-idx1-ubyte``. The spelling ``train-images.idx3-ubyte`` will do, and so will files compressed
         by gzip (``.gz``).
+    download : {"mnist", "fashion-mnist"} or None
+        The data set of which to fetch the files that are missing there (12 or 31 MB in all). Files that are there are
+        kept and taken for the same data set, so give each its own folder. Needs pooch (``pip install "epls[data]"``).
 
     Returns
     -------
@@ -52,7 +81,10 @@ def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
     FileNotFoundError
         If the folder or one of the files is missing.
     ValueError
-        If a file is damaged: no idx file, of a wrong size, not to be decompressed, or with labels out of range.
+        If a file is damaged: no idx file, of a wrong size, not to be decompressed, or with labels out of range;
+        or if ``download`` is none of the above.
+    OSError
+        If a file could not be fetched, or not as it should be.
 
     Examples
     --------
@@ -60,7 +92,13 @@ def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
 
         load_mnist("data/fashion-mnist").train_images  # (60000, 28, 28)
     """
-    home = checked_folder(folder)
+    if download not in (None, *DOWNLOADS):
+        raise ValueError(f'download={download!r}: give "mnist", "fashion-mnist" or None')
+    home = target_folder(folder, download=download is not None)
+    if download is not None:
+        for name, file in DOWNLOADS[download].items():
+            if _present(home, name) is None:
+                file.fetch(home)
     train_images, train_labels = _labelled(home, "train")
     test_images, test_labels = _labelled(home, "t10k")
     if train_images.shape[1:] != test_images.shape[1:]:
@@ -72,7 +110,7 @@ def load_mnist(folder: str | os.PathLike[str]) -> MNIST:
 
 
 def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
-    images_path, labels_path = _find(home, part, "images", 3), _find(home, part, "labels", 1)
+    images_path, labels_path = _find(home, f"{part}-images-idx3-ubyte"), _find(home, f"{part}-labels-idx1-ubyte")
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise ValueError(
@@ -82,12 +120,23 @@ def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
     return images, checked_labels(labels, labels_path, _N_CLASSES)
 
 
-def _find(home: Path, part: str, content: str, n_axes: int) -> Path:
-    names = [f"{part}-{content}{mark}idx{n_axes}-ubyte{end}" for end in ("", ".gz") for mark in ("-", ".")]
-    for name in names:
-        if (home / name).is_file():
-            return home / name
-    raise FileNotFoundError(f"there is no file {names[0]} in {home}, nor {', '.join(names[1:])}: {_ADVICE}")
+def _find(home: Path, name: str) -> Path:
+    path = _present(home, name)
+    if path is None:
+        names = _spellings(name)
+        raise FileNotFoundError(
+            f"there is no file {names[0]} in {home}, nor {', '.join(names[1:])}: {_ADVICE}, or load MNIST or "
+            f'Fashion-MNIST with download="mnist" or "fashion-mnist"'
+        )
+    return path
+
+
+def _present(home: Path, name: str) -> Path | None:
+    return next((home / spelling for spelling in _spellings(name) if (home / spelling).is_file()), None)
+
+
+def _spellings(name: str) -> list[str]:
+    return [name.replace("-idx", f"{mark}idx") + end for end in ("", ".gz") for mark in ("-", ".")]
 
 
 def read_idx(path: Path, n_axes: int) -> Bytes:

@@ -61,7 +61,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         if hasattr(self.dictionary, "fit"):
             raise ValueError(
                 f"the dictionary of {type(self).__name__} is a {type(self.dictionary).__name__} without components_: "
-                f"fit it first"
+                f"fit it first, and wrap it in sklearn.frozen.FrozenEstimator where the encoder will be cloned"
             )
         return np.asarray(check_array(self.dictionary, dtype=[np.float64, np.float32], input_name="dictionary"))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import json
 import os
 import time
@@ -24,14 +25,16 @@ from ..persistence import load_model, save_model, write_atomically
 
 Array = NDArray[np.floating]
 
+_ROWS_BETWEEN_ENTRIES = 64  # in the journal: a few seconds of encoding
 
-def fingerprint(images: Any) -> str:
-    """A short name for the content of images, from their number and a hundred of them."""
-    digest = hashlib.sha256(str(len(images)).encode())
-    for number in np.unique(np.linspace(0, len(images) - 1, 100).astype(int)):
-        image = np.ascontiguousarray(images[number])
-        digest.update(f"{image.shape}{image.dtype}".encode())
-        digest.update(image.tobytes())
+
+def fingerprint(items: Any) -> str:
+    """A short name for the content of an array, or of a sequence of arrays such as images, read one at a time."""
+    digest = hashlib.sha256(str(len(items)).encode())
+    for item in items:
+        array = np.ascontiguousarray(item)
+        digest.update(f"{array.shape}{array.dtype}".encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()[:16]
 
 
@@ -65,7 +68,7 @@ class Cache:
         record = path.with_suffix(".json")
         if path.exists():
             try:
-                return load_model(path), float(_read_json(record, {}).get("seconds", np.nan))
+                return load_model(path), float(_read_dict(record).get("seconds", np.nan))
             except ValueError:
                 path.unlink()  # damaged; it can be made again
         started = time.perf_counter()
@@ -76,47 +79,73 @@ class Cache:
         return model, seconds
 
     def rows(
-        self, inputs: dict[str, Any], shape: tuple[int, ...], block: int, make: Callable[[int, int], Array]
+        self, inputs: dict[str, Any], shape: tuple[int, ...], make: Callable[[int], Iterator[Array]]
     ) -> tuple[NDArray[np.float32], float]:
         """An array as a memory map and the seconds that it took, in all runs together.
 
-        ``make(start, stop)`` gives rows of it. Those that were made before are kept.
+        ``make(start)`` gives its rows from ``start`` on. Those that were made before are kept.
         """
         path = self.path("codes", inputs, ".npy")
-        partial, record = path.with_suffix(".part"), path.with_suffix(".json")
-        journal = _read_json(record, {})
+        record = path.with_suffix(".json")
         if not path.exists():
-            if not partial.exists() or not {"rows", "seconds"} <= set(journal):
-                journal = {"inputs": inputs, "rows": 0, "seconds": 0.0}
-            with partial.open("r+b" if journal["rows"] else "w+b") as file:
-                npy_format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
-                file.seek(file.tell() + journal["rows"] * 4 * int(np.prod(shape[1:])))
-                file.truncate()  # rows after these may be incomplete
-                # Written, not mapped: on a full disk a map kills the process, a write raises an error.
-                for start in range(journal["rows"], shape[0], block):
-                    started = time.perf_counter()
-                    stop = min(start + block, shape[0])
-                    file.write(np.ascontiguousarray(make(start, stop), "<f4").tobytes())
+            self._make_rows(path.with_suffix(".part"), record, inputs, shape, make)
+            os.replace(path.with_suffix(".part"), path)
+        seconds = float(_read_dict(record).get("seconds", np.nan))
+        try:
+            return np.load(path, mmap_mode="r"), seconds
+        except (ValueError, EOFError):
+            path.unlink()  # damaged; it can be made again
+            return self.rows(inputs, shape, make)
+
+    @staticmethod
+    def _make_rows(
+        partial: Path,
+        record: Path,
+        inputs: dict[str, Any],
+        shape: tuple[int, ...],
+        make: Callable[[int], Iterator[Array]],
+    ) -> None:
+        header = io.BytesIO()
+        npy_format.write_array_header_2_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        row_bytes = 4 * int(np.prod(shape[1:]))
+        journal = _read_dict(record)
+        done = journal.get("rows", 0)
+        end = len(header.getvalue()) + done * row_bytes
+        if not {"rows", "seconds"} <= set(journal) or not partial.exists() or partial.stat().st_size < end:
+            journal, done, end = {"inputs": inputs, "rows": 0, "seconds": 0.0}, 0, len(header.getvalue())
+            partial.write_bytes(header.getvalue())
+        rows, before, started = make(done), journal["seconds"], time.perf_counter()
+        # Written, not mapped: on a full disk a map kills the process, a write raises an error.
+        with partial.open("r+b") as file:
+            file.seek(end)
+            file.truncate()  # what follows may be incomplete
+            for number, row in enumerate(rows, done + 1):
+                file.write(np.ascontiguousarray(row, "<f4").tobytes())
+                if number % _ROWS_BETWEEN_ENTRIES == 0 or number == shape[0]:
                     file.flush()
                     os.fsync(file.fileno())
-                    journal |= {"rows": stop, "seconds": journal["seconds"] + time.perf_counter() - started}
+                    journal |= {"rows": number, "seconds": before + time.perf_counter() - started}
                     write_atomically(record, json.dumps(journal).encode())
-            os.replace(partial, path)
-        found: NDArray[np.float32] = np.load(path, mmap_mode="r")
-        return found, float(journal.get("seconds", np.nan))
 
     def items(self, stage: str, inputs: dict[str, Any], makers: list[Callable[[], Any]]) -> list[Any]:
         """A list of plain values, each from its maker; those that were made before are kept."""
         path = self.path(stage, inputs, ".json")
-        found = _read_json(path, [])
+        found = _read_json(path)
+        found = found if isinstance(found, list) else []
         for make in makers[len(found) :]:
             found.append(make())
             write_atomically(path, json.dumps(found).encode())
-        return list(found)
+        return found
 
 
-def _read_json(path: Path, default: Any) -> Any:
+def _read_json(path: Path) -> Any:
+    """What a JSON file holds; None if it is not there, or damaged."""
     try:
         return json.loads(path.read_text())
     except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
-        return default
+        return None
+
+
+def _read_dict(path: Path) -> dict[str, Any]:
+    found = _read_json(path)
+    return found if isinstance(found, dict) else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from importlib.metadata import version
@@ -19,7 +19,7 @@ from .._version import __version__
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..images.features import ImageFeatures
-from ..images.pooling import pool, positions
+from ..images.pooling import PatchPlaces, pool
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint
 from .protocol import judge
@@ -28,7 +28,9 @@ Array = NDArray[np.floating]
 # Told the stage, and how many of how many steps of it are done.
 Progress = Callable[[str, int, int], None]
 
-_BLOCK_IMAGES = 64  # encoded between two entries in the journal: a few seconds of work
+# To be raised by whoever changes what learning, encoding or judging give: results of before are then made again.
+_RESULTS_VERSION = 1
+_BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
@@ -102,8 +104,14 @@ def run_experiment(
     For each fold a classifier is trained on its images of ``train`` and tested on ``test``; without one, on the other
     images of ``train``: the development protocol, which keeps the test set unseen.
     """
-    inputs = {"epls": __version__, "unlabelled": fingerprint(unlabelled), **settings.some(_LEARN_SETTINGS)}
-    features, learn_seconds = cache.model(inputs, lambda: _learned(settings, unlabelled, progress))
+    learner = LEARNERS[settings.learner](n_components=settings.n_components, random_state=settings.seed)
+    inputs = {
+        "results": _RESULTS_VERSION,
+        "unlabelled": fingerprint(unlabelled),
+        **settings.some(_LEARN_SETTINGS),
+        "learner": repr(learner),
+    }
+    features, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     features = _with_encoder(features, settings, unlabelled)
 
     inputs |= settings.some(_ENCODE_SETTINGS)
@@ -114,24 +122,34 @@ def run_experiment(
         for name, labelled in sets.items()
     }
 
-    def pooled(name: str, numbers: Any) -> Array:
+    def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
         """Features of some images as a new array."""
-        images, (sums, _) = sets[name].images, encoded[name]
-        counts = positions(*images.shape[1:3], settings.patch_size, settings.stride, settings.grid).counts
-        chosen = np.array(sums[numbers])
-        return pool(chosen, counts, settings.pooling, features.typical_code_).reshape(len(chosen), -1)
+        sums, _ = encoded[name]
+        height, width = sets[name].images.shape[1:3]
+        places = PatchPlaces(height, width, settings.patch_size, settings.stride, settings.grid)
+        found = np.empty((len(numbers), sums[0].size), np.float32)
+        for start in range(0, len(numbers), _BLOCK_IMAGES):
+            block = sums[numbers[start : start + _BLOCK_IMAGES]]
+            rows = pool(block, places.counts, settings.pooling, features.typical_code_)
+            found[start : start + _BLOCK_IMAGES] = rows.reshape(len(block), -1)
+        return found
 
     def verdict(number: int) -> dict[str, float]:
         progress("classify", number, len(folds))
         started = time.perf_counter()
         fold = folds[number]
-        rest = np.setdiff1d(np.arange(len(train.labels)), fold) if test is None else slice(None)
+        rest = np.setdiff1d(np.arange(len(train.labels)), fold) if test is None else np.arange(len(test.labels))
         name = "training images" if test is None else "test images"
         found = judge(pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest])
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
 
-    inputs |= {"sets": names, "pooling": settings.pooling, "folds": [fingerprint(fold[:, None]) for fold in folds]}
+    inputs |= {
+        "sets": names,
+        "labels": [fingerprint(labelled.labels) for labelled in sets.values()],
+        "folds": fingerprint(folds),
+        "pooling": settings.pooling,
+    }
     verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
     seconds = {
         "learn": learn_seconds,
@@ -141,8 +159,7 @@ def run_experiment(
     return Outcome(features, verdicts, seconds)
 
 
-def _learned(settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
-    learner = LEARNERS[settings.learner](n_components=settings.n_components, random_state=settings.seed)
+def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
     if hasattr(learner, "set_callbacks"):
         learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
     features = ImageFeatures(
@@ -169,11 +186,11 @@ def _sums(
 ) -> tuple[Array, float]:
     """The sums of codes over regions, (n_images, n_regions, n_codes), and the seconds that they took."""
 
-    def rows(start: int, stop: int) -> Array:
+    def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))
-        found = features.region_sums(images[start:stop])
-        progress(stage, stop, len(images))
-        return found
+        for number, sums in enumerate(features.iter_region_sums(images, start=start), start + 1):
+            progress(stage, number, len(images))
+            yield sums
 
     shape = (len(images), features.grid**2, features.encoder_.n_codes)
-    return cache.rows(inputs, shape, _BLOCK_IMAGES, rows)
+    return cache.rows(inputs, shape, rows)

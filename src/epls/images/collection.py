@@ -27,10 +27,14 @@ class ImageCollection:
     smallest_side : int
         What height and width must reach at least.
     n_channels : int or None
-        The channels that every image must have; None takes those of the first image that is read.
+        The channels that every image must have; None takes those of the first image.
+    whole_numbers : bool or None
+        Whether pixels must be whole numbers (0 to 255 mostly) or fractions; None wants the type of the first image.
     """
 
-    def __init__(self, images: Images, smallest_side: int, n_channels: int | None = None) -> None:
+    def __init__(
+        self, images: Images, smallest_side: int, n_channels: int | None = None, whole_numbers: bool | None = None
+    ) -> None:
         if isinstance(images, str | os.PathLike):
             images = ImageFolder(images, smallest_side=smallest_side)
         if isinstance(images, np.ndarray) and images.ndim not in (3, 4):
@@ -46,33 +50,41 @@ class ImageCollection:
             raise ValueError("no images were given: at least one is needed")
         self.images = images
         self.smallest_side = smallest_side
-        self.n_channels = n_channels
-        self._dtype: np.dtype[Any] | None = None
+        first = np.asarray(images[0])
+        self.n_channels = int(np.prod(first.shape[2:])) if n_channels is None else n_channels
+        self._type = first.dtype if whole_numbers is None else None
+        self._whole_numbers = _is_whole(first.dtype) if whole_numbers is None else whole_numbers
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether pixels are whole numbers."""
+        return self._whole_numbers
 
     def __getitem__(self, number: int) -> NDArray[Any]:
         image = np.asarray(self.images[number])
         if image.ndim not in (2, 3) or min(image.shape[:2]) < self.smallest_side or image.shape[2:] == (0,):
             raise ValueError(
                 f"{self._name(number)} has shape {image.shape}; needed is (height, width) or (height, width, channels) "
-                f"with a height and width of at least {self.smallest_side}, the size of a patch"
+                f"with a height and width of at least {self.smallest_side}, so that there are patches in every region"
             )
         if image.dtype.kind not in "uifb":
             raise ValueError(f"{self._name(number)} has values of type {image.dtype}: pixels must be numbers")
         if image.dtype.kind == "f" and not np.isfinite(image).all():
             raise ValueError(f"{self._name(number)} has pixels that are NaN or infinite: remove or replace them")
-        if self._dtype is None:
-            self._dtype = image.dtype
-        if image.dtype != self._dtype:
+        if self._type is not None and image.dtype != self._type:
             raise ValueError(
-                f"{self._name(number)} has values of type {image.dtype}, images before it {self._dtype}: bring all to "
+                f"{self._name(number)} has values of type {image.dtype}, the first image {self._type}: bring all to "
                 f"one type and one scale"
             )
+        if _is_whole(image.dtype) != self._whole_numbers:
+            raise ValueError(
+                f"{self._name(number)} has values of type {image.dtype}, but features were learned from "
+                f"{'whole numbers' if self._whole_numbers else 'fractions'}: give pixels of the same type and scale"
+            )
         image = image.reshape(*image.shape[:2], -1)
-        if self.n_channels is None:
-            self.n_channels = image.shape[2]
         if image.shape[2] != self.n_channels:
             raise ValueError(
                 f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: make all "
@@ -83,3 +95,7 @@ class ImageCollection:
     def _name(self, number: int) -> str:
         names = getattr(self.images, "names", None)
         return f"image {number}" if names is None else f"the image {names[number]}"
+
+
+def _is_whole(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "uib"

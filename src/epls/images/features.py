@@ -21,7 +21,7 @@ from ..learners.epls import EPLS
 from ..threads import map_tasks
 from .collection import ImageCollection, Images
 from .patches import normalize_patches, sample_patches
-from .pooling import pool, positions
+from .pooling import PatchPlaces, pool, smallest_side
 from .whitening import ZCAWhitening
 
 Array = NDArray[np.floating]
@@ -29,7 +29,7 @@ Array = NDArray[np.floating]
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
 _CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
 
-_SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_")
+_SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_", "whole_numbers_")
 
 
 class ImageFeatures(TransformerMixin, BaseEstimator):
@@ -77,6 +77,8 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         The mean absolute code of the training patches.
     n_channels_ : int
         Channels of the images, all of which must have as many.
+    whole_numbers_ : bool
+        Whether pixels were whole numbers; those of other images must be of the same kind.
 
     Examples
     --------
@@ -142,9 +144,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         learner = EPLS() if self.learner is None else clone(self.learner)
         if self.random_state is not None and getattr(learner, "random_state", 0) is None:
             learner.set_params(random_state=random.randint(2**31 - 1))
-        n_units = getattr(learner, "n_components", None) or getattr(learner, "n_clusters", None) or 0
-        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * n_units, _FEWEST_PATCHES)
-        pixels = sample_patches(X, n_patches, self.patch_size, random_state=random)
+        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(learner), _FEWEST_PATCHES)
+        images = ImageCollection(X, self.patch_size)
+        pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
         contrast_floor = _contrast_floor(pixels)
         patches = normalize_patches(_as_float32(pixels), contrast_floor=contrast_floor)
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
@@ -152,13 +154,21 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
             patches = whitening.transform(patches)
         learner.fit(patches, None)  # some, such as FrozenEstimator, want a y
 
+        encoder = self._new_encoder(learner)
+        # A few thousand patches tell the mean code to a percent; encoders can be slow.
+        typical_code = float(np.abs(encoder.transform(patches[:: max(1, n_patches // 4096)])).mean())
+        if typical_code == 0 and self.pooling == "log":
+            raise ValueError(
+                f"all codes of the training patches by {type(encoder).__name__} are 0, so that there is nothing to "
+                f"compare the codes of images with: lower the encoder's threshold, or take more units"
+            )
         self.learner_ = learner
+        self.encoder_ = encoder
         self.whitening_ = whitening
         self.contrast_floor_ = contrast_floor
-        self.n_channels_ = pixels.shape[1] // self.patch_size**2
-        self.encoder_ = self._new_encoder(learner)
-        # A few thousand patches tell the mean code to a percent; encoders can be slow.
-        self.typical_code_ = float(np.abs(self.encoder_.transform(patches[:: max(1, n_patches // 4096)])).mean())
+        self.typical_code_ = typical_code
+        self.n_channels_ = images.n_channels
+        self.whole_numbers_ = images.whole_numbers
         return self
 
     def transform(self, X: Images) -> Array:
@@ -174,39 +184,61 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         ndarray of float32 of shape (n_images, grid * grid * n_codes)
             Region by region, row by row; in each the codes.
         """
-        check_is_fitted(self)
-        images = ImageCollection(X, self.patch_size, self.n_channels_)
-        rows = (
-            pool(sums, counts, self.pooling, self.typical_code_).reshape(-1) for sums, counts in self._encoded(images)
-        )
-        return np.fromiter(rows, np.dtype((np.float32, self._n_features_out)), len(images))
+        images = self._images(X)
+        features = np.empty((len(images), self._n_features_out), np.float32)
+        for place, row in zip(features, self._rows(images), strict=True):
+            place[...] = row
+        return features
 
-    def region_sums(self, X: Images) -> Array:
-        """The sums of codes over each region, from which ``transform`` makes the features by pooling.
+    def iter_transform(self, X: Images) -> Iterator[Array]:
+        """The features of one image after the other, for more images than there is room for.
 
         Parameters
         ----------
         X : as for :meth:`transform`
             Images.
 
-        Returns
-        -------
-        ndarray of float32 of shape (n_images, n_regions, n_codes)
-            The sums.
+        Yields
+        ------
+        ndarray of float32 of shape (grid * grid * n_codes,)
+            The features of an image.
         """
-        check_is_fitted(self)
-        images = ImageCollection(X, self.patch_size, self.n_channels_)
-        rows = (sums for sums, _ in self._encoded(images))
-        return np.fromiter(rows, np.dtype((np.float32, (self.grid**2, self.encoder_.n_codes))), len(images))
+        return self._rows(self._images(X))
 
-    def _encoded(self, images: ImageCollection) -> Iterator[tuple[Array, NDArray[np.intp]]]:
+    def iter_region_sums(self, X: Images, *, start: int = 0) -> Iterator[Array]:
+        """The sums of codes over each region, from which features are made by pooling; image after image.
+
+        Parameters
+        ----------
+        X : as for :meth:`transform`
+            Images.
+        start : int, default=0
+            The first image to encode.
+
+        Yields
+        ------
+        ndarray of float32 of shape (n_regions, n_codes)
+            The sums of an image.
+        """
+        return (sums for sums, _ in self._encoded(self._images(X), start))
+
+    def _images(self, X: Images) -> ImageCollection:
+        check_is_fitted(self)
+        least = smallest_side(self.patch_size, self.stride, self.grid)
+        return ImageCollection(X, least, self.n_channels_, self.whole_numbers_)
+
+    def _rows(self, images: ImageCollection) -> Iterator[Array]:
+        for sums, counts in self._encoded(images):
+            yield pool(sums, counts, self.pooling, self.typical_code_).reshape(-1)
+
+    def _encoded(self, images: ImageCollection, start: int = 0) -> Iterator[tuple[Array, NDArray[np.intp]]]:
         """For each image, the sums of codes over its regions and the numbers of patches in them."""
 
         def new_worker() -> Callable[[int], tuple[Array, NDArray[np.intp]]]:
             encode = _DenseEncoder(self)
             return lambda number: encode(images[number])
 
-        return map_tasks(new_worker, range(len(images)))
+        return map_tasks(new_worker, range(start, len(images)))
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features: region's row and column, code.
@@ -263,7 +295,7 @@ class _DenseEncoder:
     """Sums of codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
 
     def __init__(self, features: ImageFeatures) -> None:
-        self._settings = features
+        self._features = features
         self._encode = features.encoder_.block_encoder(np.dtype(np.float32))
         self._n_codes = features.encoder_.n_codes
         n_values = features.patch_size**2 * features.n_channels_
@@ -272,20 +304,27 @@ class _DenseEncoder:
 
     def __call__(self, image: NDArray[Any]) -> tuple[Array, NDArray[np.intp]]:
         """The sums (n_regions, n_codes) of an image (height, width, channels), and the patches in each region."""
-        settings = self._settings
+        features = self._features
         height, width, n_channels = image.shape
         lines = image.reshape(height, width * n_channels)
-        tops, lefts, regions, counts = positions(height, width, settings.patch_size, settings.stride, settings.grid)
-        size = (settings.patch_size, settings.patch_size * n_channels)
-        sums = np.zeros((len(counts), self._n_codes), np.float32)
-        for start in range(0, len(tops), BLOCK_ROWS):
-            block = slice(start, start + BLOCK_ROWS)
-            patches = self._patches[: len(tops[block])]
-            gather_patches(lines, tops[block], lefts[block] * n_channels, size, self._contrast_floor, patches)
-            if settings.whitening_ is not None:
-                patches = settings.whitening_.whitened(patches)
-            add_to_regions(self._encode(patches), regions[block], sums)
-        return sums, counts
+        size = (features.patch_size, features.patch_size * n_channels)
+        places = PatchPlaces(height, width, features.patch_size, features.stride, features.grid)
+        # In float64: single precision loses count of the millions of patches of a photograph.
+        sums = np.zeros((features.grid**2, self._n_codes))
+        for start in range(0, len(places), BLOCK_ROWS):
+            tops, lefts, regions = places.block(start, start + BLOCK_ROWS)
+            patches = self._patches[: len(tops)]
+            gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
+            if features.whitening_ is not None:
+                patches = features.whitening_.whitened(patches)
+            add_to_regions(self._encode(patches), regions, sums)
+        return sums.astype(np.float32), places.counts
+
+
+def _n_units(learner: Any) -> int:
+    """How many bases a learner will have, as far as it tells."""
+    settings = (getattr(learner, name, None) for name in ("n_components", "n_clusters"))
+    return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
 
 
 def _as_float32(pixels: NDArray[Any]) -> NDArray[Any]:

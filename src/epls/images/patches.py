@@ -14,7 +14,9 @@ from .collection import ImageCollection, Images
 Array = NDArray[np.floating]
 
 
-def sample_patches(images: Images, n_patches: int, patch_size: int, *, random_state: Any = None) -> NDArray[Any]:
+def sample_patches(
+    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
+) -> NDArray[Any]:
     """Square patches from random places of random images.
 
     Only images that are drawn are read, each once, and one at a time: a memory map or a folder is never loaded whole.
@@ -41,7 +43,7 @@ def sample_patches(images: Images, n_patches: int, patch_size: int, *, random_st
     >>> sample_patches([np.zeros((8, 9, 3), np.uint8)], 5, patch_size=4, random_state=0).shape
     (5, 48)
     """
-    collection = ImageCollection(images, patch_size)
+    collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)
     if n_patches < 1:
         raise ValueError(f"n_patches={n_patches}: ask for at least one")
     random = check_random_state(random_state)

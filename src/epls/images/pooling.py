@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,39 +9,40 @@ Array = NDArray[np.floating]
 Indices = NDArray[np.intp]
 
 
-class Positions(NamedTuple):
-    """The patches of an image, region by region."""
+class PatchPlaces:
+    """The patches of an image of some size, numbered region by region of a grid, and in each row by row.
 
-    tops: Indices
-    lefts: Indices
-    regions: Indices  # the number of each patch's region, in rising order
-    counts: Indices  # how many patches each region has
-
-
-@lru_cache(maxsize=64)
-def positions(height: int, width: int, patch_size: int, stride: int, grid: int) -> Positions:
-    """All patches of an image of some size, and the regions of a grid that they are in.
-
-    Positions are cut at round(k * positions / grid): with a grid of 2, in the four quadrants.
+    Along a side, positions are cut at round(k * positions / grid): with a grid of 2, in the four quadrants. Places are
+    computed when they are asked for: a photograph has millions.
     """
-    pieces = []
-    for side in (height, width):
-        starts = np.arange(0, side - patch_size + 1, stride)
-        if len(starts) < grid:
-            raise ValueError(
-                f"an image of {height} x {width} pixels has {len(starts)} position(s) of a patch of {patch_size} x "
-                f"{patch_size} at stride {stride} along a side: too few for a grid of {grid} x {grid} regions"
-            )
-        cuts = [int(k * len(starts) / grid + 0.5) for k in range(grid + 1)]
-        pieces.append(np.split(starts, cuts[1:-1]))
-    regions = [(rows, columns) for rows in pieces[0] for columns in pieces[1]]
-    counts = np.array([len(rows) * len(columns) for rows, columns in regions])
-    return Positions(
-        tops=np.concatenate([np.repeat(rows, len(columns)) for rows, columns in regions]),
-        lefts=np.concatenate([np.tile(columns, len(rows)) for rows, columns in regions]),
-        regions=np.repeat(np.arange(len(regions)), counts),
-        counts=counts,
-    )
+
+    def __init__(self, height: int, width: int, patch_size: int, stride: int, grid: int) -> None:
+        self._stride = stride
+        sides = []
+        for side in (height, width):
+            n_positions = (side - patch_size) // stride + 1
+            sides.append([int(k * n_positions / grid + 0.5) for k in range(grid + 1)])
+        rows, columns = (np.array(cuts) for cuts in sides)
+        self._first_row, self._first_column = np.repeat(rows[:-1], grid), np.tile(columns[:-1], grid)
+        self._n_columns = np.tile(np.diff(columns), grid)
+        self.counts: Indices = np.repeat(np.diff(rows), grid) * self._n_columns
+        self._ends = np.cumsum(self.counts)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    def block(self, start: int, stop: int) -> tuple[Indices, Indices, Indices]:
+        """The top and left corners, in pixels, of some patches, and the regions that they are in."""
+        numbers = np.arange(start, min(stop, len(self)))
+        regions = np.searchsorted(self._ends, numbers, side="right")
+        rows, columns = np.divmod(numbers - (self._ends - self.counts)[regions], self._n_columns[regions])
+        tops = (self._first_row[regions] + rows) * self._stride
+        return tops, (self._first_column[regions] + columns) * self._stride, regions
+
+
+def smallest_side(patch_size: int, stride: int, grid: int) -> int:
+    """The least height and width of an image that has a patch in each region."""
+    return patch_size + (grid - 1) * stride
 
 
 def pool(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
