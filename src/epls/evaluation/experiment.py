@@ -109,7 +109,7 @@ def run_experiment(
         "results": _RESULTS_VERSION,
         "unlabelled": fingerprint(unlabelled),
         **settings.some(_LEARN_SETTINGS),
-        "learner": repr(learner),
+        "learner": [settings.learner, repr(learner.get_params())],
     }
     features, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     features = _with_encoder(features, settings, unlabelled)
