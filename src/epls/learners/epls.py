@@ -80,8 +80,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     max_norm : float, "auto" or None, default="auto"
         To what the norm of every basis is limited after each epoch; None does not limit it. The limit keeps outputs
         graded: without it, long training on few samples makes the units all-or-nothing. The paper's is 1, for 1600
-        units and 300 features; "auto" takes that to other sizes, in proportion to log(n_components) /
-        sqrt(n_features): what a unit must span from its share of 1 / n_components to active, over the norm of a sample.
+        units and 300 features. "auto" takes that, or more in proportion to log(n_components) / sqrt(n_features): what a
+        unit must span from its share of 1 / n_components to active, over the norm of a sample.
     max_iter : int or None, default=None
         The largest number of epochs; the learning rate reaches 0 at the last. None takes 20, or more if that would be
         fewer than 2400 batches.
@@ -488,9 +488,9 @@ def _working_type(X: Array) -> np.dtype[np.floating]:
 
 
 def _max_norm(n_components: int, n_features: int) -> float:
-    """The paper's limit of 1 for 1600 units and 300 features, taken to other sizes."""
-    span = math.log(max(n_components, 2)) / math.sqrt(n_features)
-    return span / (math.log(1600) / math.sqrt(300))
+    """The paper's limit of 1, or more where units need more room than its 1600 units of 300 features do."""
+    room = math.log(n_components) / math.sqrt(n_features)
+    return max(1.0, room / (math.log(1600) / math.sqrt(300)))
 
 
 def _attributes(trainer: Trainer) -> dict[str, Any]:
