@@ -42,15 +42,24 @@ def signs(model, y):
     return np.where(y == classes[:, None], 1.0, -1.0)
 
 
+def scaling(model, X):
+    """Of the intercept: by default ten times the root mean square norm of the rows (x, 1)."""
+    if model.intercept_scaling is not None:
+        return model.intercept_scaling
+    return 10 * np.sqrt(1 + np.square(X, dtype=np.float64).sum(axis=1).mean())
+
+
 def objectives(model, X, y, C):
     hinge = np.maximum(0, 1 - signs(model, y) * margins(model, X))
-    return 0.5 * (np.square(model.coef_).sum(axis=1) + model.intercept_**2) + C * np.square(hinge).sum(axis=1)
+    scaled = model.intercept_ / scaling(model, X)
+    return 0.5 * (np.square(model.coef_).sum(axis=1) + scaled**2) + C * np.square(hinge).sum(axis=1)
 
 
 def gradients(model, X, y, C):
-    """With respect to the weights and, last, the intercept."""
+    """With respect to the weights and, last, the scaled intercept."""
     weighted = 2 * C * signs(model, y) * np.maximum(0, 1 - signs(model, y) * margins(model, X))
-    return np.c_[model.coef_ - weighted @ X, model.intercept_ - weighted.sum(axis=1)]
+    scale = scaling(model, X)
+    return np.c_[model.coef_ - weighted @ X, model.intercept_ / scale - scale * weighted.sum(axis=1)]
 
 
 def linear_svc(C):
