@@ -67,3 +67,12 @@ def test_map_tasks_stops_at_an_error_and_gives_the_threads_back():
         list(map_tasks(lambda: worker, range(1000)))
     assert len(done) < 100
     assert blas_threads() == before
+
+
+def test_map_tasks_ends_when_nobody_wants_more():
+    before, done = blas_threads(), []
+    results = map_tasks(lambda: done.append, range(1000))
+    next(results)
+    results.close()
+    assert len(done) < 100
+    assert blas_threads() == before
