@@ -7,13 +7,14 @@ from scipy.special import expit
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
+from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls import EPLS, L2SVMCV, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
 
 
 @pytest.fixture(scope="module")
@@ -210,3 +211,14 @@ def test_iterating_is_transforming(fitted, photographs):
     later = list(fitted.iter_region_sums(photographs, start=2))
     assert len(later) == 1
     np.testing.assert_array_equal(later[0], list(fitted.iter_region_sums(photographs))[2])
+
+
+def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
+    """The way of the README: bases from unlabelled images, a classifier from few labelled ones."""
+    first, second = load_sample_images().images
+    images = np.stack([source[k : k + 24, k : k + 24] for k in range(0, 200, 10) for source in (first, second)])
+    labels = np.tile([0, 1], 20)
+    before = fitted.learner_.components_.copy()
+    model = make_pipeline(FrozenEstimator(fitted), StandardScaler(), L2SVMCV()).fit(images, labels)
+    assert model.score(images, labels) > 0.9
+    np.testing.assert_array_equal(fitted.learner_.components_, before)

@@ -39,6 +39,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     for brightness and contrast, and fits the learner on them. ``transform`` encodes the patch at every position of an
     image and pools the codes over a grid of regions.
 
+    As any step of a ``Pipeline`` it is fitted anew, on the images that the pipeline is given. To keep what was learned
+    from other, unlabelled images, put ``sklearn.frozen.FrozenEstimator(features)`` in the pipeline.
+
     Parameters
     ----------
     learner : estimator or None, default=None
