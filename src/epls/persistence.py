@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from ._version import __version__
+from .files import write_atomically
 
 FORMAT_VERSION = 1
 # The class of each name that a file may ask for. A name that is not here is never imported.
@@ -140,34 +138,6 @@ def _model(description: dict[str, Any]) -> Any:
         raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_CLASSES)}")
     params = {key: _model(value) if isinstance(value, dict) else value for key, value in description["params"].items()}
     return getattr(import_module(_CLASSES[name]), name)(**params)
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file at ``path`` as a whole, or leave it as it was."""
-    with atomic_file(path) as file:
-        file.write(content)
-
-
-@contextmanager
-def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide the file from everyone else
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -143,11 +143,9 @@ def _paper_row(dataset: str, settings: Settings) -> dict[str, Any] | None:
 
 def _name(dataset: str, protocol: str, settings: Settings, n_folds: int) -> str:
     """A name for the result that tells all that is not as usual, so that no other result has it."""
-    from ..evaluation.experiment import Settings as Defaults
-
     parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
-    usual = Defaults(patch_size=_PATCH_SIZES[dataset])
+    usual = type(settings)(patch_size=_PATCH_SIZES[dataset])
     for setting in ("n_patches", "patch_size", "stride", "grid", "seed"):
         if getattr(settings, setting) != getattr(usual, setting):
             parts.append(f"{setting.removeprefix('n_')}{getattr(settings, setting)}")
@@ -160,7 +158,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     """The report as JSON, and a picture of the filters if Pillow is there."""
     import io
 
-    from ..persistence import write_atomically
+    from ..files import write_atomically
     from ..plotting import filter_grid
 
     settings = report["settings"]

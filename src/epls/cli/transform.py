@@ -27,11 +27,10 @@ def command(
 
     For a folder, the files of the rows are listed in a text file beside the output.
     """
-    from numpy.lib import format as npy_format
-
+    from ..files import atomic_file, npy_header, write_atomically
     from ..images.features import ImageFeatures
     from ..images.pooling import smallest_side
-    from ..persistence import atomic_file, load_model, write_atomically
+    from ..persistence import load_model
 
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
@@ -49,7 +48,7 @@ def command(
     rows = features.iter_transform(collection)
     shape = (len(collection), len(features.get_feature_names_out()))
     with options.limited(threads), StageProgress() as progress, atomic_file(output) as file:
-        npy_format.write_array_header_2_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        file.write(npy_header(shape))
         for number, row in enumerate(rows, 1):
             file.write(row.astype("<f4", copy=False).tobytes())
             progress("encode", number, len(collection))

@@ -8,8 +8,9 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, ClassVar
+from typing import ClassVar
 
+from ..files import atomic_file
 from ._files import checked_folder
 
 
@@ -114,16 +115,5 @@ class Archive(RemoteFile):
                 target = home / PurePosixPath(member.name).name
                 content = archive.extractfile(member) if member.isfile() else None
                 if content is not None and target.name in self.files and not target.exists():
-                    _write(content, target)
-
-
-def _write(content: IO[bytes], target: Path) -> None:
-    """Write a file under another name and rename it when complete, so that no part of a file passes for the whole."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        with open(part, "wb") as file:
-            shutil.copyfileobj(content, file, 1 << 20)
-        os.replace(part, target)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+                    with atomic_file(target) as file:
+                        shutil.copyfileobj(content, file, 1 << 20)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import io
 import json
 import os
 import time
@@ -18,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from ..persistence import load_model, save_model, write_atomically
+from ..files import npy_header, write_atomically
+from ..persistence import load_model, save_model
 
 Array = NDArray[np.floating]
 
@@ -105,15 +104,14 @@ class Cache:
         shape: tuple[int, ...],
         make: Callable[[int], Iterator[Array]],
     ) -> None:
-        header = io.BytesIO()
-        npy_format.write_array_header_2_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
+        header = npy_header(shape)
         row_bytes = 4 * int(np.prod(shape[1:]))
         journal = _read_dict(record)
         done = journal.get("rows", 0)
-        end = len(header.getvalue()) + done * row_bytes
+        end = len(header) + done * row_bytes
         if not {"rows", "seconds"} <= set(journal) or not partial.exists() or partial.stat().st_size < end:
-            journal, done, end = {"inputs": inputs, "rows": 0, "seconds": 0.0}, 0, len(header.getvalue())
-            partial.write_bytes(header.getvalue())
+            journal, done, end = {"inputs": inputs, "rows": 0, "seconds": 0.0}, 0, len(header)
+            partial.write_bytes(header)
         rows, before, started = make(done), journal["seconds"], time.perf_counter()
         # Written, not mapped: on a full disk a map kills the process, a write raises an error.
         with partial.open("r+b") as file:

@@ -19,7 +19,6 @@ from .._version import __version__
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..images.features import ImageFeatures
-from ..images.pooling import PatchPlaces, pool
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint
 from .protocol import judge
@@ -105,9 +104,10 @@ def run_experiment(
     images of ``train``: the development protocol, which keeps the test set unseen.
     """
     learner = LEARNERS[settings.learner](n_components=settings.n_components, random_state=settings.seed)
+    unlabelled_name = fingerprint(unlabelled)
     inputs = {
         "results": _RESULTS_VERSION,
-        "unlabelled": fingerprint(unlabelled),
+        "unlabelled": unlabelled_name,
         **settings.some(_LEARN_SETTINGS),
         "learner": [settings.learner, repr(learner.get_params())],
     }
@@ -116,7 +116,10 @@ def run_experiment(
 
     inputs |= settings.some(_ENCODE_SETTINGS)
     sets = {"training images": train} | ({"test images": test} if test is not None else {})
-    names = {name: fingerprint(labelled.images) for name, labelled in sets.items()}
+    names = {  # often the images to learn from are the training images: gigabytes are not read twice
+        name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
+        for name, labelled in sets.items()
+    }
     encoded = {
         name: _sums(features, f"encode {name}", labelled.images, inputs | {"images": names[name]}, cache, progress)
         for name, labelled in sets.items()
@@ -126,12 +129,10 @@ def run_experiment(
         """Features of some images as a new array."""
         sums, _ = encoded[name]
         height, width = sets[name].images.shape[1:3]
-        places = PatchPlaces(height, width, settings.patch_size, settings.stride, settings.grid)
         found = np.empty((len(numbers), sums[0].size), np.float32)
         for start in range(0, len(numbers), _BLOCK_IMAGES):
-            block = sums[numbers[start : start + _BLOCK_IMAGES]]
-            rows = pool(block, places.counts, settings.pooling, features.typical_code_)
-            found[start : start + _BLOCK_IMAGES] = rows.reshape(len(block), -1)
+            some = slice(start, start + _BLOCK_IMAGES)
+            found[some] = features.pool_sums(sums[numbers[some]], height, width)
         return found
 
     def verdict(number: int) -> dict[str, float]:
@@ -146,7 +147,7 @@ def run_experiment(
 
     inputs |= {
         "sets": names,
-        "labels": [fingerprint(labelled.labels) for labelled in sets.values()],
+        "labels": fingerprint([labelled.labels for labelled in sets.values()]),
         "folds": fingerprint(folds),
         "pooling": settings.pooling,
     }

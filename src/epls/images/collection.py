@@ -53,15 +53,10 @@ class ImageCollection:
         first = np.asarray(images[0])
         self.n_channels = int(np.prod(first.shape[2:])) if n_channels is None else n_channels
         self._type = first.dtype if whole_numbers is None else None
-        self._whole_numbers = _is_whole(first.dtype) if whole_numbers is None else whole_numbers
+        self.whole_numbers = _is_whole(first.dtype) if whole_numbers is None else whole_numbers
 
     def __len__(self) -> int:
         return len(self.images)
-
-    @property
-    def whole_numbers(self) -> bool:
-        """Whether pixels are whole numbers."""
-        return self._whole_numbers
 
     def __getitem__(self, number: int) -> NDArray[Any]:
         image = np.asarray(self.images[number])
@@ -79,10 +74,10 @@ class ImageCollection:
                 f"{self._name(number)} has values of type {image.dtype}, the first image {self._type}: bring all to "
                 f"one type and one scale"
             )
-        if _is_whole(image.dtype) != self._whole_numbers:
+        if _is_whole(image.dtype) != self.whole_numbers:
             raise ValueError(
                 f"{self._name(number)} has values of type {image.dtype}, but features were learned from "
-                f"{'whole numbers' if self._whole_numbers else 'fractions'}: give pixels of the same type and scale"
+                f"{'whole numbers' if self.whole_numbers else 'fractions'}: give pixels of the same type and scale"
             )
         image = image.reshape(*image.shape[:2], -1)
         if image.shape[2] != self.n_channels:

@@ -151,7 +151,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         images = ImageCollection(X, self.patch_size)
         pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
         contrast_floor = _contrast_floor(pixels)
-        patches = normalize_patches(_as_float32(pixels), contrast_floor=contrast_floor)
+        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         if whitening is not None:
             patches = whitening.transform(patches)
@@ -224,6 +224,24 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
             The sums of an image.
         """
         return (sums for sums, _ in self._encoded(self._images(X), start))
+
+    def pool_sums(self, sums: Array, height: int, width: int) -> Array:
+        """Features from the sums of codes over regions, of images of one size.
+
+        Parameters
+        ----------
+        sums : ndarray of shape (n_images, n_regions, n_codes)
+            What :meth:`iter_region_sums` gave.
+        height, width : int
+            The size of the images.
+
+        Returns
+        -------
+        ndarray of shape (n_images, n_regions * n_codes)
+            What :meth:`transform` gives for the images.
+        """
+        counts = PatchPlaces(height, width, self.patch_size, self.stride, self.grid).counts
+        return pool(sums, counts, self.pooling, self.typical_code_).reshape(len(sums), -1)
 
     def _images(self, X: Images) -> ImageCollection:
         check_is_fitted(self)
@@ -328,10 +346,6 @@ def _n_units(learner: Any) -> int:
     """How many bases a learner will have, as far as it tells."""
     settings = (getattr(learner, name, None) for name in ("n_components", "n_clusters"))
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
-
-
-def _as_float32(pixels: NDArray[Any]) -> NDArray[Any]:
-    return pixels if pixels.dtype == np.uint8 else pixels.astype(np.float32)
 
 
 def _contrast_floor(pixels: NDArray[Any]) -> float:
