@@ -7,7 +7,7 @@ from ._version import __version__
 
 if TYPE_CHECKING:
     from .datasets.folder import ImageFolder
-    from .encoders import NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+    from .encoders import NaturalEncoder, SoftThresholdEncoder, SparseCodingEncoder, TriangleEncoder
     from .evaluation.svm import L2SVMCV
     from .images.features import ImageFeatures
     from .images.whitening import ZCAWhitening
@@ -21,6 +21,7 @@ __all__ = [
     "ImageFolder",
     "NaturalEncoder",
     "SoftThresholdEncoder",
+    "SparseCodingEncoder",
     "TriangleEncoder",
     "ZCAWhitening",
     "__version__",
@@ -36,6 +37,7 @@ _HOME = {
     "L2SVMCV": ".evaluation.svm",
     "NaturalEncoder": ".encoders",
     "SoftThresholdEncoder": ".encoders",
+    "SparseCodingEncoder": ".encoders",
     "TriangleEncoder": ".encoders",
     "ZCAWhitening": ".images.whitening",
     "load_model": ".persistence",

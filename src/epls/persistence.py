@@ -26,6 +26,7 @@ _CLASSES = {
     "ImageFeatures": "epls.images.features",
     "NaturalEncoder": "epls.encoders",
     "SoftThresholdEncoder": "epls.encoders",
+    "SparseCodingEncoder": "epls.encoders",
     "TriangleEncoder": "epls.encoders",
     "ZCAWhitening": "epls.images.whitening",
 }

@@ -24,15 +24,18 @@ BLOCK_ROWS = 512
 class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """Turns samples into codes by means of a dictionary: a fitted learner, or an array of bases.
 
-    A subclass says what its codes are in :meth:`block_encoder`. Nothing is learned in ``fit``.
+    A subclass says what its codes are in :meth:`block_encoders`. Nothing is learned in ``fit``.
     """
 
     dictionary: Any
     split_sign: bool
 
     @abstractmethod
-    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
-        """A new function from samples of a type to codes, with buffers of its own: each thread needs one."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes: they share the bases, and have buffers of their own.
+
+        Each thread needs one.
+        """
 
     @property
     def n_features(self) -> int:
@@ -99,9 +102,10 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         """
         data = self._checked(X)
         codes = np.empty((len(data), self.n_codes), data.dtype)
+        new_encoder = self.block_encoders(data.dtype)
 
         def new_worker() -> Callable[[int], None]:
-            encode = self.block_encoder(data.dtype)
+            encode = new_encoder()
 
             def worker(start: int) -> None:
                 codes[start : start + BLOCK_ROWS] = encode(data[start : start + BLOCK_ROWS])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,10 +55,10 @@ class NaturalEncoder(Encoder):
         n_outputs = len(self.bases()) if hasattr(learner, "as_layer") else len(learner.get_feature_names_out())
         return n_outputs * (2 if self.split_sign else 1)
 
-    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
-        """A new function from samples of a type to codes."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes."""
         if hasattr(self.dictionary, "as_layer"):
-            return self._layer_encoder(dtype)
+            return self._layer_encoders(dtype)
         learner = self.dictionary
         # Mirrored bases give for x what the bases give for x mirrored at the point that the learner subtracts.
         twice_center = np.asarray(2 * getattr(learner, "mean_", 0.0), dtype)
@@ -67,28 +68,31 @@ class NaturalEncoder(Encoder):
                 return np.asarray(learner.transform(samples))
             return np.hstack([learner.transform(samples), learner.transform(twice_center - samples)])
 
-        return encode
+        return lambda: encode  # it has no buffers
 
-    def _layer_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
+    def _layer_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         layer = self.dictionary.as_layer()
         columns = np.ascontiguousarray(layer.weights.T, dtype)
         offset = (layer.intercept - layer.center).astype(dtype)
         mirrored_offset = (layer.intercept + layer.center).astype(dtype)
         n_units = columns.shape[1]
-        outputs = Buffer(n_units, dtype)
-        split = Buffer(2 * n_units, dtype)
 
-        def encode(samples: Array) -> Array:
-            net = outputs.rows(len(samples))
-            np.matmul(samples, columns, out=net)
-            if not self.split_sign:
-                net += offset
-                apply_activation(layer.activation, net)
-                return net
-            both = split.rows(len(samples))
-            np.add(net, offset, out=both[:, :n_units])
-            np.subtract(mirrored_offset, net, out=both[:, n_units:])
-            apply_activation(layer.activation, both)
-            return both
+        def new_encoder() -> BlockEncoder:
+            outputs, split = Buffer(n_units, dtype), Buffer(2 * n_units, dtype)
 
-        return encode
+            def encode(samples: Array) -> Array:
+                net = outputs.rows(len(samples))
+                np.matmul(samples, columns, out=net)
+                if not self.split_sign:
+                    net += offset
+                    apply_activation(layer.activation, net)
+                    return net
+                both = split.rows(len(samples))
+                np.add(net, offset, out=both[:, :n_units])
+                np.subtract(mirrored_offset, net, out=both[:, n_units:])
+                apply_activation(layer.activation, both)
+                return both
+
+            return encode
+
+        return new_encoder

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,21 +37,24 @@ class SoftThresholdEncoder(Encoder):
         self.alpha = alpha
         self.split_sign = split_sign
 
-    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
-        """A new function from samples of a type to codes."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
         columns = np.ascontiguousarray(unit_norm(self.bases()).T, dtype)
-        products = Buffer(columns.shape[1], dtype)
-        codes = Buffer(self.n_codes, dtype)
         threshold = dtype.type(self.alpha)
 
-        def encode(samples: Array) -> Array:
-            found = codes.rows(len(samples))
-            shrink(np.matmul(samples, columns, out=products.rows(len(samples))), threshold, found)
-            return found
+        def new_encoder() -> BlockEncoder:
+            products, codes = Buffer(columns.shape[1], dtype), Buffer(self.n_codes, dtype)
 
-        return encode
+            def encode(samples: Array) -> Array:
+                found = codes.rows(len(samples))
+                shrink(np.matmul(samples, columns, out=products.rows(len(samples))), threshold, found)
+                return found
+
+            return encode
+
+        return new_encoder
 
 
 def unit_norm(bases: Array) -> Array:

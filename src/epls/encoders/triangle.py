@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,22 +34,25 @@ class TriangleEncoder(Encoder):
         self.dictionary = dictionary
         self.split_sign = split_sign
 
-    def block_encoder(self, dtype: np.dtype[np.floating]) -> BlockEncoder:
-        """A new function from samples of a type to codes."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes."""
         units = np.ascontiguousarray(self.bases(), dtype)
         columns = np.ascontiguousarray(units.T)
         unit_squares = np.square(units).sum(axis=1)
-        products = Buffer(len(units), dtype)
-        codes = Buffer(self.n_codes, dtype)
 
-        def encode(samples: Array) -> Array:
-            found = codes.rows(len(samples))
-            product = np.matmul(samples, columns, out=products.rows(len(samples)))
-            squares = np.einsum("ij,ij->i", samples, samples)
-            for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
-                part = found[:, start : start + len(units)]
-                distances(product, dtype.type(sign), samples, units, squares, unit_squares, part)
-            triangle(found)
-            return found
+        def new_encoder() -> BlockEncoder:
+            products, codes = Buffer(len(units), dtype), Buffer(self.n_codes, dtype)
 
-        return encode
+            def encode(samples: Array) -> Array:
+                found = codes.rows(len(samples))
+                product = np.matmul(samples, columns, out=products.rows(len(samples)))
+                squares = np.einsum("ij,ij->i", samples, samples)
+                for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
+                    part = found[:, start : start + len(units)]
+                    distances(product, dtype.type(sign), samples, units, squares, unit_squares, part)
+                triangle(found)
+                return found
+
+            return encode
+
+        return new_encoder

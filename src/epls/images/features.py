@@ -14,7 +14,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..encoders import ENCODERS, Encoder
-from ..encoders.base import BLOCK_ROWS
+from ..encoders.base import BLOCK_ROWS, BlockEncoder
 from ..kernels.codes import add_to_regions
 from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
@@ -49,7 +49,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         ``EPLS()``. It is cloned. If it has a ``random_state`` of None and one is given here, it gets one from that.
     patch_size : int, default=10
         Height and width of a patch.
-    encoder : {"natural", "soft_threshold", "triangle"} or Encoder, default="natural"
+    encoder : {"natural", "soft_threshold", "sparse_coding", "triangle"} or Encoder, default="natural"
         How a patch becomes codes; see :mod:`epls.encoders`.
     n_patches : int or None, default=None
         Patches to learn from. None takes 100 for every unit of the learner, and at least 50,000.
@@ -254,9 +254,10 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     def _encoded(self, images: ImageCollection, start: int = 0) -> Iterator[tuple[Array, NDArray[np.intp]]]:
         """For each image, the sums of codes over its regions and the numbers of patches in them."""
+        new_encoder = self.encoder_.block_encoders(np.dtype(np.float32))
 
         def new_worker() -> Callable[[int], tuple[Array, NDArray[np.intp]]]:
-            encode = _DenseEncoder(self)
+            encode = _DenseEncoder(self, new_encoder())
             return lambda number: encode(images[number])
 
         return map_tasks(new_worker, range(start, len(images)))
@@ -315,9 +316,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 class _DenseEncoder:
     """Sums of codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
 
-    def __init__(self, features: ImageFeatures) -> None:
+    def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
         self._features = features
-        self._encode = features.encoder_.block_encoder(np.dtype(np.float32))
+        self._encode = encode
         self._n_codes = features.encoder_.n_codes
         n_values = features.patch_size**2 * features.n_channels_
         self._patches = np.empty((BLOCK_ROWS, n_values), np.float32)

@@ -29,3 +29,37 @@ def float32_from_bits(typing_context, bits):
         return builder.bitcast(args[0], ir.FloatType())
 
     return types.float32(types.int32), codegen
+
+
+@intrinsic
+def tagged(typing_context, value, tag, keep):
+    """A number whose bits are those of ``value`` where ``keep`` has ones, and those of ``tag`` where it has zeros.
+
+    With the number of a place in its last bits, the largest of many values tells where it is: one SIMD reduction
+    instead of a search that follows it.
+    """
+
+    def codegen(context, builder, signature, args):
+        value_type = context.get_value_type(signature.args[0])
+        bits_type = ir.IntType(signature.args[0].bitwidth)
+        bits, tag_bits, keep_bits = builder.bitcast(args[0], bits_type), *(_resized(builder, a, bits_type) for a in args[1:])
+        return builder.bitcast(builder.or_(builder.and_(bits, keep_bits), tag_bits), value_type)
+
+    return value(value, tag, keep), codegen
+
+
+@intrinsic
+def tag_of(typing_context, value, keep):
+    """The tag of a number made by :func:`tagged`."""
+
+    def codegen(context, builder, signature, args):
+        bits_type = ir.IntType(signature.args[0].bitwidth)
+        bits = builder.bitcast(args[0], bits_type)
+        tag = builder.and_(bits, builder.not_(_resized(builder, args[1], bits_type)))
+        return builder.zext(tag, ir.IntType(64)) if bits_type.width < 64 else tag
+
+    return types.int64(value, keep), codegen
+
+
+def _resized(builder, number, to):
+    return builder.trunc(number, to) if number.type.width > to.width else number
