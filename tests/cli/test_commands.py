@@ -114,6 +114,40 @@ class TestReproduce:
         assert "there is no unlabeled_X.bin" in err
         assert "learn:" not in err
 
+    def test_sparse_coding_chooses_its_penalty(self, result, stl10, capsys):
+        """As a user would by hand: the best in cross-validation on each fold's images, half a patch apart or more."""
+        from epls import SparseCodingEncoder
+        from epls.datasets import load_stl10
+        from epls.evaluation.experiment import ALPHAS
+        from epls.evaluation.protocol import cross_validated
+
+        output, _ = result
+        arguments = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--encoder", "sc"]
+        code, out, _ = epls(capsys, *arguments, "--json")
+        assert code == 0
+        report = json.loads(out)
+        assert report["settings"]["encoder"] == "sparse_coding"
+        assert report["settings"]["split_sign"] is True
+        tried = {float(alpha): accuracy for alpha, accuracy in report["alphas"].items()}
+        assert tuple(tried) == ALPHAS
+        assert tried[report["settings"]["alpha"]] == max(tried.values())
+
+        data = load_stl10(stl10)
+        learned = load_model(next((output / "stages").glob("learned-*.safetensors")))
+        features = learned.with_encoder(data.train_images, SparseCodingEncoder(alpha=0.75), stride=20)
+        X = features.transform(data.train_images)
+        by_hand = [cross_validated(X[fold], data.train_labels[fold]) for fold in data.folds[:2]]
+        assert tried[0.75] == pytest.approx(np.mean(by_hand))
+        code, out, _ = epls(capsys, *arguments)
+        assert f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation (0.5: " in out
+        code, out, _ = epls(capsys, *arguments, "--alpha", "2", "--json")
+        assert (json.loads(out)["settings"]["alpha"], json.loads(out)["alphas"]) == (2.0, {})
+
+    def test_alpha_is_for_encoders_that_have_one(self, stl10, tmp_path, capsys):
+        code, _, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--alpha", "1")
+        assert code == 2
+        assert "the encoder natural has no such setting" in err
+
     def test_kill_9_then_the_same_command(self, result, stl10, tmp_path):
         """Killed wherever it happens to be, three times; the figures are those of the run that was never stopped."""
         arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--json"]

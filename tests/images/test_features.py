@@ -192,7 +192,7 @@ def test_pixels_of_another_kind_are_refused(fitted, photographs):
 
 def test_codes_that_are_all_zero_are_told(photographs):
     features = ImageFeatures(EPLS(4, max_iter=2), patch_size=6, encoder=SoftThresholdEncoder(alpha=1e6), n_patches=100)
-    with pytest.raises(ValueError, match=r"all codes of the training patches .* are 0"):
+    with pytest.raises(ValueError, match=r"all codes of patches .* are 0"):
         features.fit(photographs)
 
 
@@ -224,3 +224,20 @@ def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
     model = make_pipeline(FrozenEstimator(fitted), StandardScaler(), L2SVMCV()).fit(images, labels)
     assert model.score(images, labels) > 0.9
     np.testing.assert_array_equal(fitted.learner_.components_, before)
+
+
+def test_with_encoder_is_a_fit_with_that_encoder(photographs):
+    """Another encoder after fit: the same as having asked for it from the start."""
+    settings = {"patch_size": 4, "n_patches": 500, "random_state": 0}
+    learned = ImageFeatures(EPLS(6, max_iter=2), **settings).fit(photographs)
+    wanted = {"encoder": SoftThresholdEncoder(alpha=0.1), "stride": 2, "grid": 1, "pooling": "log"}
+    direct = ImageFeatures(EPLS(6, max_iter=2), **settings, **wanted).fit(photographs)
+    changed = learned.with_encoder(photographs, **wanted)
+    assert changed.typical_code_ == direct.typical_code_
+    np.testing.assert_array_equal(changed.transform(photographs), direct.transform(photographs))
+    assert changed.learner_ is learned.learner_
+    assert learned.encoder == "natural"
+    with pytest.raises(ValueError, match="only stride, grid and pooling can be changed after fit, got patch_size"):
+        learned.with_encoder(photographs, "natural", patch_size=3)
+    with pytest.raises(ValueError, match="'encoder' parameter"):
+        learned.with_encoder(photographs, "nonsense")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
 _LEARNERS = ["epls"]
-_ENCODERS = ["natural", "soft_threshold", "triangle"]
+_ENCODERS = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
 
 @click.command("reproduce")
@@ -38,7 +38,11 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
 )
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
-@click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True, help="What makes codes.")
+@click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True,
+              help="What makes codes; sc is sparse_coding.")  # fmt: skip
+@click.option("--alpha", type=click.FloatRange(0, min_open=True),
+              help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
+              "1.25 and 1.5 by cross-validation]")  # fmt: skip
 @click.option("--split-sign/--no-split-sign", default=None,
               help="Codes with the mirrored bases, too: twice as many features.  [default: the encoder's]")  # fmt: skip
 @click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
@@ -51,8 +55,8 @@ _ENCODERS = ["natural", "soft_threshold", "triangle"]
 @options.as_json
 def command(
     dataset: str, data: Path, download: bool, output: Path, protocol: str | None, patch_size: int | None, units: int,
-    patches: int, encoder: str, split_sign: bool | None, folds: int, threads: int | None, as_json: bool,
-    **settings: Any,
+    patches: int, encoder: str, alpha: float | None, split_sign: bool | None, folds: int, threads: int | None,
+    as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Run the paper's experiment on DATASET and print its figure beside ours.
 
@@ -63,11 +67,15 @@ def command(
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import Settings, run_experiment
 
+    encoder = {"sc": "sparse_coding"}.get(encoder, encoder)
+    if alpha is not None and not hasattr(ENCODERS[encoder](), "alpha"):
+        raise click.UsageError(f"--alpha: the encoder {encoder} has no such setting; leave it out")
     chosen = Settings(
         n_components=units,
         n_patches=patches,
         patch_size=patch_size or _PATCH_SIZES[dataset],
         encoder=encoder,
+        alpha=alpha,
         split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
         **settings,
     )
@@ -79,7 +87,7 @@ def command(
             outcome = run_experiment(chosen, unlabelled, train, used_folds, test, cache, progress)
     except KeyboardInterrupt as error:
         raise click.ClickException("interrupted; the same command goes on from what is done") from error
-    report = outcome.report(chosen) | {"dataset": dataset, "protocol": used_protocol}
+    report = outcome.report() | {"dataset": dataset, "protocol": used_protocol}
     report["paper"] = _paper_row(dataset, chosen)
     name = _name(dataset, used_protocol, chosen, len(used_folds))
     report["files"] = _write(report, outcome, output / name)
@@ -145,6 +153,7 @@ def _name(dataset: str, protocol: str, settings: Settings, n_folds: int) -> str:
     """A name for the result that tells all that is not as usual, so that no other result has it."""
     parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
+    parts += [] if settings.alpha is None else [f"alpha{settings.alpha:g}"]
     usual = type(settings)(patch_size=_PATCH_SIZES[dataset])
     for setting in ("n_patches", "patch_size", "stride", "grid", "seed"):
         if getattr(settings, setting) != getattr(usual, setting):
@@ -187,6 +196,9 @@ def _print(report: dict[str, Any], name: str) -> None:
     if report["paper"]:
         paper = report["paper"]
         click.echo(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
+    if report["alphas"]:
+        tried = ", ".join(f"{alpha:g}: {accuracy:.1f}" for alpha, accuracy in report["alphas"].items())
+        click.echo(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
     seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
     click.echo(f"{seconds}\n" + "\n".join(report["files"]))
 

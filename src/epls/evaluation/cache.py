@@ -24,7 +24,7 @@ from ..persistence import load_model, save_model
 
 Array = NDArray[np.floating]
 
-_ROWS_BETWEEN_ENTRIES = 64  # in the journal: a few seconds of encoding
+_SECONDS_BETWEEN_ENTRIES = 3.0  # in the journal
 
 
 def fingerprint(items: Any) -> str:
@@ -113,16 +113,19 @@ class Cache:
             journal, done, end = {"inputs": inputs, "rows": 0, "seconds": 0.0}, 0, len(header)
             partial.write_bytes(header)
         rows, before, started = make(done), journal["seconds"], time.perf_counter()
+        last_entry = started
         # Written, not mapped: on a full disk a map kills the process, a write raises an error.
         with partial.open("r+b") as file:
             file.seek(end)
             file.truncate()  # what follows may be incomplete
             for number, row in enumerate(rows, done + 1):
                 file.write(np.ascontiguousarray(row, "<f4").tobytes())
-                if number % _ROWS_BETWEEN_ENTRIES == 0 or number == shape[0]:
+                now = time.perf_counter()
+                if now - last_entry >= _SECONDS_BETWEEN_ENTRIES or number == shape[0]:
+                    last_entry = now
                     file.flush()
                     os.fsync(file.fileno())
-                    journal |= {"rows": number, "seconds": before + time.perf_counter() - started}
+                    journal |= {"rows": number, "seconds": before + now - started}
                     write_atomically(record, json.dumps(journal).encode())
 
     def items(self, stage: str, inputs: dict[str, Any], makers: list[Callable[[], Any]]) -> list[Any]:

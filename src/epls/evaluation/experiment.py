@@ -5,15 +5,13 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.frozen import FrozenEstimator
 
 from .._version import __version__
 from ..callbacks import OnEpoch
@@ -21,7 +19,7 @@ from ..encoders import ENCODERS
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint
-from .protocol import judge
+from .protocol import cross_validated, judge
 
 Array = NDArray[np.floating]
 # Told the stage, and how many of how many steps of it are done.
@@ -33,10 +31,18 @@ _BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
+# The penalties that sparse coding may have, the paper's; and how many images one is chosen with: a matter of minutes.
+ALPHAS = (0.5, 0.75, 1.0, 1.25, 1.5)
+_CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
+
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides the figures, except the images. ``pooling="sum"`` is the paper's, see ``ImageFeatures``."""
+    """All that decides the figures, except the images.
+
+    ``pooling="sum"`` is the paper's, see ``ImageFeatures``. ``alpha`` is the encoder's, if it has one; None is its
+    default, and for sparse coding the one of :data:`ALPHAS` that cross-validation finds best.
+    """
 
     learner: str = "epls"
     n_components: int = 1600
@@ -45,6 +51,7 @@ class Settings:
     whiten: bool = False
     seed: int = 0
     encoder: str = "natural"
+    alpha: float | None = None
     split_sign: bool = False
     stride: int = 1
     grid: int = 2
@@ -65,24 +72,31 @@ class LabelledImages:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment gave: the fitted features, the verdict of each fold, and the seconds that stages took."""
+    """What an experiment gave.
 
+    The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
+    cross-validation of each penalty if one had to be chosen, and the seconds that stages took.
+    """
+
+    settings: Settings
     features: ImageFeatures
     folds: list[dict[str, float]]
+    alphas: dict[float, float]
     seconds: dict[str, float]
 
     @property
     def accuracies(self) -> Array:
         return np.array([fold["accuracy"] for fold in self.folds])
 
-    def report(self, settings: Settings) -> dict[str, Any]:
+    def report(self) -> dict[str, Any]:
         """Everything worth keeping, as plain values."""
         packages = ("numpy", "scipy", "scikit-learn", "numba")
         return {
-            "settings": asdict(settings),
+            "settings": asdict(self.settings),
             "accuracy": float(self.accuracies.mean()),
             "std": float(self.accuracies.std()),
             "folds": self.folds,
+            "alphas": self.alphas,
             "seconds": self.seconds,
             "versions": {"epls": __version__, "python": platform.python_version()}
             | {name: version(name) for name in packages},
@@ -111,10 +125,13 @@ def run_experiment(
         **settings.some(_LEARN_SETTINGS),
         "learner": [settings.learner, repr(learner.get_params())],
     }
-    features, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
-    features = _with_encoder(features, settings, unlabelled)
-
-    inputs |= settings.some(_ENCODE_SETTINGS)
+    learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
+    alphas: dict[float, float] = {}
+    if settings.encoder == "sparse_coding" and settings.alpha is None:
+        alphas = _tried_alphas(learned, settings, unlabelled, train, folds, inputs, cache, progress)
+        settings = replace(settings, alpha=max(alphas, key=lambda alpha: alphas[alpha]))
+    features = _with_encoder(learned, settings, unlabelled)
+    inputs |= _encode_inputs(settings)
     sets = {"training images": train} | ({"test images": test} if test is not None else {})
     names = {  # often the images to learn from are the training images: gigabytes are not read twice
         name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
@@ -149,7 +166,7 @@ def run_experiment(
         "sets": names,
         "labels": fingerprint([labelled.labels for labelled in sets.values()]),
         "folds": fingerprint(folds),
-        "pooling": settings.pooling,
+        "pooling": [settings.pooling, features.typical_code_],
     }
     verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
     seconds = {
@@ -157,7 +174,7 @@ def run_experiment(
         "encode": sum(seconds for _, seconds in encoded.values()),
         "classify": sum(fold["seconds"] for fold in verdicts),
     }
-    return Outcome(features, verdicts, seconds)
+    return Outcome(settings, features, verdicts, alphas, seconds)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
@@ -173,13 +190,49 @@ def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progre
     return features.fit(unlabelled)
 
 
-def _with_encoder(features: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
+def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
     """The learned features with the encoder and the pooling that are asked for."""
     encoder = ENCODERS[settings.encoder](split_sign=settings.split_sign)
-    wanted = clone(features).set_params(
-        learner=FrozenEstimator(features.learner_), encoder=encoder, **settings.some(("stride", "grid", "pooling"))
-    )
-    return wanted.fit(unlabelled)  # learns nothing anew; finds the typical code of this encoder
+    if settings.alpha is not None:
+        encoder.set_params(alpha=settings.alpha)
+    return learned.with_encoder(unlabelled, encoder, **settings.some(("stride", "grid", "pooling")))
+
+
+def _encode_inputs(settings: Settings) -> dict[str, Any]:
+    alpha = {} if settings.alpha is None else {"alpha": settings.alpha}
+    return settings.some(_ENCODE_SETTINGS) | alpha
+
+
+def _tried_alphas(
+    learned: ImageFeatures,
+    settings: Settings,
+    unlabelled: Any,
+    train: LabelledImages,
+    folds: Sequence[NDArray[np.int64]],
+    inputs: dict[str, Any],
+    cache: Cache,
+    progress: Progress,
+) -> dict[float, float]:
+    """For each penalty, the percent told right in cross-validation within folds; patches half a patch apart will do."""
+    some_folds = [fold[:: -(-len(fold) // _CHOICE_IMAGES)] for fold in folds[:_CHOICE_FOLDS]]
+    numbers = np.unique(np.concatenate(some_folds))
+    images = train.images[numbers]
+    inputs = inputs | {"images": fingerprint(images)}
+
+    def accuracy(alpha: float) -> float:
+        trial = replace(settings, alpha=alpha, stride=max(settings.stride, settings.patch_size // 2))
+        features = _with_encoder(learned, trial, unlabelled)
+        stage = f"try penalty {alpha}"
+        sums, _ = _sums(features, stage, images, inputs | _encode_inputs(trial), cache, progress)
+        pooled = features.pool_sums(sums, *images.shape[1:3])
+        return float(
+            np.mean([cross_validated(pooled[np.searchsorted(numbers, f)], train.labels[f]) for f in some_folds])
+        )
+
+    labels = fingerprint([train.labels[fold] for fold in some_folds])
+    inputs_of_all = inputs | _encode_inputs(settings) | {"labels": labels, "pooling": settings.pooling}
+    accuracies = cache.items("penalties", inputs_of_all, [partial(accuracy, alpha) for alpha in ALPHAS])
+    return dict(zip(ALPHAS, accuracies, strict=True))
 
 
 def _sums(

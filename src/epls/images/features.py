@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from .whitening import ZCAWhitening
 Array = NDArray[np.floating]
 
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
+_TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 _CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
 
 _SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_", "whole_numbers_")
@@ -59,8 +61,8 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         Codes are pooled over grid x grid regions of equal size.
     pooling : {"log", "sum", "mean"}, default="log"
         "sum" is the paper's. "mean" does not depend on the size of the image. "log" is log(1 + mean / typical) where
-        typical is the mean code of the training patches: the first tenth of activity counts for more than the last,
-        and neither the size of images, nor the stride, nor the number of units changes the scale.
+        typical is the mean code of patches of the training images: the first tenth of activity counts for more than
+        the last, and neither the size of images, nor the stride, nor the number of units changes the scale.
     whiten : bool, default=False
         Whether patches are ZCA-whitened after they are normalised. EPLS does without.
     random_state : int, RandomState instance or None, default=None
@@ -77,7 +79,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     contrast_floor_ : float
         What is added to the variance of a patch: 10 for bytes.
     typical_code_ : float
-        The mean absolute code of the training patches.
+        The mean absolute code of patches of the training images.
     n_channels_ : int
         Channels of the images, all of which must have as many.
     whole_numbers_ : bool
@@ -158,13 +160,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         learner.fit(patches, None)  # some, such as FrozenEstimator, want a y
 
         encoder = self._new_encoder(learner)
-        # A few thousand patches tell the mean code to a percent; encoders can be slow.
-        typical_code = float(np.abs(encoder.transform(patches[:: max(1, n_patches // 4096)])).mean())
-        if typical_code == 0 and self.pooling == "log":
-            raise ValueError(
-                f"all codes of the training patches by {type(encoder).__name__} are 0, so that there is nothing to "
-                f"compare the codes of images with: lower the encoder's threshold, or take more units"
-            )
+        typical_code = self._typical_code(encoder, images, contrast_floor, whitening)
         self.learner_ = learner
         self.encoder_ = encoder
         self.whitening_ = whitening
@@ -173,6 +169,32 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self.n_channels_ = images.n_channels
         self.whole_numbers_ = images.whole_numbers
         return self
+
+    def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
+        """Fitted features that encode and pool otherwise, with what was learned here.
+
+        Parameters
+        ----------
+        X : as for :meth:`fit`
+            Images to learn the scale of the codes from: some patches are drawn.
+        encoder : str or Encoder
+            How a patch becomes codes.
+        **settings
+            New values of ``stride``, ``grid`` and ``pooling``.
+
+        Returns
+        -------
+        ImageFeatures
+            A copy; the learner and the whitening are those of this one.
+        """
+        images = self._images(X)
+        if not set(settings) <= {"stride", "grid", "pooling"}:
+            raise ValueError(f"only stride, grid and pooling can be changed after fit, got {', '.join(settings)}")
+        other = copy(self).set_params(encoder=encoder, **settings)
+        other._validate_params()
+        other.encoder_ = other._new_encoder(self.learner_)
+        other.typical_code_ = other._typical_code(other.encoder_, images, self.contrast_floor_, self.whitening_)
+        return other
 
     def transform(self, X: Images) -> Array:
         """The features of images.
@@ -288,6 +310,21 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _new_encoder(self, learner: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
         return encoder.set_params(dictionary=learner).fit()
+
+    def _typical_code(
+        self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
+    ) -> float:
+        """The mean absolute code of some patches, drawn anew: the same for an encoder that is given later."""
+        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+        codes = encoder.transform(patches if whitening is None else whitening.transform(patches))
+        typical_code = float(np.abs(codes).mean())
+        if typical_code == 0 and self.pooling == "log":
+            raise ValueError(
+                f"all codes of patches by {type(encoder).__name__} are 0, so that there is nothing to "
+                f"compare the codes of images with: lower the encoder's threshold, or take more units"
+            )
+        return typical_code
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Models and plain values that :func:`epls.save_model` writes."""

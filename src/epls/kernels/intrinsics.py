@@ -40,10 +40,10 @@ def tagged(typing_context, value, tag, keep):
     """
 
     def codegen(context, builder, signature, args):
-        value_type = context.get_value_type(signature.args[0])
-        bits_type = ir.IntType(signature.args[0].bitwidth)
-        bits, tag_bits, keep_bits = builder.bitcast(args[0], bits_type), *(_resized(builder, a, bits_type) for a in args[1:])
-        return builder.bitcast(builder.or_(builder.and_(bits, keep_bits), tag_bits), value_type)
+        bits_type = ir.IntType(value.bitwidth)
+        tag_bits, keep_bits = (_resized(builder, number, bits_type) for number in args[1:])
+        kept = builder.and_(builder.bitcast(args[0], bits_type), keep_bits)
+        return builder.bitcast(builder.or_(kept, tag_bits), args[0].type)
 
     return value(value, tag, keep), codegen
 
@@ -53,7 +53,7 @@ def tag_of(typing_context, value, keep):
     """The tag of a number made by :func:`tagged`."""
 
     def codegen(context, builder, signature, args):
-        bits_type = ir.IntType(signature.args[0].bitwidth)
+        bits_type = ir.IntType(value.bitwidth)
         bits = builder.bitcast(args[0], bits_type)
         tag = builder.and_(bits, builder.not_(_resized(builder, args[1], bits_type)))
         return builder.zext(tag, ir.IntType(64)) if bits_type.width < 64 else tag

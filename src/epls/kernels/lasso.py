@@ -1,8 +1,8 @@
 """Many small lasso problems with one dictionary: min over s of 1/2 |x - D's|^2 + alpha |s|_1, for bases D of unit norm.
 
 A problem is given by its products D x, the dictionary by its Gram matrix D D'. With the slopes g = D (x - D's), a code
-is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much that is not so is the
-*violation* of atom j.
+is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much that does not hold is
+the *violation* of atom j.
 
 Three facts make it quick. A code has some forty atoms of a thousand and more: it is solved on a *working set*, whose
 Gram matrix fits in the first cache, and only then the slopes of all atoms are computed, to see who is missing; three
@@ -50,7 +50,7 @@ def _violation(slopes, codes, lower, upper):
 
 @_maximum
 def _moved(slopes, codes, row, change, lower, upper, keep):
-    """Take ``change * row`` from the slopes; the largest violation then, with the number of its atom in its last bits."""
+    """Take ``change * row`` from the slopes; the largest violation then, its atom's number in its last bits."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -213,7 +213,7 @@ def _join(slopes, codes, lower, upper, numbers, n_atoms, is_in):
 
 @_kernel
 def _gather_gram(gram, numbers, n_known, n_atoms, width, part):
-    """Complete the part of the Gram matrix for the working set, of which ``n_known`` atoms are there; zeros to ``width``."""
+    """Complete the working set's part of the Gram matrix, of which ``n_known`` atoms are there; zeros to ``width``."""
     for k in range(n_known):
         part[k, n_known:width] = 0
     for k in range(n_known, n_atoms):
@@ -235,8 +235,8 @@ def solve_lassos(products, gram, lower, upper, tolerance, codes):
     """Write the codes of problems, a row each; returns how many did not reach the tolerance.
 
     Slopes of atoms that are not in use must be in [lower, upper], where ``upper`` is alpha, and ``lower`` is -alpha, or
-    -inf for codes that are not negative. ``tolerance`` is the largest violation that is allowed. Below the rounding errors
-    of slopes no violation can be told: 16 units in the last place of the numbers that they are made of are allowed always.
+    -inf for codes that are not negative. ``tolerance`` is the largest violation that is allowed. Below the rounding
+    errors of slopes no violation can be told: 16 units in the last place of what they are made of are always allowed.
     """
     n_problems, n_bases = products.shape
     kind = products.dtype.type

@@ -1,0 +1,180 @@
+"""Sparse codes of patches, against SPAMS and scikit-learn in one run, at the same accuracy.
+
+    python benchmarks/bench_sparse_coding.py --data DATA            # STL-10 patches, DATA holding stl10_binary
+    python benchmarks/bench_sparse_coding.py --data DATA --model M  # with the bases of a saved model
+    python benchmarks/bench_sparse_coding.py --quick                # bundled photographs, few bases
+
+Every solver gets the loosest of its tolerances at which the objective of *every* patch is at most 1e-3 of itself above
+the minimum. The minimum is known from both sides: codes in float64 with a tolerance of 1e-8, and the value of the dual
+problem at their residual, which is never above it. SPAMS (``pip install spams-bin``) is left out if it is not there.
+"""
+
+import argparse
+import json
+import os
+import time
+import warnings
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import sparse_encode
+
+from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model
+from epls.datasets import load_bundled, load_stl10
+from epls.images.patches import normalize_patches, sample_patches
+from epls.threads import blas_threads
+
+ACCURACY = 1e-3
+OUR_TOLERANCES = [0.1, 0.03, 0.01, 3e-3, 1e-3]
+SPAMS_TOLERANCES = [1.0, 0.3, 0.1, 0.03, 0.01, 3e-3]
+SKLEARN_ITERATIONS = [30, 100, 300, 1000]  # sparse_encode has no tolerance; in float32 it does not reach its own
+
+
+def objective(patches, bases, codes, alpha):
+    residual = patches - codes @ bases
+    return 0.5 * np.square(residual).sum(axis=1) + alpha * np.abs(codes).sum(axis=1)
+
+
+def lower_bound(patches, bases, codes, alpha):
+    """The dual value at the residual, scaled to be feasible."""
+    residual = patches - codes @ bases
+    slopes = np.abs(residual @ bases.T).max(axis=1, keepdims=True)
+    feasible = residual * np.minimum(1, alpha / np.maximum(slopes, alpha))
+    return (feasible * patches).sum(axis=1) - 0.5 * np.square(feasible).sum(axis=1)
+
+
+def our_solver(bases, alpha, tolerance):
+    encoder = SparseCodingEncoder(bases, alpha, tol=tolerance, split_sign=False)
+    encoder.transform(bases[:2])  # compile
+    return lambda patches: encoder.transform(patches)
+
+
+def spams_solver(bases, alpha, tolerance, n_threads):
+    import spams
+
+    columns = np.asfortranarray(bases.T)
+
+    def solve(patches):
+        samples = np.asfortranarray(patches.T)
+        start = sparse.csc_matrix((len(bases), len(patches)), dtype=np.float32)
+        return spams.cd(
+            samples, columns, start, lambda1=alpha, mode=2, itermax=5000, tol=tolerance, numThreads=n_threads
+        ).T
+
+    return solve
+
+
+def sklearn_solver(bases, alpha, most_iterations, n_threads):
+    return lambda patches: sparse_encode(
+        patches, bases, algorithm="lasso_cd", alpha=alpha, max_iter=most_iterations, n_jobs=n_threads
+    )
+
+
+def seconds_of(solve, patches):
+    started = time.perf_counter()
+    solve(patches)
+    return time.perf_counter() - started
+
+
+def data_and_bases(options):
+    images = load_stl10(options.data).train_images if options.data else load_bundled("photographs").images
+    if options.model:
+        model = load_model(options.model)
+        bases = getattr(model, "learner_", model).components_
+    else:
+        learner = EPLS(options.components, random_state=0, max_iter=1 if options.quick else 20)
+        bases = ImageFeatures(learner, random_state=0, n_patches=2000 if options.quick else None).fit(images)
+        bases = bases.learner_.components_
+    bases = bases / np.linalg.norm(bases, axis=1, keepdims=True)
+    pixels = sample_patches(images, options.patches, 10, random_state=1)
+    return normalize_patches(pixels, contrast_floor=10.0), bases.astype(np.float32)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data")
+    parser.add_argument("--model", help="of epls fit or epls reproduce; else bases are learned first")
+    parser.add_argument("--components", type=int, default=1600)
+    parser.add_argument("--alpha", type=float, default=1.0)
+    parser.add_argument("--patches", type=int, default=10_000)
+    parser.add_argument("--sklearn-patches", type=int, default=400, help="scikit-learn gets fewer: it is slow")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    if options.quick:
+        options.components, options.patches, options.sklearn_patches, options.repeats = 40, 60, 20, 1
+    # scikit-learn tells of every patch that it stopped early; its processes take the setting from the environment.
+    warnings.simplefilter("ignore")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    patches, bases = data_and_bases(options)
+    n_threads = blas_threads()
+    wide_patches, wide_bases = patches.astype(np.float64), bases.astype(np.float64)
+    exact = SparseCodingEncoder(wide_bases, options.alpha, tol=1e-8, split_sign=False).transform(wide_patches)
+    best = lower_bound(wide_patches, wide_bases, exact, options.alpha)
+    scale = np.maximum(best, 1e-6)  # constant patches have a minimum of 0
+
+    def worst_gap(codes):
+        codes = codes.toarray() if sparse.issparse(codes) else codes
+        reached = objective(wide_patches[: len(codes)], wide_bases, codes, options.alpha)
+        return float(((reached - best[: len(codes)]) / scale[: len(codes)]).max())
+
+    def loosest(new_solver, settings, n_patches):
+        """The first setting that is accurate enough, how accurate it is, the solver, and its patches."""
+        for setting in settings:
+            solve = new_solver(setting)
+            gap = worst_gap(solve(patches[:n_patches]))
+            if gap <= ACCURACY:
+                break
+        return setting, gap, solve, patches[:n_patches]
+
+    def ours(tolerance):
+        return our_solver(bases, options.alpha, tolerance)
+
+    rivals = {
+        "epls": loosest(ours, OUR_TOLERANCES, options.patches),
+        "epls, default tolerance": loosest(ours, [SparseCodingEncoder().tol], options.patches),
+    }
+    try:
+        rivals["spams.cd"] = loosest(
+            lambda tolerance: spams_solver(bases, options.alpha, tolerance, n_threads),
+            SPAMS_TOLERANCES,
+            options.patches,
+        )
+    except ImportError:
+        print("without SPAMS: pip install spams-bin")
+    rivals["sklearn lasso_cd"] = loosest(
+        lambda iterations: sklearn_solver(bases, options.alpha, iterations, n_threads),
+        SKLEARN_ITERATIONS,
+        options.sklearn_patches,
+    )
+
+    columns = np.ascontiguousarray(bases.T)
+    seconds = {name: [] for name in [*rivals, "bare product"]}
+    for _ in range(options.repeats):  # side by side, so that a change of the machine's speed meets all alike
+        for name, (_, _, solve, some) in rivals.items():
+            seconds[name].append(seconds_of(solve, some) / len(some))
+        seconds["bare product"].append(seconds_of(lambda p: p @ columns, patches) / len(patches))
+    fastest = np.median(seconds["epls"])
+    table = {
+        name: {
+            "microseconds a patch": round(1e6 * float(np.median(times)), 1),
+            "times epls": round(float(np.median(times) / fastest), 2),
+            **({"setting": rivals[name][0], "worst gap": f"{rivals[name][1]:.1e}"} if name in rivals else {}),
+        }
+        for name, times in seconds.items()
+    }
+    reached = objective(wide_patches, wide_bases, exact, options.alpha)
+    result = {
+        "patches": len(patches),
+        "bases": len(bases),
+        "alpha": options.alpha,
+        "threads": n_threads,
+        "codes that are not 0, per patch": round(float((exact != 0).sum(axis=1).mean()), 1),
+        "minimum known to": f"{float(((reached - best) / scale).max()):.0e}",
+        "solvers": table,
+    }
+    print(json.dumps(result, indent=1))
+
+
+if __name__ == "__main__":
+    main()
