@@ -203,4 +203,4 @@ def test_a_tagged_number_keeps_its_size_and_tells_its_tag(kind):
 
     marked, tag = there_and_back(kind(3.7), 1234, ~2047)
     assert tag == 1234
-    assert marked == pytest.approx(3.7, rel=2048 * np.finfo(kind).eps)
+    assert marked == pytest.approx(3.7, rel=float(2048 * np.finfo(kind).eps))
