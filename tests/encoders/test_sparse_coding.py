@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model, save_model
 from epls.encoders.base import BLOCK_ROWS
 from epls.kernels.intrinsics import tag_of, tagged
+from epls.lasso import LassoSolver, sparse_codes
 
 KINDS = ["normal", "duplicate atoms", "mirrored atoms", "nearly equal atoms", "few directions", "whole numbers"]
 
@@ -180,6 +181,30 @@ def test_as_the_encoder_of_images(tmp_path):
     np.testing.assert_allclose(features.transform(images), codes.reshape(6, 25, 14).sum(axis=1), atol=0.02)
     save_model(features, tmp_path / "model")
     np.testing.assert_array_equal(load_model(tmp_path / "model").transform(images), features.transform(images))
+
+
+def test_the_engine_alone_gives_the_encoders_codes():
+    """What learners of dictionaries use; and other Gram matrices, here that of a quadratic penalty besides."""
+    random = np.random.default_rng(5)
+    X, bases = random.normal(size=(BLOCK_ROWS + 40, 8)), unit_rows(random.normal(size=(20, 8)))
+    codes = sparse_codes(X, bases, 0.3, tol=1e-9)
+    expected = SparseCodingEncoder(bases, 0.3, split_sign=False, tol=1e-9).transform(X)
+    np.testing.assert_allclose(codes.toarray(), expected, atol=1e-7)
+
+    weight, wanted = 0.7, random.normal(size=(len(X), 20))
+    gram, products = (
+        (bases @ bases.T + weight * np.eye(20)) / (1 + weight),
+        (X @ bases.T + weight * wanted) / (1 + weight),
+    )
+    found = np.empty_like(products)
+    LassoSolver(gram, 0.3 / (1 + weight), tol=1e-6).solve(products, found)
+
+    def objective_of(s):
+        return objective(X, bases, s, 0.3) + 0.5 * weight * np.square(s - wanted).sum(axis=1)
+
+    for _ in range(20):
+        other = found + 1e-3 * random.normal(size=found.shape) * (random.uniform(size=found.shape) < 0.3)
+        assert np.all(objective_of(found) <= objective_of(other) + 1e-9)
 
 
 def test_bad_settings_are_named():

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.codes import shrink
-from ..kernels.lasso import solve_lassos
+from ..lasso import LassoSolver
 from ..threads import map_tasks
 from .base import BLOCK_ROWS, BlockEncoder, Buffer, Encoder
 from .soft_threshold import unit_norm
@@ -106,23 +104,17 @@ class SparseCodingEncoder(Encoder):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""
-        for name in ("alpha", "tol"):
-            if not 0 < getattr(self, name) < np.inf:
-                raise ValueError(f"{name}={getattr(self, name)} must be a number above 0")
         bases = unit_norm(self.bases())
-        columns, gram = np.ascontiguousarray(bases.T, dtype), np.ascontiguousarray(bases @ bases.T, dtype)
-        upper, tolerance, zero = dtype.type(self.alpha), dtype.type(self.tol * self.alpha), dtype.type(0)
-        lower = dtype.type(-np.inf) if self.positive else -upper
+        columns = np.ascontiguousarray(bases.T, dtype)
+        solver = LassoSolver((bases @ bases.T).astype(dtype), self.alpha, positive=self.positive, tol=self.tol)
+        zero = dtype.type(0)
 
         def new_encoder() -> BlockEncoder:
             products, signed, split = (Buffer(n, dtype) for n in (len(bases), len(bases), self.n_codes))
 
             def encode(samples: Array) -> Array:
                 codes = signed.rows(len(samples))
-                given = np.matmul(samples, columns, out=products.rows(len(samples)))
-                n_inexact = solve_lassos(given, gram, lower, upper, tolerance, codes)
-                if n_inexact:
-                    self._warn(n_inexact)
+                solver.solve(np.matmul(samples, columns, out=products.rows(len(samples))), codes)
                 if not self._splits:
                     return codes
                 parts = split.rows(len(samples))
@@ -132,14 +124,6 @@ class SparseCodingEncoder(Encoder):
             return encode
 
         return new_encoder
-
-    def _warn(self, n_inexact: int) -> None:
-        warnings.warn(
-            f"the codes of {n_inexact} samples are not exact to tol={self.tol}: give a larger alpha than {self.alpha}, "
-            f"or samples of float64",
-            ConvergenceWarning,
-            stacklevel=2,
-        )
 
     @property
     def _splits(self) -> bool:

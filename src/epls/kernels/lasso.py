@@ -1,8 +1,8 @@
 """Many small lasso problems with one dictionary: min over s of 1/2 |x - D's|^2 + alpha |s|_1, for bases D of unit norm.
 
 A problem is given by its products D x, the dictionary by its Gram matrix D D'. With the slopes g = D (x - D's), a code
-is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much that does not hold is
-the *violation* of atom j.
+is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much atom j misses that
+is its *violation*.
 
 Three facts make it quick. A code has some forty atoms of a thousand and more: it is solved on a *working set*, whose
 Gram matrix fits in the first cache, and only then the slopes of all atoms are computed, to see who is missing; three
