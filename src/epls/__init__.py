@@ -11,17 +11,41 @@ if TYPE_CHECKING:
     from .evaluation.svm import L2SVMCV
     from .images.features import ImageFeatures
     from .images.whitening import ZCAWhitening
-    from .learners.epls import EPLS
+    from .learners import (
+        EPLS,
+        ICA,
+        OMP,
+        PSD,
+        RICA,
+        KMeansTriangle,
+        RandomPatches,
+        Raw,
+        SparseAutoencoder,
+        SparseCoding,
+        SparseFiltering,
+        SparseRBM,
+    )
     from .persistence import load_model, save_model
 
 __all__ = [
     "EPLS",
+    "ICA",
     "L2SVMCV",
+    "OMP",
+    "PSD",
+    "RICA",
     "ImageFeatures",
     "ImageFolder",
+    "KMeansTriangle",
     "NaturalEncoder",
+    "RandomPatches",
+    "Raw",
     "SoftThresholdEncoder",
+    "SparseAutoencoder",
+    "SparseCoding",
     "SparseCodingEncoder",
+    "SparseFiltering",
+    "SparseRBM",
     "TriangleEncoder",
     "ZCAWhitening",
     "__version__",
@@ -32,12 +56,23 @@ __all__ = [
 # Names are loaded when first used: scikit-learn and numba take a second to import.
 _HOME = {
     "EPLS": ".learners.epls",
+    "ICA": ".learners.ica",
     "ImageFeatures": ".images.features",
     "ImageFolder": ".datasets.folder",
+    "KMeansTriangle": ".learners.kmeans",
     "L2SVMCV": ".evaluation.svm",
     "NaturalEncoder": ".encoders",
+    "OMP": ".learners.omp",
+    "PSD": ".learners.psd",
+    "RICA": ".learners.rica",
+    "RandomPatches": ".learners.random_patches",
+    "Raw": ".learners.raw",
     "SoftThresholdEncoder": ".encoders",
+    "SparseAutoencoder": ".learners.sparse_autoencoder",
+    "SparseCoding": ".learners.sparse_coding",
     "SparseCodingEncoder": ".encoders",
+    "SparseFiltering": ".learners.sparse_filtering",
+    "SparseRBM": ".learners.sparse_rbm",
     "TriangleEncoder": ".encoders",
     "ZCAWhitening": ".images.whitening",
     "load_model": ".persistence",

@@ -23,10 +23,21 @@ FORMAT_VERSION = 1
 # The class of each name that a file may ask for. A name that is not here is never imported.
 _CLASSES = {
     "EPLS": "epls.learners.epls",
+    "ICA": "epls.learners.ica",
     "ImageFeatures": "epls.images.features",
+    "KMeansTriangle": "epls.learners.kmeans",
     "NaturalEncoder": "epls.encoders",
+    "OMP": "epls.learners.omp",
+    "PSD": "epls.learners.psd",
+    "RICA": "epls.learners.rica",
+    "RandomPatches": "epls.learners.random_patches",
+    "Raw": "epls.learners.raw",
     "SoftThresholdEncoder": "epls.encoders",
+    "SparseAutoencoder": "epls.learners.sparse_autoencoder",
+    "SparseCoding": "epls.learners.sparse_coding",
     "SparseCodingEncoder": "epls.encoders",
+    "SparseFiltering": "epls.learners.sparse_filtering",
+    "SparseRBM": "epls.learners.sparse_rbm",
     "TriangleEncoder": "epls.encoders",
     "ZCAWhitening": "epls.images.whitening",
 }
@@ -37,7 +48,7 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
     Parameters
     ----------
-    model : EPLS, ImageFeatures or ZCAWhitening
+    model : a learner such as EPLS, ImageFeatures or ZCAWhitening
         A fitted model of this library. Its settings must be plain values or models of this library: an activation of
         your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like

@@ -15,14 +15,19 @@ Array = NDArray[np.floating]
 
 
 class NaturalEncoder(Encoder):
-    """Codes that are the learner's own ``transform``: for EPLS, f(w·x + b).
+    """Codes that are the learner's own ``transform``, without sign: for EPLS, f(w·x + b).
+
+    Where codes are signed, as those of ICA or sparse coding, their absolute values are taken: signs would cancel out in
+    the sum over a region of an image.
 
     Parameters
     ----------
     dictionary : fitted learner
         Anything with ``components_`` and ``transform``. ``ImageFeatures`` sets it.
     split_sign : bool, default=False
-        Whether codes with the mirrored bases -w, the biases being the same, follow those with w.
+        Whether there are two codes for each unit. A layer of units (EPLS, the auto-encoder, the RBM) gives its outputs
+        with the bases w, followed by those with the mirrored bases -w and the same biases. Other learners give the
+        positive parts of their codes, followed by the negative parts.
 
     Examples
     --------
@@ -60,13 +65,13 @@ class NaturalEncoder(Encoder):
         if hasattr(self.dictionary, "as_layer"):
             return self._layer_encoders(dtype)
         learner = self.dictionary
-        # Mirrored bases give for x what the bases give for x mirrored at the point that the learner subtracts.
-        twice_center = np.asarray(2 * getattr(learner, "mean_", 0.0), dtype)
+        codes_of = learner.coder(dtype) if hasattr(learner, "coder") else learner.transform
 
         def encode(samples: Array) -> Array:
+            codes = np.asarray(codes_of(samples))
             if not self.split_sign:
-                return np.asarray(learner.transform(samples))
-            return np.hstack([learner.transform(samples), learner.transform(twice_center - samples)])
+                return np.abs(codes)
+            return np.hstack([np.maximum(codes, 0), np.maximum(-codes, 0)])
 
         return lambda: encode  # it has no buffers
 

@@ -1,0 +1,30 @@
+"""What learners of dictionaries share: better bases for codes that are given, and new ones for those never used."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .random_patches import random_bases
+
+Array = NDArray[np.floating]
+
+
+def improve_bases(bases: Array, code_squares: Array, code_products: Array) -> None:
+    """Set one base after the other to the best of unit norm, given the codes S of samples X: S'S and S'X.
+
+    A base that no sample uses stays.
+    """
+    for k in np.flatnonzero(np.diagonal(code_squares) > 0):
+        wanted = code_products[k] - code_squares[k] @ bases + code_squares[k, k] * bases[k]
+        norm = float(np.linalg.norm(wanted))
+        if norm > 0:
+            bases[k] = wanted / norm
+
+
+def replace_unused(bases: Array, n_uses: NDArray[np.int64], X: Array, random: np.random.RandomState) -> int:
+    """Put random samples in the place of bases that no sample uses; returns how many."""
+    unused = np.flatnonzero(n_uses == 0)
+    if len(unused) > 0:
+        bases[unused] = random_bases(X, min(len(unused), len(X)), random)[np.arange(len(unused)) % len(X)]
+    return len(unused)

@@ -1,0 +1,79 @@
+"""Centres of clusters as bases."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.metrics.pairwise import euclidean_distances
+from sklearn.utils._param_validation import Interval
+
+from .base import Learner
+
+Array = NDArray[np.floating]
+
+
+class KMeansTriangle(Learner):
+    """k-means, with codes max(0, mean distance - distance) to its centres: the "triangle" of Coates, Ng and Lee (2011).
+
+    Minimises the sum of squared distances of samples to the nearest centre, by scikit-learn's KMeans. Samples should be
+    whitened first, or the centres are blurred.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of centres, at most the number of samples; None takes 100, or the number of samples if that is less.
+    max_iter : int, default=50
+        The largest number of rounds.
+    tol : float, default=1e-4
+        See KMeans.
+    random_state : int, RandomState instance or None, default=None
+        Which samples the centres start at.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The centres.
+    n_iter_ : int
+        The number of rounds.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> KMeansTriangle(2, random_state=0).fit([[0.0], [0.0], [4.0], [4.0]]).transform([[1.0]]).sum()
+    np.float64(1.0)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, n_components: int | None = None, *, max_iter: int = 50, tol: float = 1e-4, random_state: Any = None
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        epochs = self._epochs(1)  # KMeans does not tell how far it is
+        next(epochs)
+        n_clusters = self._checked_components(len(X))
+        # Random starts: with a thousand centres, k-means++ takes longer than all rounds and gains nothing.
+        kmeans = KMeans(
+            n_clusters, init="random", n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=random
+        ).fit(X)
+        next(epochs, None)
+        return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
+
+    def _codes(self, X: Array) -> Array:
+        distances = euclidean_distances(X, self.components_.astype(X.dtype, copy=False))
+        return np.maximum(distances.mean(axis=1, keepdims=True) - distances, 0)

@@ -1,0 +1,160 @@
+"""Bases that explain each sample with one of them, or with a few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils._param_validation import Interval
+
+from ..kernels.pursuit import pursue
+from ..threads import map_tasks
+from ._dictionary import improve_bases, replace_unused
+from .base import Learner
+from .random_patches import random_bases
+
+Array = NDArray[np.floating]
+
+_BLOCK_ROWS = 512
+
+
+class OMP(Learner):
+    """Gain-shape vector quantisation: bases d of unit norm for codes of at most k entries.
+
+    Minimises sum \\|x - D's\\|² over bases D and codes s with no more than ``n_nonzero_coefs`` entries that are not 0, found
+    by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the base with the largest
+    \\|d·x\\|. Bases and codes are improved in turn. Bases that no sample uses are replaced by random samples, and counted.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+    n_nonzero_coefs : int, default=1
+        The k of OMP-k; its meta-parameter.
+    max_iter : int, default=30
+        The largest number of rounds over the samples.
+    tol : float, default=1e-4
+        Learning ends when the squared error falls by no more than this share of itself in a round.
+    random_state : int, RandomState instance or None, default=None
+        Decides the first bases, which are random samples.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases.
+    loss_curve_ : list of float
+        The mean squared error of a sample in each round, before its bases are improved.
+    n_redrawn_ : list of int
+        How many bases had no sample in each round but the last, and were drawn anew.
+    n_unused_ : int
+        How many had none in the last.
+    n_iter_ : int
+        The number of rounds.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> X = [[2.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, 4.0]]
+    >>> OMP(2, random_state=1).fit_transform(X)
+    array([[ 2.,  0.],
+           [-3.,  0.],
+           [ 0.,  1.],
+           [ 0.,  4.]])
+    """
+
+    meta_parameters = ("n_nonzero_coefs",)
+    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        n_nonzero_coefs: int = 1,
+        max_iter: int = 30,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero_coefs = n_nonzero_coefs
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        bases = random_bases(X, self._checked_components(len(X)), random)
+        energy = float(np.vdot(X, X))
+        errors: list[float] = []
+        n_redrawn: list[int] = []
+        for epoch in self._epochs(self.max_iter):
+            codes = pursuit_codes(X, bases, self.n_nonzero_coefs)
+            products = codes.T @ X
+            squares = (codes.T @ codes).toarray()
+            # |X - S D|^2 = |X|^2 - 2 <S'X, D> + <S'S D, D>
+            explained = 2 * np.vdot(products, bases) - np.vdot(squares @ bases, bases)
+            errors.append(float(max(energy - explained, 0)) / len(X))
+            improve_bases(bases, squares, products)
+            converged = epoch > 0 and errors[-2] - errors[-1] <= self.tol * errors[-2]
+            if converged or epoch == self.max_iter - 1:
+                break
+            n_redrawn.append(replace_unused(bases, _uses(codes), X, random))
+        return {
+            "components_": bases,
+            "loss_curve_": errors,
+            "n_redrawn_": n_redrawn,
+            "n_unused_": int(np.sum(_uses(codes) == 0)),
+            "n_iter_": len(errors),
+        }
+
+    def _codes(self, X: Array) -> Array:
+        return self.coder(X.dtype)(X)
+
+    def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
+        """The function from samples to codes, without checks."""
+        encode = _new_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
+        return lambda X: _dense(*encode(X), len(self.components_))
+
+
+def pursuit_codes(X: Array, bases: Array, n_nonzero: int) -> Any:
+    """The codes of samples by orthogonal matching pursuit, as a csr_array (n_samples, n_bases), on all cores."""
+    encode = _new_coder(bases, n_nonzero)
+    blocks = list(map_tasks(lambda: lambda k: encode(X[k : k + _BLOCK_ROWS]), range(0, len(X), _BLOCK_ROWS)))
+    numbers, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    found = numbers >= 0
+    pointers = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+    return sparse.csr_array((values[found], numbers[found], pointers), shape=(len(X), len(bases)))
+
+
+def _new_coder(bases: Array, n_nonzero: int) -> Callable[[Array], tuple[NDArray[np.int64], Array]]:
+    columns = np.ascontiguousarray(bases.T)
+    gram = bases @ columns
+    n_most = min(n_nonzero, *bases.shape)
+
+    def encode(samples: Array) -> tuple[NDArray[np.int64], Array]:
+        numbers, values = np.empty((len(samples), n_most), np.int64), np.empty((len(samples), n_most), samples.dtype)
+        pursue(samples @ columns, gram, numbers, values)
+        return numbers, values
+
+    return encode
+
+
+def _dense(numbers: NDArray[np.int64], values: Array, n_bases: int) -> Array:
+    codes = np.zeros((len(numbers), n_bases), values.dtype)
+    rows, places = np.nonzero(numbers >= 0)
+    codes[rows, numbers[rows, places]] = values[rows, places]
+    return codes
+
+
+def _uses(codes: Any) -> NDArray[np.int64]:
+    return np.bincount(codes.indices, minlength=codes.shape[1])

@@ -1,0 +1,175 @@
+"""Bases for sparse codes that can be predicted at once."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from ..lasso import LassoSolver
+from ..optimizers.adam import Adam
+from ..threads import RowThreads, map_tasks
+from ._dictionary import improve_bases, replace_unused
+from .base import Learner
+from .random_patches import random_bases
+from .sparse_coding import RunningProducts, batches
+
+Array = NDArray[np.floating]
+
+_SAMPLES_PER_BASE = 4  # in a batch
+_BLOCK_ROWS = 512
+_TOL = 1e-2  # codes while learning
+
+
+class PSD(Learner):
+    """Predictive sparse decomposition: sparse codes, and a function that predicts them without solving anything.
+
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over bases D of unit norm, codes s
+    and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f, signed.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+    alpha : float, default=1.0
+        The sparsity penalty; a meta-parameter. The default suits samples whose features have unit variance.
+    prediction_penalty : float, default=1.0
+        How near codes must be to their prediction; a meta-parameter.
+    max_iter : int, default=10
+        The number of rounds over the samples.
+    random_state : int, RandomState instance or None, default=None
+        Decides the first bases, which are random samples, and the order of the samples.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases D.
+    encoder_ : ndarray of shape (n_components, n_features + 1)
+        W, and b in the last column.
+    gain_ : ndarray of shape (n_components,)
+        The gain.
+    loss_curve_ : list of float
+        The mean objective of a sample in each round.
+    n_redrawn_ : list of int
+        How many bases had no sample in each round but the last, and were drawn anew.
+    n_unused_ : int
+        How many had none in the last.
+    n_iter_ : int
+        The number of rounds.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).laplace(size=(500, 6))
+    >>> PSD(12, random_state=0).fit_transform(X).shape
+    (500, 12)
+    """
+
+    meta_parameters = ("alpha", "prediction_penalty")
+    _saved_arrays = ("components_", "encoder_", "gain_")
+    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "prediction_penalty": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        alpha: float = 1.0,
+        prediction_penalty: float = 1.0,
+        max_iter: int = 10,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.prediction_penalty = prediction_penalty
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        bases = random_bases(X, self._checked_components(len(X)), random)
+        # W, b and gain in one array, so that one optimiser moves them. A base is a first guess of what predicts its code.
+        predictor = np.hstack([bases, np.zeros((len(bases), 1)), np.ones((len(bases), 1))]).astype(X.dtype)
+        n_batches = len(batches(len(X), _SAMPLES_PER_BASE * len(bases), np.random.RandomState(0)))
+        optimizer = Adam()
+        optimizer.start(predictor, n_batches * self.max_iter)
+        so_far = RunningProducts(bases)
+        losses: list[float] = []
+        n_redrawn: list[int] = []
+        with RowThreads() as threads:
+            for epoch in self._epochs(self.max_iter):
+                loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
+                for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
+                    samples = X[chosen]
+                    bent = np.tanh(samples @ predictor[:, :-2].T + predictor[:, -2])
+                    predicted = bent * predictor[:, -1]
+                    codes = self._sparse_codes(samples, bases, predicted)
+                    loss += self._objective(samples, bases, codes, predicted)
+                    n_uses += np.count_nonzero(codes, axis=0)
+                    gradient = prediction_gradient(samples, bent, predictor[:, -1], codes)
+                    optimizer.step(predictor, gradient, samples, predicted, None, threads)
+                    so_far.add(codes.T @ codes, codes.T @ samples)
+                    improve_bases(bases, so_far.squares, so_far.products)
+                losses.append(loss / len(X))
+                if epoch < self.max_iter - 1:
+                    n_redrawn.append(replace_unused(bases, n_uses, X, random))
+        return {
+            "components_": bases,
+            "encoder_": np.ascontiguousarray(predictor[:, :-1]),
+            "gain_": predictor[:, -1].copy(),
+            "loss_curve_": losses,
+            "n_redrawn_": n_redrawn,
+            "n_unused_": int(np.sum(n_uses == 0)),
+            "n_iter_": len(losses),
+        }
+
+    def _sparse_codes(self, samples: Array, bases: Array, predicted: Array) -> Array:
+        """The codes that minimise the objective for bases and predictions: lassos, once the quadratic terms are one."""
+        weight = self.prediction_penalty
+        gram = bases @ bases.T
+        gram[np.diag_indices_from(gram)] += weight
+        gram /= 1 + weight
+        products = samples @ bases.T
+        products += weight * predicted
+        products /= 1 + weight
+        solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL)
+        codes = np.empty_like(products)
+
+        def solve(start: int) -> None:
+            solver.solve(products[start : start + _BLOCK_ROWS], codes[start : start + _BLOCK_ROWS])
+
+        for _ in map_tasks(lambda: solve, range(0, len(samples), _BLOCK_ROWS)):
+            pass
+        return codes
+
+    def _objective(self, samples: Array, bases: Array, codes: Array, predicted: Array) -> float:
+        """The sum of the objective over samples."""
+        residual, miss = samples - codes @ bases, codes - predicted
+        squares = np.vdot(residual, residual) + self.prediction_penalty * np.vdot(miss, miss)
+        return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
+
+    def _codes(self, X: Array) -> Array:
+        weights = self.encoder_.astype(X.dtype, copy=False)
+        codes = X @ weights[:, :-1].T
+        codes += weights[:, -1]
+        np.tanh(codes, out=codes)
+        codes *= self.gain_.astype(X.dtype, copy=False)
+        return codes
+
+
+def prediction_gradient(samples: Array, bent: Array, gain: Array, codes: Array) -> Array:
+    """The gradient of mean 1/2 \\|s - gain bent\\|², bent = tanh(W x + b), by W, b and gain: columns of one array."""
+    miss = bent * gain - codes
+    slopes = miss * gain * (1 - bent * bent)
+    by_bias, by_gain = slopes.sum(axis=0)[:, None], (miss * bent).sum(axis=0)[:, None]
+    return np.ascontiguousarray(np.hstack([slopes.T @ samples, by_bias, by_gain]) / len(samples), dtype=samples.dtype)

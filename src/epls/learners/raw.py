@@ -1,0 +1,40 @@
+"""No learning: the baseline that every learner must beat."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .base import Learner
+
+Array = NDArray[np.floating]
+
+
+class Raw(Learner):
+    """The samples themselves as codes: what a classifier gets without any learned features.
+
+    Optimises nothing; the bases are the coordinate axes.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_features, n_features)
+        The identity.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> Raw().fit_transform([[1.0, 2.0], [3.0, 4.0]])
+    array([[1., 2.],
+           [3., 4.]])
+    """
+
+    _saved_values = ()
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        return {"components_": np.eye(X.shape[1], dtype=X.dtype)}
+
+    def _codes(self, X: Array) -> Array:
+        return X.copy()

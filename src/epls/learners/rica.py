@@ -1,0 +1,146 @@
+"""ICA with a reconstruction cost: more bases than features can have."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from ..kernels.sparsity import soft_absolute_derivatives
+from ._lbfgs import minimise, second_moments, sums_over_blocks
+from .base import Learner
+
+Array = NDArray[np.floating]
+Float64 = NDArray[np.float64]
+
+_EPSILON = 1e-8  # rounds off the absolute value where it has no derivative
+
+
+class RICA(Learner):
+    """Reconstruction ICA: sparse codes from which the samples can be reconstructed, with any number of bases.
+
+    Minimises the mean over the samples of sum_j |w_j·x| + penalty * ||W'W x - x||^2 over bases w_j of unit norm
+    (Le et al. 2011), by L-BFGS with all samples in each iteration. The second term takes the place of the orthogonality
+    that ICA asks of its bases, and that more bases than features cannot have. The absolute value is sqrt(z^2 + 1e-8).
+
+    It wants whitened samples. The samples are not centred. Their unit matters: with a * X the same bases take a penalty
+    divided by a.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+    reconstruction_penalty : float, default=0.5
+        The weight of the reconstruction against sparsity, to be tuned. Public code has values from 0.05 to 3.6, for
+        samples of different units. As it grows, the bases become a tight frame; as it falls, they become alike.
+    max_iter : int, default=300
+        The largest number of iterations.
+    tol : float, default=1e-7
+        Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
+        value.
+    random_state : int, RandomState instance or None, default=None
+        Decides the bases at the start, which point in random directions.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases W, of unit norm.
+    loss_curve_ : list of float
+        The objective after each iteration.
+    n_iter_ : int
+        The number of iterations.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).laplace(size=(1000, 2)) @ [[0.6, 0.8], [-0.8, 0.6]]
+    >>> abs(RICA(2, random_state=0).fit(X).components_).round(1)
+    array([[0.8, 0.6],
+           [0.6, 0.8]])
+    """
+
+    meta_parameters = ("reconstruction_penalty",)
+    _saved_values = ("n_iter_", "loss_curve_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "reconstruction_penalty": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        reconstruction_penalty: float = 0.5,
+        max_iter: int = 300,
+        tol: float = 1e-7,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.reconstruction_penalty = reconstruction_penalty
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        start = random.standard_normal((self._checked_components(len(X)), X.shape[1]))
+        start /= _norms(start)
+        covariance = second_moments(X) / len(X)
+
+        def of_directions(rows: Float64) -> tuple[float, Float64]:
+            return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
+
+        rows, curve = minimise(of_directions, start, self._epochs(self.max_iter), self.tol)
+        return {
+            "components_": (rows / _norms(rows)).astype(X.dtype),
+            "loss_curve_": curve,
+            "n_iter_": max(len(curve), 1),
+        }
+
+    def _codes(self, X: Array) -> Array:
+        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        return codes
+
+
+def objective(
+    bases: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
+) -> tuple[float, Float64]:
+    """The mean over the samples of sparsity and weighted reconstruction error, and its gradient by the bases.
+
+    ``covariance`` is X'X / n_samples: with E = W'W - I the mean error is the trace of E X'X E / n_samples, which takes
+    no pass over the samples. The products with these, for the sparsity, are computed in their type.
+    """
+
+    def derivatives(products: Array) -> Float64:
+        return np.array(soft_absolute_derivatives(products, X.dtype.type(epsilon)))
+
+    sparsity, gradient = sums_over_blocks(X, bases.astype(X.dtype), derivatives)
+    error = bases.T @ bases
+    error.flat[:: len(error) + 1] -= 1
+    weighted = covariance @ error
+    reconstruction = float(np.vdot(error, weighted))
+    gradient /= len(X)
+    gradient += 2 * penalty * (bases @ (weighted + weighted.T))
+    return float(sparsity) / len(X) + penalty * reconstruction, gradient
+
+
+def objective_of_directions(
+    rows: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
+) -> tuple[float, Float64]:
+    """The objective for bases that are the directions of ``rows``, and its gradient by the rows."""
+    norms = _norms(rows)
+    bases = rows / norms
+    value, gradient = objective(bases, X, covariance, penalty, epsilon)
+    along = np.einsum("ij,ij->i", gradient, bases)[:, None]  # what would change a row's length changes nothing
+    return value, (gradient - along * bases) / norms
+
+
+def _norms(rows: Float64) -> Float64:
+    norms: Float64 = np.linalg.norm(rows, axis=1, keepdims=True)
+    return norms

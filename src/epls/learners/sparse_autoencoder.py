@@ -1,0 +1,259 @@
+"""A sparse auto-encoder: units from which the samples can be rebuilt, kept at a mean activation.
+
+=====  ==============  ==============================================================================================
+here   name            what it is
+=====  ==============  ==============================================================================================
+X      ``inputs``      (n, n_features + 1), a centred and scaled mini-batch; the last column is 1, for the biases
+W1     ``encoder``     (n_components, n_features + 1), a unit per row; the last column is the biases
+H      ``outputs``     (n, n_components), f(X W1')
+W2     ``decoder``     (n_components + 1, n_features), what a unit adds to a sample; the last row is what all start from
+=====  ==============  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+from scipy.special import logit, rel_entr
+from sklearn.utils._param_validation import Interval
+
+from ..activations import LOGISTIC
+from ..optimizers import Adam
+from ..threads import RowThreads
+from ..training import apply_activation
+from ._minibatches import LogisticLearner, Minibatches
+
+Array = NDArray[np.floating]
+
+# The mean activation of a batch must tell the units' rate: at the published 0.035, 35 active samples of 1,000.
+_BATCH_SIZE = 1000
+_FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
+_LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
+
+
+class SparseAutoencoder(LogisticLearner):
+    """Logistic units from which a linear decoder rebuilds the samples, each active at a set rate.
+
+    Minimises, over encoder W1, b1 and decoder W2, b2 (not tied),
+
+        1/2 mean_i ||x̂_i - x_i||² + weight_decay/2 (||W1||² + ||W2||²) + sparsity_penalty sum_j KL(sparseness || m_j)
+
+    with h = f(W1 x + b1), x̂ = W2' h + b2, f the logistic function, m_j the mean of unit j's outputs h_j over the
+    samples, and KL the divergence between coins that fall with these two rates (Ranzato et al. 2007; Ng 2011). The
+    defaults are those of the UFLDL tutorial for patches of STL-10, which it whitens.
+
+    It is trained by Adam on mini-batches, its rate falling to 0 along a cosine. m_j is the mean over the batch: with
+    batches that are small for the rate (fewer than some 10 / ``sparseness`` samples) the penalty punishes chance.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+    weight_decay : float, default=0.003
+        The weight of the squared weights.
+    sparseness : float, default=0.035
+        The mean activation that is wanted of every unit, between 0 and 1.
+    sparsity_penalty : float, default=5.0
+        The weight of the divergence from it.
+    max_iter : int or None, default=None
+        The number of epochs; None takes 30, or more if that would be fewer than 3000 batches.
+    batch_size : int or None, default=None
+        The most samples of a mini-batch; None takes 1000.
+    random_state : int, RandomState instance or None, default=None
+        Decides the first weights and the order of the samples.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases: the encoder's weights, for centred and scaled samples.
+    intercept_ : ndarray of shape (n_components,)
+        Its biases.
+    decoder_ : ndarray of shape (n_components, n_features)
+        What each unit adds to the reconstruction, centred and scaled.
+    decoder_intercept_ : ndarray of shape (n_features,)
+        The reconstruction when no unit is active.
+    mean_ : ndarray of shape (n_features,)
+        What is subtracted from a sample.
+    scale_ : float
+        By what it is then divided: the root of the mean variance of the features.
+    loss_curve_ : list of float
+        The objective, on average over the batches of each epoch.
+    n_iter_ : int
+        The number of epochs.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, if ``fit`` was given any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls.learners.sparse_autoencoder import SparseAutoencoder
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> model = SparseAutoencoder(20, sparseness=0.1, max_iter=200, random_state=0)
+    >>> model.fit_transform(X).mean().round(1)
+    np.float64(0.1)
+    """
+
+    meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty")
+    decoder_: Array
+    decoder_intercept_: Array
+    _saved_arrays = (*LogisticLearner._saved_arrays, "decoder_", "decoder_intercept_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "sparseness": [Interval(Real, 0, 1, closed="neither")],
+        "sparsity_penalty": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        weight_decay: float = 3e-3,
+        sparseness: float = 0.035,
+        sparsity_penalty: float = 5.0,
+        max_iter: int | None = None,
+        batch_size: int | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.weight_decay = weight_decay
+        self.sparseness = sparseness
+        self.sparsity_penalty = sparsity_penalty
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        n_components = self._checked_components(len(X))
+        batches = Minibatches(X, self.batch_size or _BATCH_SIZE)
+        encoder, decoder = first_weights(n_components, X.shape[1], self.sparseness, random, X.dtype)
+        max_iter = batches.n_epochs(self.max_iter, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        optimizers = Adam(), Adam()
+        for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
+            optimizer.start(weights, max_iter * batches.n_batches)
+        room = Room(batches.n_rows, encoder, decoder)
+
+        loss_curve = []
+        with RowThreads() as threads:
+            for _ in self._epochs(max_iter):
+                loss = 0.0
+                for inputs in batches.epoch(random):
+                    loss += objective(
+                        inputs,
+                        encoder,
+                        decoder,
+                        room,
+                        threads,
+                        weight_decay=self.weight_decay,
+                        sparseness=self.sparseness,
+                        sparsity_penalty=self.sparsity_penalty,
+                    )
+                    optimizers[0].step(encoder, room.encoder_gradient, inputs, room.slopes, None, threads)
+                    optimizers[1].step(decoder, room.decoder_gradient, inputs, room.slopes, None, threads)
+                loss_curve.append(loss / batches.n_batches)
+        return {
+            "components_": np.ascontiguousarray(encoder[:, :-1]),
+            "intercept_": encoder[:, -1].copy(),
+            "decoder_": decoder[:-1].copy(),
+            "decoder_intercept_": decoder[-1].copy(),
+            "mean_": batches.center,
+            "scale_": batches.scale,
+            "loss_curve_": loss_curve,
+            "n_iter_": len(loss_curve),
+        }
+
+    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        decoder = {"decoder_": (n_components, n_features), "decoder_intercept_": (n_features,)}
+        return super()._shapes(n_components, n_features) | decoder
+
+
+def first_weights(
+    n_components: int, n_features: int, sparseness: float, random: np.random.RandomState, dtype: np.dtype[np.floating]
+) -> tuple[Array, Array]:
+    """Random encoder and decoder of about the range that Glorot and Bengio (2010) found to suit two layers.
+
+    The biases start where the units have the wanted mean activation. From 0, all would start half active, and the
+    divergence of so many units would drown the reconstruction for the first epochs.
+    """
+    limit = math.sqrt(6 / (n_components + n_features + 1))
+    encoder = np.empty((n_components, n_features + 1), dtype)
+    encoder[:, :-1] = random.uniform(-limit, limit, (n_components, n_features))
+    encoder[:, -1] = logit(sparseness)
+    decoder = np.zeros((n_components + 1, n_features), dtype)
+    decoder[:-1] = random.uniform(-limit, limit, (n_components, n_features))
+    return encoder, decoder
+
+
+class Room:
+    """The arrays that :func:`objective` writes to: gradients, and what it keeps of a batch of at most ``n_rows``."""
+
+    def __init__(self, n_rows: int, encoder: Array, decoder: Array) -> None:
+        self.encoder_gradient = np.empty_like(encoder)
+        self.decoder_gradient = np.empty_like(decoder)
+        self.outputs = np.empty((n_rows, len(encoder)), encoder.dtype)
+        self.slopes = np.empty_like(self.outputs)
+        self.residuals = np.empty((n_rows, decoder.shape[1]), encoder.dtype)
+
+
+def objective(
+    inputs: Array,
+    encoder: Array,
+    decoder: Array,
+    room: Room,
+    threads: RowThreads,
+    *,
+    weight_decay: float,
+    sparseness: float,
+    sparsity_penalty: float,
+) -> float:
+    """The objective of a batch; its gradients are written to ``room``.
+
+    Five products of matrices, and little else.
+    """
+    n_rows, dtype = len(inputs), inputs.dtype
+    weight_decay = float(weight_decay)  # a NumPy scalar would make float64 of the weights
+    outputs, slopes, residuals = (array[:n_rows] for array in (room.outputs, room.slopes, room.residuals))
+    np.matmul(inputs, encoder.T, out=outputs)
+    apply_activation(LOGISTIC, outputs, threads)
+    means = (np.full(n_rows, 1 / n_rows, dtype) @ outputs).astype(np.float64)
+    means = np.clip(means, _LEAST_MEAN, 1 - _LEAST_MEAN)
+
+    np.matmul(outputs, decoder[:-1], out=residuals)
+    residuals += decoder[-1]
+    residuals -= inputs[:, :-1]
+    loss = 0.5 * float(np.vdot(residuals, residuals)) / n_rows
+    loss += sparsity_penalty * float(np.sum(rel_entr(sparseness, means) + rel_entr(1 - sparseness, 1 - means)))
+    for weights in (encoder[:, :-1], decoder[:-1]):
+        loss += 0.5 * weight_decay * float(np.einsum("ij,ij->", weights, weights))
+
+    residuals /= n_rows
+    np.matmul(outputs.T, residuals, out=room.decoder_gradient[:-1])
+    np.sum(residuals, axis=0, out=room.decoder_gradient[-1])
+    np.matmul(residuals, decoder[:-1].T, out=slopes)
+    by_mean = sparsity_penalty * ((1 - sparseness) / (1 - means) - sparseness / means)
+    threads.run(_through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
+    np.matmul(slopes.T, inputs, out=room.encoder_gradient)
+    room.encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
+    room.decoder_gradient[:-1] += weight_decay * decoder[:-1]
+    return loss
+
+
+# In one pass: an array of outputs does not fit in the cache, and reading it costs more than this arithmetic.
+@njit(cache=True, nogil=True, error_model="numpy")
+def _through_logistic(slopes: Any, outputs: Any, added: Any) -> None:
+    """Turn derivatives by outputs, ``added`` being what all samples have in common, into those by net inputs."""
+    one = slopes.dtype.type(1)
+    for i in range(slopes.shape[0]):
+        slope, output = slopes[i], outputs[i]
+        for j in range(slope.size):
+            slope[j] = (slope[j] + added[j]) * output[j] * (one - output[j])

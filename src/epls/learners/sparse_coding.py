@@ -1,0 +1,150 @@
+"""Bases for sparse codes: online dictionary learning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from ..lasso import LassoSolver, sparse_codes
+from ._dictionary import improve_bases, replace_unused
+from .base import Learner
+from .random_patches import random_bases
+
+Array = NDArray[np.floating]
+
+_SAMPLES_PER_BASE = 4  # in a batch: codes of too few samples tell little about a base
+_TOL = 1e-2  # codes while learning; the bases move more than that from batch to batch
+
+
+class SparseCoding(Learner):
+    """Bases d of unit norm for codes that are sparse by a penalty on their absolute values.
+
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over bases D and codes s. Codes of a batch are found exactly, then every
+    base is set to its best given the codes of all batches so far, older ones counting less (Mairal and others 2009). The
+    codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+    alpha : float, default=1.0
+        The sparsity penalty; its meta-parameter. The default suits samples whose features have unit variance.
+    max_iter : int, default=5
+        The number of rounds over the samples.
+    random_state : int, RandomState instance or None, default=None
+        Decides the first bases, which are random samples, and the order of the samples.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases.
+    loss_curve_ : list of float
+        The mean objective of a sample in each round.
+    n_redrawn_ : list of int
+        How many bases had no sample in each round but the last, and were drawn anew.
+    n_unused_ : int
+        How many had none in the last.
+    n_iter_ : int
+        The number of rounds.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).laplace(size=(500, 6))
+    >>> codes = SparseCoding(12, alpha=1.0, random_state=0).fit_transform(X)
+    >>> bool(0.1 < np.mean(codes != 0) < 0.5)
+    True
+    """
+
+    meta_parameters = ("alpha",)
+    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        alpha: float = 1.0,
+        max_iter: int = 5,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.alpha = alpha
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        bases = random_bases(X, self._checked_components(len(X)), random)
+        so_far = RunningProducts(bases)
+        losses: list[float] = []
+        n_redrawn: list[int] = []
+        for epoch in self._epochs(self.max_iter):
+            loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
+            for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
+                samples = X[chosen]
+                codes = sparse_codes(samples, bases, self.alpha, tol=_TOL)
+                residual = samples - codes @ bases
+                loss += 0.5 * float(np.vdot(residual, residual)) + self.alpha * float(np.abs(codes.data).sum())
+                n_uses += np.bincount(codes.indices, minlength=len(bases))
+                so_far.add((codes.T @ codes).toarray(), codes.T @ samples)
+                improve_bases(bases, so_far.squares, so_far.products)
+            losses.append(loss / len(X))
+            if epoch < self.max_iter - 1:
+                n_redrawn.append(replace_unused(bases, n_uses, X, random))
+        return {
+            "components_": bases,
+            "loss_curve_": losses,
+            "n_redrawn_": n_redrawn,
+            "n_unused_": int(np.sum(n_uses == 0)),
+            "n_iter_": len(losses),
+        }
+
+    def _codes(self, X: Array) -> Array:
+        return self.coder(X.dtype)(X)
+
+    def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
+        """The function from samples to codes, without checks."""
+        bases = self.components_.astype(dtype, copy=False)
+        columns = np.ascontiguousarray(bases.T)
+        solver = LassoSolver(bases @ columns, self.alpha)
+
+        def encode(X: Array) -> Array:
+            codes = np.empty((len(X), len(bases)), dtype)
+            solver.solve(X @ columns, codes)
+            return codes
+
+        return encode
+
+
+class RunningProducts:
+    """S'S and S'X of codes and samples of all batches so far, the last tenths of which count most."""
+
+    def __init__(self, bases: Array) -> None:
+        self.squares = np.zeros((len(bases), len(bases)), bases.dtype)
+        self.products = np.zeros_like(bases)
+        self._n_batches = 0
+
+    def add(self, squares: Array, products: Array) -> None:
+        self._n_batches += 1
+        kept = (1 - 1 / self._n_batches) ** 3
+        self.squares *= kept
+        self.squares += squares
+        self.products *= kept
+        self.products += products
+
+
+def batches(n_samples: int, batch_size: int, random: np.random.RandomState) -> list[NDArray[np.intp]]:
+    """The numbers of all samples in random order, in batches of nearly equal size."""
+    return np.array_split(random.permutation(n_samples), -(-n_samples // batch_size))

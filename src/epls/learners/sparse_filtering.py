@@ -1,0 +1,135 @@
+"""Sparse filtering: features that are sparse over the units and equally active, and nothing else."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
+
+from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
+from ._lbfgs import minimise, second_moments, sums_over_blocks
+from .base import Learner
+
+Array = NDArray[np.floating]
+Float64 = NDArray[np.float64]
+
+_EPSILON = 1e-8  # of the published code: it rounds off the absolute value where it has no derivative
+
+
+class SparseFiltering(Learner):
+    """Sparse filtering: codes of which few are large for a sample, while all are large equally often.
+
+    Minimises the mean over the samples of the sum of their codes. The codes are the soft absolute values
+    F = sqrt((w·x)^2 + 1e-8), each feature divided by its norm over all training samples, then each sample by its norm
+    over the features (Ngiam et al. 2011). It does not model the data: nothing asks that they can be reconstructed.
+
+    All samples are used in each of the iterations of L-BFGS. The samples are not centred. They are scaled by one number
+    for all features, so their unit does not matter.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+    max_iter : int, default=200
+        The largest number of iterations. They cost accuracy if there are too few, and seldom if there are too many.
+    tol : float, default=1e-7
+        Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
+        value.
+    random_state : int, RandomState instance or None, default=None
+        Decides the bases at the start, which are drawn from a normal distribution.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The bases w.
+    feature_norms_ : ndarray of shape (n_components,)
+        The norms of the features over the training samples.
+    loss_curve_ : list of float
+        The objective after each iteration: between 1, one unit active per sample, and the root of ``n_components``.
+    n_iter_ : int
+        The number of iterations.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> codes = SparseFiltering(20, max_iter=50, random_state=0).fit_transform(X)
+    >>> bool(np.allclose((codes**2).sum(axis=1), 1))
+    True
+    """
+
+    _saved_arrays = ("components_", "feature_norms_")
+    _saved_values = ("n_iter_", "loss_curve_")
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self, n_components: int | None = None, *, max_iter: int = 200, tol: float = 1e-7, random_state: Any = None
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    feature_norms_: Array
+
+    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        start = random.standard_normal((self._checked_components(len(X)), X.shape[1]))
+        moments = second_moments(X)
+        scale = float(np.sqrt(np.trace(moments) / X.size)) or 1.0
+
+        def scaled_objective(bases: Float64) -> tuple[float, Float64]:
+            value, gradient = objective(bases / scale, X, moments)
+            return value, gradient / scale
+
+        bases, curve = minimise(scaled_objective, start, self._epochs(self.max_iter), self.tol)
+        bases /= scale
+        return {
+            "components_": bases.astype(X.dtype),
+            "feature_norms_": feature_norms(bases, moments, len(X)).astype(X.dtype),
+            "loss_curve_": curve,
+            "n_iter_": max(len(curve), 1),
+        }
+
+    def _codes(self, X: Array) -> Array:
+        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
+        return codes
+
+
+def feature_norms(bases: Float64, moments: Float64, n_samples: int, epsilon: float = _EPSILON) -> Float64:
+    """The norms over the samples of the features sqrt((w·x)^2 + epsilon); ``moments`` is X'X of the samples.
+
+    The square of a feature has no root left in it: the sum over the samples is w X'X w' + n_samples * epsilon, and
+    takes no pass over them.
+    """
+    squares: Float64 = np.einsum("ij,ij->i", bases @ moments, bases) + n_samples * epsilon
+    return np.sqrt(squares)
+
+
+def objective(bases: Float64, X: Array, moments: Float64, epsilon: float = _EPSILON) -> tuple[float, Float64]:
+    """The mean over the samples of the sums of their codes, and its gradient by the bases.
+
+    The products with the samples are computed in the type of these.
+    """
+    norms = feature_norms(bases, moments, len(X), epsilon)
+    inverse_norms = (1 / norms).astype(X.dtype)
+
+    def derivatives(products: Array) -> Float64:
+        through_norms = np.empty(len(bases), X.dtype)
+        value = sparse_filtering_derivatives(products, inverse_norms, X.dtype.type(epsilon), through_norms)
+        return np.concatenate([[value], through_norms], dtype=np.float64)
+
+    sums, gradient = sums_over_blocks(X, bases.astype(X.dtype), derivatives)
+    # A feature's norm grows with its basis, too: d norm / d w = w X'X / norm.
+    gradient -= (sums[1:] / norms**2)[:, None] * (bases @ moments)
+    return float(sums[0]) / len(X), gradient / len(X)
