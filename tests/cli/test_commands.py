@@ -128,7 +128,7 @@ class TestReproduce:
         report = json.loads(out)
         assert report["settings"]["encoder"] == "sparse_coding"
         assert report["settings"]["split_sign"] is True
-        tried = {float(alpha): accuracy for alpha, accuracy in report["alphas"].items()}
+        tried = {trial["alpha"]: trial["accuracy"] for trial in report["alphas"]}
         assert tuple(tried) == ALPHAS
         assert tried[report["settings"]["alpha"]] == max(tried.values())
 
@@ -141,12 +141,17 @@ class TestReproduce:
         code, out, _ = epls(capsys, *arguments)
         assert f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation (0.5: " in out
         code, out, _ = epls(capsys, *arguments, "--alpha", "2", "--json")
-        assert (json.loads(out)["settings"]["alpha"], json.loads(out)["alphas"]) == (2.0, {})
+        assert (json.loads(out)["settings"]["alpha"], json.loads(out)["alphas"]) == (2.0, [])
 
     def test_alpha_is_for_encoders_that_have_one(self, stl10, tmp_path, capsys):
         code, _, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--alpha", "1")
         assert code == 2
         assert "the encoder natural has no such setting" in err
+        code, _, err = epls(
+            capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--encoder", "sc", "--alpha", "nan"
+        )
+        assert code == 2
+        assert "--alpha nan: give a number above 0" in err
 
     def test_kill_9_then_the_same_command(self, result, stl10, tmp_path):
         """Killed wherever it happens to be, three times; the figures are those of the run that was never stopped."""

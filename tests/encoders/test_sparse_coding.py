@@ -18,7 +18,15 @@ from epls.encoders.base import BLOCK_ROWS
 from epls.kernels.intrinsics import tag_of, tagged
 from epls.lasso import LassoSolver, sparse_codes
 
-KINDS = ["normal", "duplicate atoms", "mirrored atoms", "nearly equal atoms", "few directions", "whole numbers"]
+KINDS = [
+    "normal",
+    "duplicate atoms",
+    "one atom",
+    "mirrored atoms",
+    "nearly equal atoms",
+    "few directions",
+    "whole numbers",
+]
 
 
 def unit_rows(bases):
@@ -43,11 +51,14 @@ def objective(X, bases, codes, alpha):
 def problems(draw):
     """Samples and bases of many kinds, and penalties from a millionth of the largest that matters to above it."""
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
-    n_samples, n_features, n_bases = (draw(st.integers(1, most)) for most in (4, 12, 40))
+    n_samples, n_features = draw(st.integers(1, 4)), draw(st.integers(1, 12))
+    n_bases = draw(st.integers(1, 40) | st.integers(60, 300))
     kind = draw(st.sampled_from(KINDS))
     bases = random.normal(size=(n_bases, n_features))
     if kind == "duplicate atoms":
         bases = bases[random.integers(max(1, n_bases // 3), size=n_bases)]
+    elif kind == "one atom":
+        bases[:] = bases[0]
     elif kind == "mirrored atoms":
         bases[n_bases // 2 :] = -bases[: n_bases - n_bases // 2]
     elif kind == "nearly equal atoms":
@@ -82,17 +93,43 @@ def test_the_conditions_of_a_minimum_hold(problem, positive):
         assert codes.min() >= 0
 
 
-@settings(deadline=None, max_examples=60)
-@given(problems())
-def test_single_precision_is_as_exact_where_it_can_be(problem):
+@settings(deadline=None, max_examples=150)
+@given(problems(), st.booleans())
+def test_single_precision_is_as_exact(problem, positive):
+    """But for the rounding of samples, products and codes to single precision."""
     X, bases, alpha = problem
     X = X.astype(np.float32)
-    largest = np.abs(X @ unit_rows(bases).T).max()
-    alpha = max(alpha, 0.03 * largest)
-    codes = SparseCodingEncoder(bases, alpha, split_sign=False).transform(X)
+    codes = SparseCodingEncoder(bases, alpha, split_sign=False, positive=positive).transform(X)
     assert codes.dtype == np.float32
-    rounding = 1e-5 * (largest + np.abs(codes).sum(axis=1, keepdims=True))
-    assert np.all(violations(X.astype(float), bases, codes.astype(float), alpha) <= 1e-3 * alpha + rounding)
+    rounding = 3e-7 * (np.linalg.norm(X, axis=1) + np.abs(codes).sum(axis=1))[:, None]
+    assert np.all(violations(X.astype(float), bases, codes.astype(float), alpha, positive) <= 1e-3 * alpha + rounding)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("alpha", [0.9, 0.1, 0.01])
+def test_many_atoms_with_the_same_violation(dtype, positive, alpha):
+    """More than may join a working set at once, none of them ahead of the others."""
+    encoder = SparseCodingEncoder(np.eye(300), alpha, split_sign=False, positive=positive)
+    np.testing.assert_allclose(encoder.transform(np.ones((2, 300), dtype)), 1 - alpha, rtol=1e-3)
+    equal = np.tile([[0.6, 0.8]], (500, 1))
+    codes = SparseCodingEncoder(equal, alpha, split_sign=False, positive=positive).transform(equal[:1].astype(dtype))
+    np.testing.assert_allclose(codes.sum(), 1 - alpha, rtol=1e-3)
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float32, 1e-30), (np.float32, 1e30), (np.float64, 1e-250)])
+def test_units_do_not_matter(dtype, scale):
+    random = np.random.default_rng(7)
+    X, bases = random.normal(size=(20, 10)), random.normal(size=(50, 10))
+    codes = SparseCodingEncoder(bases, 0.3).transform(X.astype(dtype))
+    scaled = SparseCodingEncoder(bases, 0.3 * scale).transform((X * scale).astype(dtype))
+    np.testing.assert_allclose(scaled / dtype(scale), codes, atol=5e-3)
+
+
+def test_what_is_too_small_for_any_precision_is_told():
+    random = np.random.default_rng(8)
+    with pytest.warns(ConvergenceWarning, match="some sparse codes are not exact to tol=0.001, as alpha=1e-17"):
+        SparseCodingEncoder(random.normal(size=(40, 8)), 1e-17).transform(random.normal(size=(3, 8)))
 
 
 @settings(deadline=None, max_examples=100)
@@ -152,8 +189,9 @@ def test_codes_do_not_depend_on_blocks_or_threads():
     random = np.random.default_rng(2)
     X, bases = random.normal(size=(2 * BLOCK_ROWS + 3, 10)).astype(np.float32), random.normal(size=(30, 10))
     encoder = SparseCodingEncoder(bases, 0.3)
-    codes = encoder.transform(X)
     with threadpool_limits(1):
+        codes = encoder.transform(X)
+    with threadpool_limits(3):
         np.testing.assert_array_equal(encoder.transform(X), codes)
     np.testing.assert_allclose(encoder.transform(X[-1:]), codes[-1:], atol=2e-3)
 
@@ -213,6 +251,13 @@ def test_bad_settings_are_named():
         for value in (0, -1, np.inf, np.nan):
             with pytest.raises(ValueError, match=f"{name}=.* must be a number above 0"):
                 SparseCodingEncoder(np.eye(3), **{name: value}).transform(X)
+    with pytest.raises(ValueError, match="alpha=1 must be a number above 0"):
+        SparseCodingEncoder(np.eye(3), "1").transform(X)
+    with pytest.raises(ValueError, match="alpha=1e-60 is beyond the numbers of float32: scale the samples"):
+        SparseCodingEncoder(np.eye(3), 1e-60).transform(X.astype(np.float32))
+    with pytest.raises(ValueError, match="must have norm 1 or 0"):
+        sparse_codes(X, 2 * np.eye(3), 1.0)
+    assert sparse_codes(X[:0], np.eye(3), 1.0).shape == (0, 3)
     with pytest.raises(ValueError, match="NaN"):
         SparseCodingEncoder(np.eye(3)).transform(X * np.nan)
     with pytest.raises(ValueError, match="X has 3 features, but"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +41,7 @@ _ENCODERS = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
 @click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True,
               help="What makes codes; sc is sparse_coding.")  # fmt: skip
-@click.option("--alpha", type=click.FloatRange(0, min_open=True),
+@click.option("--alpha", type=float,
               help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
               "1.25 and 1.5 by cross-validation]")  # fmt: skip
 @click.option("--split-sign/--no-split-sign", default=None,
@@ -70,6 +71,8 @@ def command(
     encoder = {"sc": "sparse_coding"}.get(encoder, encoder)
     if alpha is not None and not hasattr(ENCODERS[encoder](), "alpha"):
         raise click.UsageError(f"--alpha: the encoder {encoder} has no such setting; leave it out")
+    if alpha is not None and not 0 < alpha < math.inf:
+        raise click.UsageError(f"--alpha {alpha}: give a number above 0")
     chosen = Settings(
         n_components=units,
         n_patches=patches,
@@ -153,7 +156,7 @@ def _name(dataset: str, protocol: str, settings: Settings, n_folds: int) -> str:
     """A name for the result that tells all that is not as usual, so that no other result has it."""
     parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
-    parts += [] if settings.alpha is None else [f"alpha{settings.alpha:g}"]
+    parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
     usual = type(settings)(patch_size=_PATCH_SIZES[dataset])
     for setting in ("n_patches", "patch_size", "stride", "grid", "seed"):
         if getattr(settings, setting) != getattr(usual, setting):
@@ -197,7 +200,7 @@ def _print(report: dict[str, Any], name: str) -> None:
         paper = report["paper"]
         click.echo(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
     if report["alphas"]:
-        tried = ", ".join(f"{alpha:g}: {accuracy:.1f}" for alpha, accuracy in report["alphas"].items())
+        tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
         click.echo(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
     seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
     click.echo(f"{seconds}\n" + "\n".join(report["files"]))

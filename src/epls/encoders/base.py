@@ -60,13 +60,17 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
             )
         for name in ("components_", "cluster_centers_"):
             if hasattr(self.dictionary, name):
-                return np.asarray(getattr(self.dictionary, name))
+                return self._finite(getattr(self.dictionary, name), f"{name} of the dictionary")
         if hasattr(self.dictionary, "fit"):
             raise ValueError(
                 f"the dictionary of {type(self).__name__} is a {type(self.dictionary).__name__} without components_: "
                 f"fit it first, and wrap it in sklearn.frozen.FrozenEstimator where the encoder will be cloned"
             )
-        return np.asarray(check_array(self.dictionary, dtype=[np.float64, np.float32], input_name="dictionary"))
+        return self._finite(self.dictionary, "dictionary")
+
+    @staticmethod
+    def _finite(bases: Any, name: str) -> Array:
+        return np.asarray(check_array(bases, dtype=[np.float64, np.float32], input_name=name))
 
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
         """Check the dictionary; there is nothing to learn.
@@ -82,7 +86,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         -------
         self
         """
-        self.bases()
+        self.n_features_in_ = self.n_features
         if X is not None:
             self._checked(X)
         return self
@@ -98,7 +102,7 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         Returns
         -------
         ndarray of shape (n_samples, n_codes)
-            float64 for float64, else float32.
+            float32 for float32, else float64.
         """
         data = self._checked(X)
         codes = np.empty((len(data), self.n_codes), data.dtype)

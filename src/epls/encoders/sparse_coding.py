@@ -26,9 +26,8 @@ class SparseCodingEncoder(Encoder):
 
     Codes are exact. With the slopes g = D (x - D's), the conditions of a minimum are g = alpha sign(s) where s is not 0
     and \\|g\\| <= alpha elsewhere; they hold within ``tol * alpha``. Then the objective is at most 2 ``tol`` of itself
-    above its minimum; in practice its distance is about the square of that. (Slopes cannot be told more exactly than
-    their rounding errors, a few millionths of the largest product with a base in float32: for an ``alpha`` of less than
-    a hundredth of that, give float64.)
+    above its minimum; in practice its distance is about the square of that. Samples of float32 are solved in float32,
+    except where that is not exact enough.
 
     Parameters
     ----------
@@ -89,7 +88,7 @@ class SparseCodingEncoder(Encoder):
         Returns
         -------
         ndarray or csr_array of shape (n_samples, n_codes)
-            float64 for float64, else float32.
+            float32 for float32, else float64.
         """
         if not self.sparse_output:
             return super().transform(X)
@@ -106,7 +105,7 @@ class SparseCodingEncoder(Encoder):
         """What makes functions from samples of a type to codes."""
         bases = unit_norm(self.bases())
         columns = np.ascontiguousarray(bases.T, dtype)
-        solver = LassoSolver((bases @ bases.T).astype(dtype), self.alpha, positive=self.positive, tol=self.tol)
+        solver = LassoSolver(bases @ bases.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
         zero = dtype.type(0)
 
         def new_encoder() -> BlockEncoder:

@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ class Cache:
                     journal |= {"rows": number, "seconds": before + now - started}
                     write_atomically(record, json.dumps(journal).encode())
 
-    def items(self, stage: str, inputs: dict[str, Any], makers: list[Callable[[], Any]]) -> list[Any]:
+    def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """A list of plain values, each from its maker; those that were made before are kept."""
         path = self.path(stage, inputs, ".json")
         found = _read_json(path)

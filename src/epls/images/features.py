@@ -187,11 +187,12 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         ImageFeatures
             A copy; the learner and the whitening are those of this one.
         """
-        images = self._images(X)
-        if not set(settings) <= {"stride", "grid", "pooling"}:
-            raise ValueError(f"only stride, grid and pooling can be changed after fit, got {', '.join(settings)}")
+        check_is_fitted(self)
+        if others := set(settings) - {"stride", "grid", "pooling"}:
+            raise ValueError(f"only stride, grid and pooling can be changed after fit, got {', '.join(sorted(others))}")
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
+        images = other._images(X)
         other.encoder_ = other._new_encoder(self.learner_)
         other.typical_code_ = other._typical_code(other.encoder_, images, self.contrast_floor_, self.whitening_)
         return other
@@ -314,7 +315,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _typical_code(
         self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
     ) -> float:
-        """The mean absolute code of some patches, drawn anew: the same for an encoder that is given later."""
+        """The mean absolute code of some patches, drawn anew: with a seed, the same for an encoder given later."""
         pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
         patches = normalize_patches(pixels, contrast_floor=contrast_floor)
         codes = encoder.transform(patches if whitening is None else whitening.transform(patches))

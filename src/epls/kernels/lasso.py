@@ -28,12 +28,13 @@ _MOST_GREEDY_STEPS = 256  # of that descent; a code of very many atoms is made o
 _GREEDY_STEPS = 40  # on a working set, before conjugate gradients are tried
 _FORGIVEN = 0.03  # of the worst violation outside: to which a working set is solved, unless it is the last
 _JOINS = 0.1  # of the worst violation: atoms that violate more join the working set
-_FEWEST_JOINING = 64  # that may join at once; else as many as there are
+_FEWEST_JOINING = 64  # that may join at once; else as many as there are. The worst come first, as far as halving six
+_HALVINGS = 6  # times the distance to the worst tells them apart
 _LANES = 32  # the working set's arrays are zero up to a multiple of this, so that loops over them are all SIMD
 _SCAN = 100  # atoms that are looked at only if the largest among them joins
 
 # Solving ends long before; only a problem at the limit of its precision could come to this.
-_MOST_ROUNDS = 200
+_MOST_ROUNDS = 100
 _MOST_TRIES = 1000
 
 
@@ -198,13 +199,13 @@ def _count_beyond(slopes, lower, upper):
 
 
 @_kernel
-def _join(slopes, codes, lower, upper, numbers, n_atoms, is_in):
-    """Append the atoms whose slopes are beyond these limits; the number of atoms then."""
+def _join(slopes, lower, upper, numbers, n_atoms, most, is_in):
+    """Append atoms whose slopes are beyond these limits, up to ``most`` in all; the number of atoms then."""
     for start in range(0, slopes.size, _SCAN):
         stop = min(start + _SCAN, slopes.size)
         if _largest_size(slopes[start:stop]) > upper:
             for j in range(start, stop):
-                if (slopes[j] > upper or slopes[j] < lower) and not is_in[j]:
+                if n_atoms < most and (slopes[j] > upper or slopes[j] < lower) and not is_in[j]:
                     is_in[j] = True
                     numbers[n_atoms] = j
                     n_atoms += 1
@@ -231,71 +232,93 @@ def _width(n_atoms):
 
 
 @_kernel
-def solve_lassos(products, gram, lower, upper, tolerance, codes):
-    """Write the codes of problems, a row each; returns how many did not reach the tolerance.
+def _is_no_worse_than_zero(problem, slopes, code, numbers, n_atoms, total):
+    """Whether a code is better than none, by slopes computed anew. Where rounding made it explode, it is not."""
+    gain = problem.dtype.type(0)
+    for k in range(n_atoms):
+        j = numbers[k]
+        gain += code[j] * (problem[j] + slopes[j])
+    return 0.5 * gain >= total * problem.dtype.type(0.999)  # false for NaN
 
-    Slopes of atoms that are not in use must be in [lower, upper], where ``upper`` is alpha, and ``lower`` is -alpha, or
-    -inf for codes that are not negative. ``tolerance`` is the largest violation that is allowed. Below the rounding
-    errors of slopes no violation can be told: 16 units in the last place of what they are made of are always allowed.
+
+@_kernel
+def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
+    """Write the codes of problems, a row each, and which of them do not reach the tolerance; returns how many.
+
+    Atoms of norm 0 take no part; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
+    negative. ``tolerance`` is the largest violation that is allowed, in units of alpha. Rounding errors of slopes must
+    be small against it: a problem where they are not is inexact.
     """
     n_problems, n_bases = products.shape
     kind = products.dtype.type
+    zero, one = kind(0), kind(1)
+    # Problems are solved for samples divided by alpha, so that no power of their numbers is too large or too small.
+    upper, lower = one, kind(-np.inf) if positive else -one
     rounding = kind(16 * np.finfo(products.dtype).eps)
-    keep = -1
+    keep = -1  # bits of a violation that are not needed for the number of its atom
     while ~keep < n_bases - 1:
         keep *= 2
+    widest = _width(n_bases)
+    problem = np.empty(n_bases, products.dtype)
     slopes = np.empty(n_bases, products.dtype)
     is_in = np.zeros(n_bases, np.bool_)
     numbers = np.empty(n_bases, np.intp)
     used = np.empty(n_bases, np.intp)
     used_codes = np.empty(n_bases, products.dtype)
     lanes = np.empty(_LANES, products.dtype)
-    room = np.empty((6, 128), products.dtype)
     part = np.empty((128, 128), products.dtype)
-    n_failed = 0
+    room = np.empty((6, 128), products.dtype)
+    n_inexact = 0
     for i in range(n_problems):
-        problem, code = products[i], codes[i]
-        code[:] = 0
-        slopes[:] = problem
+        code = codes[i]
+        for j in range(n_bases):
+            code[j] = zero
+            problem[j] = products[i, j] / alpha
+            slopes[j] = problem[j]
         size = _largest_size(problem)
-        _greedy(slopes, code, gram, lower, upper, kind(_COARSE) * upper, _MOST_GREEDY_STEPS, keep)
-        n_known = 0
+        _greedy(slopes, code, gram, lower, upper, kind(_COARSE), _MOST_GREEDY_STEPS, keep)
+        n_atoms, n_known = 0, 0
         for j in range(n_bases):
             if code[j] != 0:
                 is_in[j] = True
-                numbers[n_known] = j
-                n_known += 1
-        n_atoms, n_known = n_known, 0
-        solved = False
+                numbers[n_atoms] = j
+                n_atoms += 1
+        is_exact, is_fresh = False, n_atoms == 0
         for _ in range(_MOST_ROUNDS):
-            total = kind(0)
+            total = zero
             for k in range(n_atoms):
                 total += abs(code[numbers[k]])
-            allowed = max(tolerance, rounding * (size + total))
-            worst = _violation(slopes, code, lower, upper)
-            if n_known > 0 and worst <= allowed:
-                solved = True
+            if not rounding * (size + total) <= tolerance:  # or NaN
                 break
-            margin = kind(_JOINS) * worst
-            while _count_beyond(slopes, lower - margin, upper + margin) > max(_FEWEST_JOINING, n_atoms) + n_atoms:
+            worst = _violation(slopes, code, lower, upper)
+            if is_fresh:
+                if not _is_no_worse_than_zero(problem, slopes, code, numbers, n_atoms, total):
+                    break
+                if worst <= tolerance:
+                    is_exact = True
+                    break
+            margin, most = kind(_JOINS) * worst, n_atoms + max(_FEWEST_JOINING, n_atoms)
+            for _ in range(_HALVINGS):
+                if _count_beyond(slopes, lower - margin, upper + margin) <= most:
+                    break
                 margin = (margin + worst) / 2
-            n_atoms = _join(slopes, code, lower - margin, upper + margin, numbers, n_atoms, is_in)
+            n_atoms = _join(slopes, lower - margin, upper + margin, numbers, n_atoms, most, is_in)
             if n_atoms == 0:
-                solved = True
                 break
             width = _width(n_atoms)
             if width > len(part):
-                part = np.empty((2 * width, 2 * width), products.dtype)
-                room = np.empty((6, 2 * width), products.dtype)
+                length = min(2 * width, widest)
+                part = np.empty((length, length), products.dtype)
+                room = np.empty((6, length), products.dtype)
                 n_known = 0
             _gather_gram(gram, numbers, n_known, n_atoms, width, part)
             n_known = n_atoms
             own_codes, own_slopes = room[4, :width], room[5, :width]
             for k in range(n_atoms):
                 own_codes[k], own_slopes[k] = code[numbers[k]], slopes[numbers[k]]
-            own_codes[n_atoms:] = 0
-            own_slopes[n_atoms:] = 0
-            enough = max(allowed * kind(0.5), worst * kind(_FORGIVEN))
+            own_codes[n_atoms:] = zero
+            own_slopes[n_atoms:] = zero
+            enough = max(tolerance * kind(0.5), worst * kind(_FORGIVEN))
             _solve_working_set(own_slopes, own_codes, part, lower, upper, enough, room, lanes, keep)
             n_used = 0
             for k in range(n_atoms):
@@ -304,7 +327,10 @@ def solve_lassos(products, gram, lower, upper, tolerance, codes):
                     used[n_used], used_codes[n_used] = numbers[k], own_codes[k]
                     n_used += 1
             _slopes_of_all(problem, used, used_codes, n_used, gram, slopes)
-        n_failed += not solved
+            is_fresh = True
+        inexact[i] = not is_exact
+        n_inexact += not is_exact
         for k in range(n_atoms):
             is_in[numbers[k]] = False
-    return n_failed
+            code[numbers[k]] *= alpha
+    return n_inexact
