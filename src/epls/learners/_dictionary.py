@@ -5,9 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from .base import unit_rows
 from .random_patches import random_bases
 
 Array = NDArray[np.floating]
+
+
+def first_bases(X: Array, n_components: int, random: np.random.RandomState) -> Array:
+    """Random samples of unit norm; random directions where only samples of zeros are left."""
+    bases = random_bases(X, n_components, random)
+    empty = ~bases.any(axis=1)
+    bases[empty] = unit_rows(random.standard_normal((int(empty.sum()), X.shape[1])))
+    return bases
 
 
 def improve_bases(bases: Array, code_squares: Array, code_products: Array) -> None:
@@ -26,5 +35,5 @@ def replace_unused(bases: Array, n_uses: NDArray[np.int64], X: Array, random: np
     """Put random samples in the place of bases that no sample uses; returns how many."""
     unused = np.flatnonzero(n_uses == 0)
     if len(unused) > 0:
-        bases[unused] = random_bases(X, min(len(unused), len(X)), random)[np.arange(len(unused)) % len(X)]
+        bases[unused] = first_bases(X, len(unused), random)
     return len(unused)

@@ -110,18 +110,27 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
         return codes
 
     def _epochs(self, n_epochs: int) -> Iterator[int]:
-        """The numbers of the epochs; callbacks are told of each, and can end them."""
+        """The numbers of the epochs; callbacks are told of each, and can end them.
+
+        Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
+        """
         fit_task = self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
-        for epoch in range(n_epochs):
-            task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
-            yield epoch
-            if task.call_on_fit_task_end(estimator=self):
-                break
-        fit_task.call_on_fit_task_end(estimator=self)
+        stop = False
+        try:
+            for epoch in range(n_epochs):
+                task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
+                try:
+                    yield epoch
+                finally:
+                    stop = task.call_on_fit_task_end(estimator=self)
+                if stop:
+                    break
+        finally:
+            fit_task.call_on_fit_task_end(estimator=self)
 
     def _checked_components(self, n_samples: int) -> int:
         """``n_components``; None is 100, or the number of samples if that is less."""
-        n_components: int | None = self.n_components  # type: ignore[attr-defined]
+        n_components: int | None = self.n_components
         if n_components is None:
             return min(_DEFAULT_COMPONENTS, n_samples)
         if n_components > n_samples:

@@ -13,9 +13,8 @@ from sklearn.utils._param_validation import Interval
 
 from ..kernels.pursuit import pursue
 from ..threads import map_tasks
-from ._dictionary import improve_bases, replace_unused
+from ._dictionary import first_bases, improve_bases, replace_unused
 from .base import Learner
-from .random_patches import random_bases
 
 Array = NDArray[np.floating]
 
@@ -25,9 +24,9 @@ _BLOCK_ROWS = 512
 class OMP(Learner):
     """Gain-shape vector quantisation: bases d of unit norm for codes of at most k entries.
 
-    Minimises sum \\|x - D's\\|² over bases D and codes s with no more than ``n_nonzero_coefs`` entries that are not 0, found
-    by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the base with the largest
-    \\|d·x\\|. Bases and codes are improved in turn. Bases that no sample uses are replaced by random samples, and counted.
+    Minimises sum \\|x - D's\\|² over bases D and codes s with no more than ``n_nonzero_coefs`` entries that are not 0,
+    found by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the base with the
+    largest \\|d·x\\|. Bases and codes are improved in turn; bases that no sample uses are drawn anew, and counted.
 
     Parameters
     ----------
@@ -93,7 +92,7 @@ class OMP(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        bases = random_bases(X, self._checked_components(len(X)), random)
+        bases = first_bases(X, self._checked_components(len(X)), random)
         energy = float(np.vdot(X, X))
         errors: list[float] = []
         n_redrawn: list[int] = []

@@ -12,9 +12,8 @@ from sklearn.utils._param_validation import Interval
 from ..lasso import LassoSolver
 from ..optimizers.adam import Adam
 from ..threads import RowThreads, map_tasks
-from ._dictionary import improve_bases, replace_unused
+from ._dictionary import first_bases, improve_bases, replace_unused
 from .base import Learner
-from .random_patches import random_bases
 from .sparse_coding import RunningProducts, batches
 
 Array = NDArray[np.floating]
@@ -27,8 +26,8 @@ _TOL = 1e-2  # codes while learning
 class PSD(Learner):
     """Predictive sparse decomposition: sparse codes, and a function that predicts them without solving anything.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over bases D of unit norm, codes s
-    and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f, signed.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over bases D of norm 1,
+    codes s and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f.
 
     Parameters
     ----------
@@ -97,8 +96,8 @@ class PSD(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        bases = random_bases(X, self._checked_components(len(X)), random)
-        # W, b and gain in one array, so that one optimiser moves them. A base is a first guess of what predicts its code.
+        bases = first_bases(X, self._checked_components(len(X)), random)
+        # W, b and gain in one array, so that one optimiser moves them. A base is a first guess of what tells its code.
         predictor = np.hstack([bases, np.zeros((len(bases), 1)), np.ones((len(bases), 1))]).astype(X.dtype)
         n_batches = len(batches(len(X), _SAMPLES_PER_BASE * len(bases), np.random.RandomState(0)))
         optimizer = Adam()
@@ -136,13 +135,12 @@ class PSD(Learner):
     def _sparse_codes(self, samples: Array, bases: Array, predicted: Array) -> Array:
         """The codes that minimise the objective for bases and predictions: lassos, once the quadratic terms are one."""
         weight = self.prediction_penalty
-        gram = bases @ bases.T
-        gram[np.diag_indices_from(gram)] += weight
-        gram /= 1 + weight
+        wide = bases.astype(np.float64)
+        gram = (wide @ wide.T + weight * np.eye(len(bases))) / (1 + weight)
         products = samples @ bases.T
         products += weight * predicted
         products /= 1 + weight
-        solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL)
+        solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL, dtype=samples.dtype)
         codes = np.empty_like(products)
 
         def solve(start: int) -> None:

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..lasso import LassoSolver, sparse_codes
-from ._dictionary import improve_bases, replace_unused
+from ._dictionary import first_bases, improve_bases, replace_unused
 from .base import Learner
-from .random_patches import random_bases
 
 Array = NDArray[np.floating]
 
@@ -24,9 +23,9 @@ _TOL = 1e-2  # codes while learning; the bases move more than that from batch to
 class SparseCoding(Learner):
     """Bases d of unit norm for codes that are sparse by a penalty on their absolute values.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over bases D and codes s. Codes of a batch are found exactly, then every
-    base is set to its best given the codes of all batches so far, older ones counting less (Mairal and others 2009). The
-    codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over bases D and codes s. Codes of a batch are found exactly, then
+    every base is set to its best given the codes of all batches so far, older ones counting less (Mairal and others
+    2009). The codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ class SparseCoding(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        bases = random_bases(X, self._checked_components(len(X)), random)
+        bases = first_bases(X, self._checked_components(len(X)), random)
         so_far = RunningProducts(bases)
         losses: list[float] = []
         n_redrawn: list[int] = []
@@ -116,9 +115,9 @@ class SparseCoding(Learner):
 
     def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
         """The function from samples to codes, without checks."""
-        bases = self.components_.astype(dtype, copy=False)
-        columns = np.ascontiguousarray(bases.T)
-        solver = LassoSolver(bases @ columns, self.alpha)
+        bases = self.components_.astype(np.float64)
+        columns = np.ascontiguousarray(bases.T, dtype)
+        solver = LassoSolver(bases @ bases.T, self.alpha, dtype=dtype)
 
         def encode(X: Array) -> Array:
             codes = np.empty((len(X), len(bases)), dtype)
