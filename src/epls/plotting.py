@@ -9,6 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from matplotlib.axes import Axes
 
 
@@ -112,6 +114,33 @@ def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) 
     axes.bar(wins, units, width=0.8)
     axes.set(xlabel="wins", ylabel="units")
     axes.locator_params(axis="x", integer=True)
+    return axes
+
+
+def plot_comparison(
+    names: Sequence[str], accuracies: Sequence[float], deviations: Sequence[float], *, ax: Axes | None = None
+) -> Axes:
+    """Draw accuracies as bars, the best on top.
+
+    Parameters
+    ----------
+    names : sequence of str
+        What is compared.
+    accuracies, deviations : sequence of float
+        Percent right, and its standard deviation over folds.
+    ax : matplotlib axes, optional
+        Where to draw; a new figure by default.
+    """
+    order = np.argsort(accuracies)
+    axes = _axes(ax, figsize=(7, 0.8 + 0.32 * len(names)))
+    values = np.asarray(accuracies)[order]
+    colours = ["tab:orange" if names[k].startswith("epls") else "tab:blue" for k in order]
+    axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colours, height=0.7)
+    axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
+    for place, value in enumerate(values):
+        axes.text(1, place, f"{value:.1f}", va="center", color="white")
+    axes.set_xlabel("% right (line: standard deviation over folds)")
+    axes.spines[["top", "right"]].set_visible(False)
     return axes
 
 

@@ -153,6 +153,36 @@ class TestReproduce:
         assert code == 2
         assert "--alpha nan: give a number above 0" in err
 
+    def test_settings_of_the_learner(self, result, stl10, capsys):
+        output, _ = result
+        arguments = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--learner", "omp"]
+        code, out, _ = epls(capsys, *arguments, "--set", "n_nonzero_coefs=2", "--set", "max_iter=3", "--json")
+        assert code == 0
+        report = json.loads(out)
+        assert report["settings"]["learner_settings"] == {"n_nonzero_coefs": 2, "max_iter": 3}
+        assert "omp" in report["files"][0]
+        assert "n_nonzero_coefs2" in report["files"][0]
+        code, _, err = epls(capsys, *arguments, "--set", "sparsity=3")
+        assert code == 1
+        assert "omp has no setting sparsity; it has max_iter, n_components" in err
+        code, _, err = epls(capsys, *arguments, "--set", "max_iter")
+        assert code == 2
+        assert "--set max_iter: give NAME=VALUE" in err
+
+    def test_the_whole_table(self, stl10, tmp_path, capsys):
+        small = ["--units", 8, "--patches", 200, "--stride", 30, "--folds", 1]
+        arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *small, "--table"]
+        code, out, _ = epls(capsys, *arguments)
+        assert code == 0
+        assert out.count("\n") == 16
+        assert "EPLS, 1600x2, SC" in out
+        rows = json.loads((tmp_path / "stl10-development-table.json").read_text())
+        assert len(rows) == 12
+        assert {row["paper"]["learner"] for row in rows} == {row["learner"] for row in rows}
+        code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--table")
+        assert code == 2
+        assert "--table: the paper's table is about stl10" in err
+
     def test_kill_9_then_the_same_command(self, result, stl10, tmp_path):
         """Killed wherever it happens to be, three times; the figures are those of the run that was never stopped."""
         arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--json"]
@@ -337,6 +367,75 @@ class TestFitAndTransform:
         assert message in err
         assert "Traceback" not in err
         assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    """Pieces of two photographs, in a folder for each."""
+    folder = tmp_path_factory.mktemp("classes")
+    for name, source in zip(("china", "flower"), load_sample_images().images, strict=True):
+        (folder / name).mkdir()
+        for k in range(12):
+            Image.fromarray(source[25 * k : 25 * k + 24, 20 * k : 20 * k + 24]).save(folder / name / f"{k}.png")
+    return folder
+
+
+class TestCompare:
+    SMALL = ("--units", 6, "--patches", 300, "--patch-size", 6, "--stride", 6, "--folds", 2)
+
+    def test_table_chart_and_json(self, classes, tmp_path, capsys):
+        chosen = ["--learner", "epls", "--learner", "raw", "--learner", "omp"]
+        code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *self.SMALL, *chosen)
+        assert code == 0
+        entries = {entry["name"]: entry for entry in json.loads((tmp_path / "compare.json").read_text())}
+        assert set(entries) == {"epls, natural", "raw, natural", "omp, whitened, natural"}
+        assert entries["epls, natural"]["n_meta_parameters"] == 0
+        assert entries["omp, whitened, natural"]["n_meta_parameters"] == 1
+        assert entries["raw, natural"]["n_units"] == 108
+        assert 0 <= entries["epls, natural"]["n_dead"] <= 6
+        best = max(entries.values(), key=lambda entry: entry["accuracy"])
+        assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]
+        with Image.open(tmp_path / "compare.png") as chart:
+            assert chart.width > 500
+
+    def test_archives_and_encoders(self, tmp_path, capsys):
+        images = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
+        np.savez(tmp_path / "data.npz", images=images, labels=np.array(["a", "b"] * 10))
+        code, out, _ = epls(
+            capsys, "compare", tmp_path / "data.npz", "--output", tmp_path / "out", *self.SMALL, "--learner", "epls",
+            "--encoder", "natural", "--encoder", "soft_threshold", "--json",
+        )  # fmt: skip
+        assert code == 0
+        names = [entry["name"] for entry in json.loads(out)["entries"]]
+        assert names == ["epls, natural", "epls, soft_threshold, x2"]
+        assert len(list((tmp_path / "out" / "stages").glob("learned-*.safetensors"))) == 1
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no labels, but images"),
+            ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not go together"),
+            ({"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)}, "a class with 1 image"),
+        ],
+    )
+    def test_bad_archives_are_told(self, content, message, tmp_path, capsys):
+        np.savez(tmp_path / "data.npz", **content)
+        code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path / "out")
+        assert code == 1
+        assert message in err
+        assert err.count("\n") == 1
+
+    def test_bad_folders_are_told(self, classes, pictures, tmp_path, capsys):
+        code, _, err = epls(capsys, "compare", pictures, "--output", tmp_path)
+        assert code == 1
+        assert "has images outside of sub-folders" in err
+        code, _, err = epls(capsys, "compare", tmp_path / "nothing", "--output", tmp_path)
+        assert code == 1
+        assert "is neither a folder nor an .npz file" in err
+        (tmp_path / "data.npz").write_bytes(b"PK nothing")
+        code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path)
+        assert code == 1
+        assert "data.npz" in err
 
 
 def test_help_is_quick_and_loads_nothing_heavy():

@@ -16,6 +16,7 @@ class _LazyGroup(click.Group):
 
     # Name, to module and first line of its help.
     _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
+        "compare": (".compare", "See what each learner gives on your images, and what it costs."),
         "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),
         "fit": (".fit", "Learn features from a folder of images."),
         "reproduce": (".reproduce", "Run the paper's experiment on STL-10 or CIFAR-10."),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +15,16 @@ from . import options
 from .progress import StageProgress
 
 if TYPE_CHECKING:
+    from ..evaluation.cache import Cache
     from ..evaluation.experiment import Outcome, Settings
 
 _PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
-_LEARNERS = ["epls"]
-_ENCODERS = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
+LEARNER_NAMES = [
+    "epls", "ica", "kmeans", "omp", "psd", "random_patches", "raw", "rica", "sparse_autoencoder", "sparse_coding",
+    "sparse_filtering", "sparse_rbm",
+]  # fmt: skip
+ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
 
 @click.command("reproduce")
@@ -31,15 +37,16 @@ _ENCODERS = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
               "its files are there]")  # fmt: skip
 @click.option(
-    "--learner", type=click.Choice(_LEARNERS), default="epls", show_default=True, help="What learns the bases."
+    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
 )
 @click.option("--units", type=click.IntRange(min=1), default=1600, show_default=True, help="Bases to learn.")
-@click.option(
-    "--patches", type=click.IntRange(min=2), default=400_000, show_default=True, help="Patches to learn from."
-)
+@click.option("--set", "learner_settings", multiple=True, metavar="NAME=VALUE",
+              help="A setting of the learner; may be given several times.")  # fmt: skip
+@click.option("--patches", type=click.IntRange(min=2),
+              help="Patches to learn from.  [default: 400,000 for epls, kmeans and omp, else 100,000]")  # fmt: skip
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
-@click.option("--encoder", type=click.Choice(_ENCODERS), default="natural", show_default=True,
+@click.option("--encoder", type=click.Choice(ENCODER_NAMES), default="natural", show_default=True,
               help="What makes codes; sc is sparse_coding.")  # fmt: skip
 @click.option("--alpha", type=float,
               help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
@@ -50,14 +57,15 @@ _ENCODERS = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 @click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
 @click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
               help="How codes are pooled; sum is the paper's.")  # fmt: skip
+@click.option("--table", is_flag=True, help="All twelve rows of the paper's Table 2, each with our figure. A long run.")
 @click.option("--folds", type=click.IntRange(1, 10), default=10, show_default=True, help="How many of STL-10's folds.")
 @options.seed
 @options.threads
 @options.as_json
 def command(
     dataset: str, data: Path, download: bool, output: Path, protocol: str | None, patch_size: int | None, units: int,
-    patches: int, encoder: str, alpha: float | None, split_sign: bool | None, folds: int, threads: int | None,
-    as_json: bool, **settings: Any,
+    patches: int | None, learner_settings: tuple[str, ...], encoder: str, alpha: float | None, split_sign: bool | None,
+    table: bool, folds: int, threads: int | None, as_json: bool, **settings: Any,
 ) -> None:  # fmt: skip
     """Run the paper's experiment on DATASET and print its figure beside ours.
 
@@ -74,6 +82,7 @@ def command(
     if alpha is not None and not 0 < alpha < math.inf:
         raise click.UsageError(f"--alpha {alpha}: give a number above 0")
     chosen = Settings(
+        learner_settings=_parsed(learner_settings),
         n_components=units,
         n_patches=patches,
         patch_size=patch_size or _PATCH_SIZES[dataset],
@@ -82,14 +91,19 @@ def command(
         split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
         **settings,
     )
-    unlabelled, train, used_folds, test = _load(dataset, data, download, protocol, folds)
+    if table and dataset != "stl10":
+        raise click.UsageError("--table: the paper's table is about stl10")
+    loaded = _load(dataset, data, download, protocol, folds)
+    _, _, used_folds, test = loaded
     used_protocol = "development" if test is None else "test"
     cache = Cache(output / "stages")
-    try:
-        with cache.locked(), options.limited(threads), StageProgress() as progress:
-            outcome = run_experiment(chosen, unlabelled, train, used_folds, test, cache, progress)
-    except KeyboardInterrupt as error:
-        raise click.ClickException("interrupted; the same command goes on from what is done") from error
+    if table:
+        with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
+            rows = _paper_table(chosen, patches, loaded, cache, progress)
+        _tell_table(rows, used_protocol, output, as_json)
+        return
+    with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
+        outcome = run_experiment(chosen, *loaded, cache, progress)
     report = outcome.report() | {"dataset": dataset, "protocol": used_protocol}
     report["paper"] = _paper_row(dataset, chosen)
     name = _name(dataset, used_protocol, chosen, len(used_folds))
@@ -100,7 +114,66 @@ def command(
         _print(report, name)
 
 
-def _load(dataset: str, data: Path, download: bool, protocol: str | None, n_folds: int) -> tuple[Any, ...]:
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Tells how to go on after Ctrl-C: stages that are done are kept."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        raise click.ClickException("interrupted; the same command goes on from what is done") from error
+
+
+def _paper_table(
+    chosen: Settings, patches: int | None, loaded: tuple[Any, Any, Any, Any], cache: Cache, progress: StageProgress
+) -> list[dict[str, Any]]:
+    """The paper's rows with our figures."""
+    from dataclasses import asdict, replace
+
+    from ..evaluation.comparison import as_plain, compare
+    from ..evaluation.paper import TABLE_2
+
+    wanted = [
+        replace(
+            chosen, learner=row.learner, learner_settings={}, n_patches=patches, encoder=row.encoder,
+            alpha=None, split_sign=row.split_sign, whiten=row.whiten,
+        )
+        for row in TABLE_2
+    ]  # fmt: skip
+    entries = as_plain(compare(wanted, *loaded, cache, progress))
+    return [{"paper": asdict(row)} | entry for row, entry in zip(TABLE_2, entries, strict=True)]
+
+
+def _tell_table(rows: list[dict[str, Any]], protocol: str, output: Path, as_json: bool) -> None:
+    from ..files import write_atomically
+
+    path = output / f"stl10-{protocol}-table.json"
+    write_atomically(path, json.dumps(rows, indent=1).encode())
+    if as_json:
+        options.print_json(rows)
+        return
+    click.echo(f"STL-10: accuracy (std), {protocol} protocol; the paper's on the test set\n")
+    click.echo(f"{'':36} {'paper':>12} {'this run':>12}")
+    for row in rows:
+        paper = _figure(row["paper"]["accuracy"], row["paper"]["std"])
+        click.echo(f"{row['paper']['method']:36} {paper:>12} {_figure(row['accuracy'], row['std']):>12}")
+    click.echo(str(path))
+
+
+def _parsed(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Settings from NAME=VALUE: numbers, true, false and null as in JSON, all else as text."""
+    found: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {assignment}: give NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
+
+
+def _load(dataset: str, data: Path, download: bool, protocol: str | None, n_folds: int) -> tuple[Any, Any, Any, Any]:
     """Images to learn from, training images, folds, and test images or None."""
     import numpy as np
 
@@ -148,6 +221,8 @@ def _paper_row(dataset: str, settings: Settings) -> dict[str, Any] | None:
 
     if (dataset, settings.n_components, settings.patch_size) != ("stl10", 1600, 10):
         return None
+    if settings.learner_settings:
+        return None
     row = row_for(settings.learner, settings.encoder, settings.split_sign, settings.whiten)
     return None if row is None else asdict(row)
 
@@ -157,7 +232,8 @@ def _name(dataset: str, protocol: str, settings: Settings, n_folds: int) -> str:
     parts = [dataset, protocol, settings.learner, f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
     parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
-    usual = type(settings)(patch_size=_PATCH_SIZES[dataset])
+    parts += [f"{name}{value}" for name, value in settings.learner_settings.items()]
+    usual = type(settings)(learner=settings.learner, patch_size=_PATCH_SIZES[dataset])
     for setting in ("n_patches", "patch_size", "stride", "grid", "seed"):
         if getattr(settings, setting) != getattr(usual, setting):
             parts.append(f"{setting.removeprefix('n_')}{getattr(settings, setting)}")

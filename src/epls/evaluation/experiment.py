@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -31,6 +31,10 @@ _BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
+# Coates and Ng's numbers of patches.
+_PATCHES = {"epls": 400_000, "kmeans": 400_000, "omp": 400_000}
+_FEWER_PATCHES = 100_000
+
 # The penalties that sparse coding may have, the paper's; and how many images one is chosen with: a matter of minutes.
 ALPHAS = (0.5, 0.75, 1.0, 1.25, 1.5)
 _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
@@ -40,13 +44,16 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All that decides the figures, except the images.
 
-    ``pooling="sum"`` is the paper's, see ``ImageFeatures``. ``alpha`` is the encoder's, if it has one; None is its
-    default, and for sparse coding the one of :data:`ALPHAS` that cross-validation finds best.
+    ``learner_settings`` are those of the learner that are not as usual. Patches to learn from are 400,000 for learners
+    that take little time for each, 100,000 for the others. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
+    ``alpha`` is the encoder's, if it has one; None is its default, and for sparse coding the one of :data:`ALPHAS` that
+    cross-validation finds best.
     """
 
     learner: str = "epls"
+    learner_settings: dict[str, Any] = field(default_factory=dict)
     n_components: int = 1600
-    n_patches: int = 400_000
+    n_patches: int | None = None
     patch_size: int = 10
     whiten: bool = False
     seed: int = 0
@@ -56,6 +63,10 @@ class Settings:
     stride: int = 1
     grid: int = 2
     pooling: str = "log"
+
+    def __post_init__(self) -> None:
+        if self.n_patches is None:
+            object.__setattr__(self, "n_patches", _PATCHES.get(self.learner, _FEWER_PATCHES))
 
     def some(self, names: Sequence[str]) -> dict[str, Any]:
         """The settings of these names."""
@@ -75,7 +86,7 @@ class Outcome:
     """What an experiment gave.
 
     The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
-    cross-validation of each penalty if one had to be chosen, and the seconds that stages took.
+    cross-validation of each penalty if one had to be chosen, the seconds that stages took, and what decided the bases.
 
     One penalty serves all folds. In the development protocol it was therefore chosen with labels of some images that
     folds are tested on, though never by a test on them: a choice among five.
@@ -86,6 +97,7 @@ class Outcome:
     folds: list[dict[str, float]]
     alphas: list[dict[str, float]]
     seconds: dict[str, float]
+    learn_inputs: dict[str, Any]
 
     @property
     def accuracies(self) -> Array:
@@ -120,7 +132,7 @@ def run_experiment(
     For each fold a classifier is trained on its images of ``train`` and tested on ``test``; without one, on the other
     images of ``train``: the development protocol, which keeps the test set unseen.
     """
-    learner = LEARNERS[settings.learner](n_components=settings.n_components, random_state=settings.seed)
+    learner = new_learner(settings)
     unlabelled_name = fingerprint(unlabelled)
     inputs = {
         "results": _RESULTS_VERSION,
@@ -128,6 +140,7 @@ def run_experiment(
         **settings.some(_LEARN_SETTINGS),
         "learner": [settings.learner, repr(learner.get_params())],
     }
+    learn_inputs = dict(inputs)
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     tried: list[dict[str, float]] = []
     if settings.encoder == "sparse_coding" and settings.alpha is None:
@@ -178,7 +191,21 @@ def run_experiment(
         "encode": sum(seconds for _, seconds in encoded.values()),
         "classify": sum(fold["seconds"] for fold in verdicts),
     }
-    return Outcome(settings, features, verdicts, tried, seconds)
+    return Outcome(settings, features, verdicts, tried, seconds, learn_inputs)
+
+
+def new_learner(settings: Settings) -> Any:
+    """The learner that settings ask for; the number of units and the seed go to those that have them."""
+    kind = LEARNERS[settings.learner]
+    available = kind().get_params()
+    if unknown := set(settings.learner_settings) - set(available):
+        raise ValueError(
+            f"{settings.learner} has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(available))}"
+        )
+    given = {"n_components": settings.n_components, "random_state": settings.seed}
+    if settings.learner == "ica":
+        del given["n_components"]  # complete: there cannot be more than features
+    return kind(**{name: value for name, value in given.items() if name in available} | settings.learner_settings)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:

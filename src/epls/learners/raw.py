@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ class Raw(Learner):
     """
 
     _saved_values = ()
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
         return {"components_": np.eye(X.shape[1], dtype=X.dtype)}

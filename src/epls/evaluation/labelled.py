@@ -1,0 +1,85 @@
+"""Labelled images from where users have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import StratifiedKFold
+
+from ..datasets import ImageFolder, load_cifar10, load_stl10
+from .experiment import LabelledImages
+
+Folds = list[NDArray[np.int64]]
+
+
+def load_labelled(path: Path, n_folds: int, seed: int) -> tuple[LabelledImages, Folds]:
+    """Images of one size with their classes, and the images that each classifier is trained on.
+
+    Parameters
+    ----------
+    path : Path
+        A folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the folder that
+        holds ``stl10_binary`` or ``cifar-10-batches-bin``.
+    n_folds : int
+        Classifiers. Of STL-10, its first folds are taken. Else images are split in as many parts with all classes, at
+        least two, and each classifier is trained on all but one.
+    seed : int
+        How images are split.
+    """
+    if (path / "stl10_binary").is_dir():
+        stl = load_stl10(path)
+        return LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds])
+    if (path / "cifar-10-batches-bin").is_dir():
+        cifar = load_cifar10(path)
+        labelled = LabelledImages(cifar.train_images, cifar.train_labels)
+    elif path.suffix == ".npz" and path.is_file():
+        labelled = _from_archive(path)
+    elif path.is_dir():
+        labelled = _from_folder(path)
+    else:
+        raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
+    rarest = int(np.bincount(labelled.labels).min())
+    if rarest < 2:
+        raise ValueError(f"{path} has a class with {rarest} image(s): each needs at least 2, to learn from and to test")
+    splits = StratifiedKFold(min(max(n_folds, 2), rarest), shuffle=True, random_state=seed)
+    parts = splits.split(np.zeros(len(labelled.labels)), labelled.labels)
+    return labelled, [train for train, _ in parts][:n_folds]
+
+
+def _from_archive(path: Path) -> LabelledImages:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            missing = {"images", "labels"} - set(archive.files)
+            if missing:
+                raise ValueError(f"{path} has no {' and '.join(sorted(missing))}, but {', '.join(archive.files)}")
+            images, labels = archive["images"], archive["labels"]
+    except (BadZipFile, EOFError) as error:
+        raise ValueError(f"{path} is not an .npz file that NumPy can read ({error})") from error
+    if images.ndim not in (3, 4) or labels.shape != images.shape[:1]:
+        raise ValueError(
+            f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not go together: give "
+            f"(n, height, width[, channels]) and (n,)"
+        )
+    return LabelledImages(images, _numbered(labels))
+
+
+def _from_folder(path: Path) -> LabelledImages:
+    folder = ImageFolder(path)
+    if folder.labels is None:
+        raise ValueError(
+            f"{path} has images outside of sub-folders: give one with a sub-folder of images for each class"
+        )
+    sizes = sorted({shape[:2] for shape in folder.shapes})
+    if len(sizes) > 1:
+        raise ValueError(
+            f"the images of {path} have {len(sizes)} sizes, from {sizes[0]} to {sizes[-1]}: bring them all to one"
+        )
+    return LabelledImages(np.stack([folder[k] for k in range(len(folder))]), folder.labels)
+
+
+def _numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
+    return np.unique(labels, return_inverse=True)[1].astype(np.int64)
