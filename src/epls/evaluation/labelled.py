@@ -53,12 +53,12 @@ def load_labelled(path: Path, n_folds: int, seed: int) -> tuple[LabelledImages, 
 def _from_archive(path: Path) -> LabelledImages:
     try:
         with np.load(path, allow_pickle=False) as archive:
-            missing = {"images", "labels"} - set(archive.files)
-            if missing:
-                raise ValueError(f"{path} has no {' and '.join(sorted(missing))}, but {', '.join(archive.files)}")
-            images, labels = archive["images"], archive["labels"]
-    except (BadZipFile, EOFError) as error:
-        raise ValueError(f"{path} is not an .npz file that NumPy can read ({error})") from error
+            arrays = {name: archive[name] for name in archive.files}
+    except (AttributeError, BadZipFile, EOFError, ValueError) as error:
+        raise ValueError(f"{path} is not an .npz file of arrays that NumPy can read ({error})") from error
+    if missing := {"images", "labels"} - set(arrays):
+        raise ValueError(f"{path} has no {' and '.join(sorted(missing))}, but {', '.join(arrays)}")
+    images, labels = arrays["images"], arrays["labels"]
     if images.ndim not in (3, 4) or labels.shape != images.shape[:1]:
         raise ValueError(
             f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not go together: give "

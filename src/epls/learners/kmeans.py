@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 
+from ..standardize import center_and_scale
 from .base import Learner
 
 Array = NDArray[np.floating]
+
+_SPREAD = 0.1  # of the centres at the start, in standard deviations of the samples
 
 
 class KMeansTriangle(Learner):
@@ -31,7 +36,7 @@ class KMeansTriangle(Learner):
     tol : float, default=1e-4
         See KMeans.
     random_state : int, RandomState instance or None, default=None
-        Which samples the centres start at.
+        Where the centres start: near the mean of the samples.
 
     Attributes
     ----------
@@ -67,10 +72,21 @@ class KMeansTriangle(Learner):
         epochs = self._epochs(1)  # KMeans does not tell how far it is
         next(epochs)
         n_clusters = self._checked_components(len(X))
-        # Random starts: with a thousand centres, k-means++ takes longer than all rounds and gains nothing.
-        kmeans = KMeans(
-            n_clusters, init="random", n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=random
-        ).fit(X)
+        # Centres that start at samples, as scikit-learn's do, stay with the outliers among them: of 400 centres on
+        # whitened patches, a quarter had one sample. Near the mean, as Coates and Ng start theirs, all get their share.
+        mean, scale, _ = center_and_scale([X])
+        start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
+        with warnings.catch_warnings():
+            # Fewer different samples than centres: there will be centres without any, which the caller can count.
+            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+            kmeans = KMeans(
+                n_clusters,
+                init=start.astype(X.dtype),
+                n_init=1,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                random_state=random,
+            ).fit(X)
         next(epochs, None)
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
