@@ -9,7 +9,8 @@ from scipy.special import expit, logsumexp
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls.learners.sparse_rbm import Room, SparseRBM, _step, contrastive_divergence
+from epls.kernels.steps import momentum_step
+from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
 from epls.threads import RowThreads
 
 
@@ -120,7 +121,7 @@ def test_step_repeats_a_share_of_the_last_one():
     weights, gradient, velocity = random.normal(size=(3, 4, 5))
     rates, decays = random.uniform(size=(2, 5))
     moved, last = weights.copy(), velocity.copy()
-    _step(moved, gradient, last, rates, decays, 0.7)
+    momentum_step(moved, gradient, last, rates, decays, 0.7)
     np.testing.assert_allclose(last, 0.7 * velocity + rates * (gradient - decays * weights), rtol=1e-12)
     np.testing.assert_allclose(moved, weights + last, rtol=1e-12)
 

@@ -63,3 +63,14 @@ def subtract_target(outputs, squares, winners, inactive, active, errors):
             without_winner = _sum_of_squares(outputs[i]) - outputs[i, winners[i]] ** 2
         outputs[i, winners[i]] = at_winner - active
         errors[i] = max(without_winner, outputs.dtype.type(0)) + (at_winner - active) ** 2
+
+
+# In one pass: an array of outputs does not fit in the cache, and reading it costs more than this arithmetic.
+@njit(cache=True, nogil=True, error_model="numpy")
+def through_logistic(slopes, outputs, added):
+    """Turn derivatives by outputs, ``added`` being what all samples have in common, into those by net inputs."""
+    one = slopes.dtype.type(1)
+    for i in range(slopes.shape[0]):
+        slope, output = slopes[i], outputs[i]
+        for j in range(slope.size):
+            slope[j] = (slope[j] + added[j]) * output[j] * (one - output[j])

@@ -31,3 +31,14 @@ def adam(weights, gradient, mean, square, rate, mean_decay, square_decay, mean_b
             m[j] = mean_decay * m[j] + (one - mean_decay) * g[j]
             s[j] = square_decay * s[j] + (one - square_decay) * g[j] * g[j]
             w[j] -= rate * (m[j] / mean_bias) / (np.sqrt(s[j] / square_bias) + tiny)
+
+
+# In one pass: there are as many weights as the cache holds, and batches are small.
+@_kernel
+def momentum_step(weights, gradient, velocity, rates, decays, momentum):
+    """A step uphill with momentum; every column has its rate and its decay."""
+    for i in range(weights.shape[0]):
+        w, g, v = weights[i], gradient[i], velocity[i]
+        for j in range(w.size):
+            v[j] = momentum * v[j] + rates[j] * (g[j] - decays[j] * w[j])
+            w[j] += v[j]

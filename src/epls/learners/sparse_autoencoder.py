@@ -17,12 +17,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logit, rel_entr
 from sklearn.utils._param_validation import Interval
 
 from ..activations import LOGISTIC
+from ..kernels.activation import through_logistic
 from ..optimizers import Adam
 from ..threads import RowThreads
 from ..training import apply_activation
@@ -241,19 +241,8 @@ def objective(
     np.sum(residuals, axis=0, out=room.decoder_gradient[-1])
     np.matmul(residuals, decoder[:-1].T, out=slopes)
     by_mean = sparsity_penalty * ((1 - sparseness) / (1 - means) - sparseness / means)
-    threads.run(_through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
+    threads.run(through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
     np.matmul(slopes.T, inputs, out=room.encoder_gradient)
     room.encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
     room.decoder_gradient[:-1] += weight_decay * decoder[:-1]
     return loss
-
-
-# In one pass: an array of outputs does not fit in the cache, and reading it costs more than this arithmetic.
-@njit(cache=True, nogil=True, error_model="numpy")
-def _through_logistic(slopes: Any, outputs: Any, added: Any) -> None:
-    """Turn derivatives by outputs, ``added`` being what all samples have in common, into those by net inputs."""
-    one = slopes.dtype.type(1)
-    for i in range(slopes.shape[0]):
-        slope, output = slopes[i], outputs[i]
-        for j in range(slope.size):
-            slope[j] = (slope[j] + added[j]) * output[j] * (one - output[j])

@@ -19,12 +19,12 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils._param_validation import Interval
 
 from ..activations import LOGISTIC
+from ..kernels.steps import momentum_step
 from ..threads import RowThreads
 from ..training import apply_activation
 from ._minibatches import LogisticLearner, Minibatches
@@ -219,7 +219,7 @@ class _Machine:
         # without the slope of the activation, which is all but 0 for the units that are furthest off.
         batch.weights[:, -1] += settings.sparsity_penalty * (settings.sparseness - batch.activity)
         rates, momentum = (fall * self.rates).astype(weights.dtype), weights.dtype.type(settings.momentum)
-        threads.run(_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
+        threads.run(momentum_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
         # As if they were the weights of one more hidden unit, which is always active.
         self.visible_velocity *= settings.momentum
         self.visible_velocity += float(fall * self.rates[0]) * batch.visible
@@ -291,14 +291,3 @@ def contrastive_divergence(
         activity=np.full(n_rows, 1 / n_rows, hidden.dtype) @ hidden[:n_rows],
         error=float(np.vdot(differences, differences)) / n_rows,
     )
-
-
-# In one pass: there are as many weights as the cache holds, and batches are small.
-@njit(cache=True, nogil=True, error_model="numpy")
-def _step(weights: Any, gradient: Any, velocity: Any, rates: Any, decays: Any, momentum: Any) -> None:
-    """A step uphill with momentum; every column has its rate and its decay."""
-    for i in range(weights.shape[0]):
-        w, g, v = weights[i], gradient[i], velocity[i]
-        for j in range(w.size):
-            v[j] = momentum * v[j] + rates[j] * (g[j] - decays[j] * w[j])
-            w[j] += v[j]
