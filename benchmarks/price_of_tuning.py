@@ -75,7 +75,7 @@ def draw(results, path):
         axes.plot([place, place], [min(tried), max(tried)], color=colour, lw=10, alpha=0.35, solid_capstyle="butt")
         axes.plot([place] * len(tried), tried, "_", color=colour, ms=14)
         axes.plot(place, usual[name], "o", color=colour)
-    names = [f"{name}\n{len(getattr(LEARNERS[name], 'meta_parameters', ()))} to tune" for name in (*WITHOUT, *WITH)]
+    names = [f"{name}\n{len(LEARNERS[name].meta_parameters)} to tune" for name in (*WITHOUT, *WITH)]
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
     axes.set_ylabel("% right, STL-10, 400 units (quick protocol)")
     axes.set_title("Point: defaults. Bar: one setting at a time from a tenth to ten times its default.")

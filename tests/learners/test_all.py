@@ -52,7 +52,7 @@ def test_learns_from_images(name, tmp_path):
 def test_docstring_says_what_it_optimises_and_what_is_to_tune(name):
     kind = LEARNERS[name]
     assert kind.__doc__
-    for parameter in getattr(kind, "meta_parameters", ()):
+    for parameter in kind.meta_parameters:
         assert parameter in kind().get_params()
         assert f"{parameter} :" in kind.__doc__
 

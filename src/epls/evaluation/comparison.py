@@ -78,7 +78,7 @@ def compare(
                 std=float(outcome.accuracies.std()),
                 learn_seconds=outcome.seconds["learn"],
                 encode_seconds=outcome.seconds["encode"],
-                n_meta_parameters=len(getattr(LEARNERS[settings.learner], "meta_parameters", ())),
+                n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters),
                 n_units=len(outcome.features.encoder_.bases()),
                 n_dead=n_dead,
             )

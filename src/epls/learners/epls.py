@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -31,6 +30,7 @@ from ..training import (
     initial_weights,
     train,
 )
+from .base import earlier_fit_kept
 from .layer import Layer
 
 Array = NDArray[np.floating]
@@ -124,6 +124,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     True
     """
 
+    meta_parameters: ClassVar[tuple[str, ...]] = ()
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
@@ -177,7 +178,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         -------
         self
         """
-        with self._earlier_fit_kept():
+        with earlier_fit_kept(self):
             data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
             n_components = self._checked_components(len(data))
             batches = ArrayBatches(data, self._batch_size(n_components, len(data)))
@@ -215,26 +216,13 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
                 first = False
                 yield piece
 
-        with self._earlier_fit_kept():
+        with earlier_fit_kept(self):
             center, scale, n_samples = center_and_scale(checked())
             if n_samples < 2:
                 raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
             n_components = self._checked_components(n_samples)
             batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
             return self._fit((center, scale), batches, n_components, np.result_type(*types))
-
-    @contextmanager
-    def _earlier_fit_kept(self) -> Iterator[None]:
-        """What an earlier fit left stays whole if this one fails: validation has by then changed the features."""
-        names = ("n_features_in_", "feature_names_in_")
-        before = {name: self.__dict__[name] for name in names if name in self.__dict__}
-        try:
-            yield
-        except BaseException:
-            for name in names:
-                self.__dict__.pop(name, None)
-            self.__dict__.update(before)
-            raise
 
     def _fit(
         self, standard: tuple[Array, float], batches: Batches, n_components: int, dtype: np.dtype[np.floating]
@@ -288,7 +276,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self
         """
         first_call = not hasattr(self, "components_")
-        with self._earlier_fit_kept():
+        with earlier_fit_kept(self):
             data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=first_call, ensure_min_samples=1 + first_call))
         if not hasattr(self, "_trainer"):
             self._trainer = self._stream_trainer(data, first_call)
