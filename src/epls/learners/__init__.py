@@ -1,5 +1,7 @@
 """What learns bases from vectors."""
 
+from typing import Any
+
 from .base import Learner
 from .epls import EPLS
 from .ica import ICA
@@ -15,7 +17,7 @@ from .sparse_filtering import SparseFiltering
 from .sparse_rbm import SparseRBM
 
 # By the names that the command line takes.
-LEARNERS = {
+LEARNERS: dict[str, Any] = {
     "epls": EPLS,
     "ica": ICA,
     "kmeans": KMeansTriangle,
