@@ -28,6 +28,7 @@ FACTORS = (0.1, 0.3, 1.0, 3.0, 10.0)
 WITHOUT = ("epls", "sparse_filtering", "ica", "kmeans", "random_patches", "raw")
 WITH = ("omp", "sparse_coding", "rica", "psd", "sparse_autoencoder", "sparse_rbm")
 COUNTS = {"n_nonzero_coefs": (1, 2, 5, 10)}  # whole numbers cannot be a tenth
+CHANCE = 10.0  # what a learner that fails is worth
 MOST = {"momentum": 0.99, "sparseness": 0.5}  # what makes sense
 
 
@@ -66,9 +67,9 @@ def draw(results, path):
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
-    usual = {r["learner"]: r["accuracy"] for r in results if r["parameter"] is None and "accuracy" in r}
+    usual = {r["learner"]: r.get("accuracy", CHANCE) for r in results if r["parameter"] is None}
     for place, name in enumerate((*WITHOUT, *WITH)):
-        tried = [r["accuracy"] for r in results if r["learner"] == name and "accuracy" in r]
+        tried = [r.get("accuracy", CHANCE) for r in results if r["learner"] == name]
         if not tried:
             continue
         colour = "tab:orange" if name == "epls" else "tab:blue"
@@ -78,7 +79,7 @@ def draw(results, path):
     names = [f"{name}\n{len(LEARNERS[name].meta_parameters)} to tune" for name in (*WITHOUT, *WITH)]
     axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
     axes.set_ylabel("% right, STL-10, 400 units (quick protocol)")
-    axes.set_title("Point: defaults. Bar: one setting at a time from a tenth to ten times its default.")
+    axes.set_title("Point: defaults. Bar: one setting at a time, up to a tenth or ten times its default")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
@@ -103,13 +104,16 @@ def main():
         data = load_stl10(options.data)
         images, labels, folds = data.train_images, data.train_labels, data.folds
     results = json.loads(options.results.read_text()) if options.results and options.results.exists() else []
+    ground = {"components": options.components, "patches": options.patches, "stride": options.stride}
+    if any(r["ground"] != ground for r in results):
+        raise SystemExit(f"{options.results} has results with other settings than {ground}: give another file")
     done = {(r["learner"], r["parameter"], r["value"]) for r in results}
     warnings.simplefilter("ignore")
     for name, parameter, value in wanted:
         if (name, parameter, value) in done:
             continue
         settings = {} if parameter is None else {parameter: value}
-        result = {"learner": name, "parameter": parameter, "value": value}
+        result = {"learner": name, "parameter": parameter, "value": value, "ground": ground}
         try:
             result |= outcome(name, settings, images, labels, folds, options)
         except (ValueError, FloatingPointError) as error:  # part of the price

@@ -138,7 +138,7 @@ def plot_comparison(
     axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colours, height=0.7)
     axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
     for place, value in enumerate(values):
-        axes.text(1, place, f"{value:.1f}", va="center", color="white")
+        axes.annotate(f" {value:.1f}", (0, place), va="center", color="white" if value > 10 else "black")
     axes.set_xlabel("% right (line: standard deviation over folds)")
     axes.spines[["top", "right"]].set_visible(False)
     return axes

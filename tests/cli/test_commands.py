@@ -161,7 +161,7 @@ class TestReproduce:
         report = json.loads(out)
         assert report["settings"]["learner_settings"] == {"n_nonzero_coefs": 2, "max_iter": 3}
         assert "omp" in report["files"][0]
-        assert "n_nonzero_coefs2" in report["files"][0]
+        assert "n_nonzero_coefs=2" in report["files"][0]
         code, _, err = epls(capsys, *arguments, "--set", "sparsity=3")
         assert code == 1
         assert "omp has no setting sparsity; it has max_iter, n_components" in err
@@ -176,9 +176,13 @@ class TestReproduce:
         assert code == 0
         assert out.count("\n") == 16
         assert "EPLS, 1600x2, SC" in out
-        rows = json.loads((tmp_path / "stl10-development-table.json").read_text())
+        rows = json.loads((tmp_path / "stl10-development-table-log-n_components8-stride30-folds1.json").read_text())
         assert len(rows) == 12
-        assert {row["paper"]["learner"] for row in rows} == {row["learner"] for row in rows}
+        assert [row["paper"]["learner"] for row in rows] == [row["settings"]["learner"] for row in rows]
+        assert all(row["failed"] is None for row in rows)
+        code, _, err = epls(capsys, *arguments, "--learner", "omp")
+        assert code == 2
+        assert "--table has its own learners" in err
         code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--table")
         assert code == 2
         assert "--table: the paper's table is about stl10" in err
@@ -387,7 +391,10 @@ class TestCompare:
         chosen = ["--learner", "epls", "--learner", "raw", "--learner", "omp"]
         code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *self.SMALL, *chosen)
         assert code == 0
-        entries = {entry["name"]: entry for entry in json.loads((tmp_path / "compare.json").read_text())}
+        report = json.loads((tmp_path / "compare.json").read_text())
+        entries = {entry["name"]: entry for entry in report["entries"]}
+        assert entries["epls, natural"]["settings"]["n_components"] == 6
+        assert len(entries["epls, natural"]["folds"]) == 2
         assert set(entries) == {"epls, natural", "raw, natural", "omp, whitened, natural"}
         assert entries["epls, natural"]["n_meta_parameters"] == 0
         assert entries["omp, whitened, natural"]["n_meta_parameters"] == 1
@@ -415,7 +422,15 @@ class TestCompare:
         [
             ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no labels, but images"),
             ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not go together"),
-            ({"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)}, "a class with 1 image"),
+            (
+                {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
+                "3 class(es), the smallest with 1 image",
+            ),
+            (
+                {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.zeros(9)},
+                "1 class(es), the smallest with 9 image",
+            ),
+            ({"images": np.zeros((9, 8, 8), np.uint8), "labels": np.arange(9) % 2}, "are too small for patches of 10"),
         ],
     )
     def test_bad_archives_are_told(self, content, message, tmp_path, capsys):
@@ -424,6 +439,27 @@ class TestCompare:
         assert code == 1
         assert message in err
         assert err.count("\n") == 1
+
+    def test_settings_and_failures_have_their_rows(self, classes, tmp_path, capsys):
+        """A learner that fails stops no other."""
+        chosen = [
+            "--learner",
+            "omp",
+            "--learner",
+            "kmeans",
+            "--set",
+            "omp.n_nonzero_coefs=2",
+            "--set",
+            "kmeans.max_iter=0",
+        ]
+        code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *self.SMALL, *chosen)
+        assert code == 0
+        assert "omp, n_nonzero_coefs=2, whitened, natural" in out
+        assert "kmeans, max_iter=0, whitened, triangle" in out
+        assert "failed: The 'max_iter' parameter" in out
+        code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
+        assert code == 2
+        assert "--set rica.max_iter: give LEARNER.NAME=VALUE" in err
 
     def test_bad_folders_are_told(self, classes, pictures, tmp_path, capsys):
         code, _, err = epls(capsys, "compare", pictures, "--output", tmp_path)

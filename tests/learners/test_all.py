@@ -57,7 +57,7 @@ def test_docstring_says_what_it_optimises_and_what_is_to_tune(name):
         assert f"{parameter} :" in kind.__doc__
 
 
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw", "random_patches", "ica", "kmeans"}))
+@pytest.mark.parametrize("name", LEARNERS)
 def test_progress_and_the_same_result_twice(name, digits):
     told = []
     learner = quick(name).set_callbacks(OnEpoch(lambda done, total: told.append((done, total))))

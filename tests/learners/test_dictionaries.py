@@ -8,7 +8,7 @@ from sklearn.linear_model import orthogonal_mp_gram
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import OMP, PSD, SparseCoding
-from epls.learners._dictionary import first_bases, improve_bases, replace_unused
+from epls.learners._dictionary import RunningProducts, first_bases, improve_bases, replace_unused
 from epls.learners.omp import pursuit_codes
 from epls.learners.psd import prediction_gradient
 
@@ -104,7 +104,7 @@ def test_unused_bases_are_drawn_anew_and_counted():
     random = np.random.RandomState(0)
     X = random.standard_normal((10, 3))
     bases = np.eye(3)
-    assert replace_unused(bases, np.array([4, 0, 2]), X, random) == 1
+    assert list(replace_unused(bases, np.array([4, 0, 2]), X, random)) == [1]
     np.testing.assert_array_equal(bases[[0, 2]], np.eye(3)[[0, 2]])
     assert np.any(np.all(np.isclose(unit_rows(X), bases[1]), axis=1))
     # Two kinds of samples and many bases: most of them can have none.
@@ -112,6 +112,37 @@ def test_unused_bases_are_drawn_anew_and_counted():
     model = OMP(10, random_state=0, max_iter=5, tol=0).fit(X)
     assert all(n == 8 for n in model.n_redrawn_)
     assert model.n_unused_ == 8
+
+
+def test_bases_drawn_anew_do_not_turn_back():
+    """What the batches so far said about the base before is forgotten."""
+    random = np.random.default_rng(0)
+    bases = np.eye(3)
+    so_far = RunningProducts(bases)
+    for _ in range(3):
+        codes = random.normal(size=(20, 3))
+        so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
+    bases[1] = [0.6, 0.8, 0]
+    so_far.forget(np.array([1]))
+    codes = random.normal(size=(20, 3)) * [1, 0, 1]  # nobody uses it in the next batch
+    so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
+    improve_bases(bases, so_far.squares, so_far.products)
+    np.testing.assert_array_equal(bases[1], [0.6, 0.8, 0])
+
+
+@pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 1e140), (np.float64, 1e-140), (np.float32, 1e22)])
+def test_very_large_and_small_samples(dtype, scale):
+    """The scale is of no account to OMP; to a penalty it is."""
+    X, _ = made_of_atoms(200, 6, 5, 2)
+    usual = OMP(6, random_state=0).fit(X.astype(dtype))
+    scaled = OMP(6, random_state=0).fit((X * scale).astype(dtype))
+    np.testing.assert_allclose(np.linalg.norm(scaled.components_, axis=1), 1, rtol=1e-5)
+    np.testing.assert_allclose(scaled.loss_curve_[-1] / scale / scale, usual.loss_curve_[-1], rtol=0.1)
+    for learner in (SparseCoding(6), PSD(6)):
+        with pytest.raises(ValueError, match="bring them to a scale of about 1"):
+            learner.fit((X * scale).astype(dtype))
+    with pytest.raises(ValueError, match="too large to be squared"):
+        OMP(6).fit(X * 1e200)
 
 
 def test_samples_of_zeros_give_no_empty_bases():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
 from .progress import StageProgress
-from .reproduce import ENCODER_NAMES, LEARNER_NAMES, going_on
+from .reproduce import ENCODER_NAMES, LEARNER_NAMES, going_on, parsed_settings
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
@@ -22,9 +22,13 @@ if TYPE_CHECKING:
 @click.option("--learner", "learners", type=click.Choice(LEARNER_NAMES), multiple=True,
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
               help="May be given several times.")  # fmt: skip
-@click.option("--all", "all_learners", is_flag=True, help="All learners.")
+@click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
 @click.option("--encoder", "encoders", type=click.Choice(ENCODER_NAMES), multiple=True,
               help="May be given several times.  [default: each learner's own]")  # fmt: skip
+@click.option("--split-sign/--no-split-sign", default=None,
+              help="Twice as many codes, by sign.  [default: the encoder's]")  # fmt: skip
+@click.option("--set", "learner_settings", multiple=True, metavar="LEARNER.NAME=VALUE",
+              help="A setting of a learner, such as omp.n_nonzero_coefs=5.")  # fmt: skip
 @click.option("--whiten", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
               help="Whiten the patches (ZCA); auto does for ica, kmeans, omp and random_patches.")  # fmt: skip
 @click.option("--units", type=click.IntRange(min=1), default=400, show_default=True, help="Bases to learn.")
@@ -38,13 +42,15 @@ if TYPE_CHECKING:
               help="Of cross-validation; of STL-10, how many of its folds.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), default=Path("epls-compare"), show_default=True,
               help="Folder for table, chart and stages that are done.")  # fmt: skip
+@options.image_folder
 @options.seed
 @options.threads
 @options.as_json
 def command(
-    data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], whiten: str, units: int,
-    patches: int, patch_size: int, stride: int, grid: int, pooling: str, folds: int, output: Path, seed: int,
-    threads: int | None, as_json: bool,
+    data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], split_sign: bool | None,
+    learner_settings: tuple[str, ...], whiten: str, units: int, patches: int, patch_size: int, stride: int, grid: int,
+    pooling: str, folds: int, output: Path, channels: str | None, skip_bad: bool, seed: int, threads: int | None,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Compare learners and encoders on DATA, each image of which has a class.
 
@@ -54,61 +60,79 @@ def command(
     """
     from ..encoders import ENCODERS
     from ..evaluation.cache import Cache
-    from ..evaluation.comparison import OWN_ENCODERS, WHITENED, compare
+    from ..evaluation.comparison import OWN_ENCODERS, WHITENED, as_plain, compare
     from ..evaluation.experiment import Settings
     from ..evaluation.labelled import load_labelled
+    from ..images.pooling import smallest_side
 
     names = LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
-    wanted = []
-    for learner in names:
-        for given in encoders or (OWN_ENCODERS.get(learner, "natural"),):
-            encoder = {"sc": "sparse_coding"}.get(given, given)
-            wanted.append(
-                Settings(
-                    learner=learner,
-                    n_components=units,
-                    n_patches=patches,
-                    patch_size=patch_size,
-                    whiten=learner in WHITENED if whiten == "auto" else whiten == "yes",
-                    seed=seed,
-                    encoder=encoder,
-                    split_sign=ENCODERS[encoder]().split_sign,
-                    stride=stride,
-                    grid=grid,
-                    pooling=pooling,
-                )
-            )
-    labelled, train_folds = load_labelled(data, folds, seed)
+    given = _by_learner(learner_settings, names)
+    chosen_encoders = list(dict.fromkeys({"sc": "sparse_coding"}.get(name, name) for name in encoders))
+    wanted = [
+        Settings(
+            learner=learner,
+            learner_settings=given.get(learner, {}),
+            n_components=units,
+            n_patches=patches,
+            patch_size=patch_size,
+            whiten=learner in WHITENED if whiten == "auto" else whiten == "yes",
+            seed=seed,
+            encoder=encoder,
+            split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
+            stride=stride,
+            grid=grid,
+            pooling=pooling,
+        )
+        for learner in names
+        for encoder in chosen_encoders or [OWN_ENCODERS.get(learner, "natural")]
+    ]
+    labelled, train_folds = load_labelled(data, folds, seed, channels=channels, skip_bad=skip_bad)
+    least = smallest_side(patch_size, stride, grid)
+    if min(labelled.images.shape[1:3]) < least:
+        raise ValueError(
+            f"images of {labelled.images.shape[1:3]} pixels are too small for patches of {patch_size}, stride {stride} "
+            f"and a grid of {grid}: they must have at least {least}; give a smaller --patch-size, --stride or --grid"
+        )
     cache = Cache(output / "stages")
     with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress)
-    files = _write(entries, output)
+    report: dict[str, Any] = {"data": str(data), "images": len(labelled.labels), "entries": as_plain(entries)}
+    report["files"] = _write(report, entries, output)
     if as_json:
-        options.print_json({"entries": json.loads((output / "compare.json").read_text()), "files": files})
+        options.print_json(report)
         return
     _print(entries)
-    click.echo("\n".join(files))
+    click.echo("\n".join(report["files"]))
 
 
-def _write(entries: Sequence[Entry], output: Path) -> list[str]:
+def _by_learner(assignments: tuple[str, ...], learners: list[str]) -> dict[str, dict[str, Any]]:
+    """Settings of each learner from LEARNER.NAME=VALUE."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, value in parsed_settings(assignments).items():
+        learner, dot, setting = name.partition(".")
+        if not dot or learner not in learners:
+            raise click.UsageError(f"--set {name}: give LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}")
+        found.setdefault(learner, {})[setting] = value
+    return found
+
+
+def _write(report: dict[str, Any], entries: Sequence[Entry], output: Path) -> list[str]:
     """The table as JSON, and a chart if matplotlib is there."""
     import io
 
-    from ..evaluation.comparison import as_plain
     from ..files import write_atomically
     from ..plotting import plot_comparison
 
-    files = {output / "compare.json": json.dumps(as_plain(entries), indent=1).encode()}
-    picture = io.BytesIO()
+    files = {output / "compare.json": json.dumps(report, indent=1).encode()}
+    done = [entry for entry in entries if entry.failed is None]
     try:
-        axes = plot_comparison(
-            [entry.name for entry in entries], *zip(*((e.accuracy, e.std) for e in entries), strict=True)
-        )
+        axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])
     except ImportError as error:
         click.echo(f"no chart: {error}", err=True)
     else:
         figure = axes.get_figure(root=True)
         assert figure is not None  # it was made for these axes
+        picture = io.BytesIO()
         figure.savefig(picture, dpi=150)
         files[output / "compare.png"] = picture.getvalue()
     for path, content in files.items():
@@ -118,10 +142,14 @@ def _write(entries: Sequence[Entry], output: Path) -> list[str]:
 
 def _print(entries: Sequence[Entry]) -> None:
     click.echo(f"{'':42} {'accuracy (std)':>15} {'learn s':>8} {'encode s':>9} {'to tune':>8} {'dead':>10}")
-    for entry in sorted(entries, key=lambda entry: -entry.accuracy):
+    for entry in sorted(entries, key=lambda entry: (entry.failed is not None, -entry.accuracy)):
+        if entry.failed is not None:
+            click.echo(f"{entry.name:42} failed: {entry.failed}")
+            continue
         figure = f"{entry.accuracy:.1f} ({entry.std:.2f})"
         dead = f"{entry.n_dead} of {entry.n_units}"
+        encode = entry.seconds["encode"] + entry.seconds.get("choose", 0.0)
         click.echo(
-            f"{entry.name:42} {figure:>15} {entry.learn_seconds:>8.0f} {entry.encode_seconds:>9.0f} "
+            f"{entry.name:42} {figure:>15} {entry.seconds['learn']:>8.0f} {encode:>9.0f} "
             f"{entry.n_meta_parameters:>8} {dead:>10}"
         )

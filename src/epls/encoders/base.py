@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,6 +27,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     A subclass says what its codes are in :meth:`block_encoders`. Nothing is learned in ``fit``.
     """
 
+    #: The settings that its user has to tune.
+    meta_parameters: ClassVar[tuple[str, ...]] = ()
     dictionary: Any
     split_sign: bool
 

@@ -32,6 +32,8 @@ class SoftThresholdEncoder(Encoder):
     array([[1.5, 0. , 0. , 0.5]])
     """
 
+    meta_parameters = ("alpha",)
+
     def __init__(self, dictionary: Any = None, *, alpha: float = 0.25, split_sign: bool = True) -> None:
         self.dictionary = dictionary
         self.alpha = alpha

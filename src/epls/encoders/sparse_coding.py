@@ -55,6 +55,8 @@ class SparseCodingEncoder(Encoder):
     array([[0. , 4.9]])
     """
 
+    meta_parameters = ("alpha",)
+
     def __init__(
         self,
         dictionary: Any = None,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoders import NaturalEncoder
+from ..encoders import ENCODERS, NaturalEncoder
 from ..images.features import ImageFeatures
 from ..images.patches import normalize_patches, sample_patches
 from ..learners import LEARNERS
@@ -18,7 +18,7 @@ from .cache import Cache
 from .experiment import LabelledImages, Progress, Settings, run_experiment
 
 _PATCHES = 10_000  # that a unit may answer to
-_ANSWER = 0.1  # of the typical largest answer
+_ANSWER = 0.1  # of the typical range of answers
 
 # Learners that want whitened patches: with them, the paper's and Coates and Ng's figures are better.
 WHITENED = frozenset({"ica", "kmeans", "omp", "random_patches"})
@@ -28,25 +28,28 @@ OWN_ENCODERS = {"kmeans": "triangle"}
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a comparison: accuracy in percent, seconds, what there is to tune, and what was learned in vain."""
+    """One row of a comparison: accuracy in percent, seconds, what there is to tune, and what was learned in vain.
 
-    learner: str
-    encoder: str
-    split_sign: bool
-    whiten: bool
-    accuracy: float
-    std: float
-    learn_seconds: float
-    encode_seconds: float
-    n_meta_parameters: int
-    n_units: int
-    n_dead: int
+    Where the learner or the encoder failed, ``failed`` says why, and there are no figures.
+    """
+
+    settings: Settings
+    accuracy: float = np.nan
+    std: float = np.nan
+    folds: tuple[float, ...] = ()
+    seconds: dict[str, float] = field(default_factory=dict)
+    n_meta_parameters: int = 0
+    n_units: int = 0
+    n_dead: int = 0
+    failed: str | None = None
 
     @property
     def name(self) -> str:
         """How the row is called."""
-        parts = [self.learner, "whitened" if self.whiten else "", self.encoder, "x2" if self.split_sign else ""]
-        return ", ".join(part for part in parts if part)
+        settings = self.settings
+        parts = [settings.learner, *(f"{name}={value}" for name, value in settings.learner_settings.items())]
+        parts += ["whitened"] * settings.whiten + [settings.encoder] + ["x2"] * settings.split_sign
+        return ", ".join(parts)
 
 
 def compare(
@@ -58,7 +61,7 @@ def compare(
     cache: Cache,
     progress: Progress,
 ) -> list[Entry]:
-    """An entry for each of the settings, in their order; see :func:`run_experiment`."""
+    """An entry for each of the settings, in their order; see :func:`run_experiment`. One that fails stops no other."""
     entries = []
     for number, settings in enumerate(all_settings, 1):
         prefix = f"{number}/{len(all_settings)} {settings.learner}, {settings.encoder}: "
@@ -66,19 +69,23 @@ def compare(
         def told(stage: str, done: int, total: int, prefix: str = prefix) -> None:
             progress(prefix + stage, done, total)
 
-        outcome = run_experiment(settings, unlabelled, train, folds, test, cache, told)
-        (n_dead,) = cache.items("dead", outcome.learn_inputs, [partial(dead_units, outcome.features, unlabelled)])
+        try:
+            outcome = run_experiment(settings, unlabelled, train, folds, test, cache, told)
+            (n_dead,) = cache.items(
+                "dead_units", outcome.learn_inputs, [partial(dead_units, outcome.features, unlabelled)]
+            )
+        except ValueError as error:
+            entries.append(Entry(settings, failed=str(error)))
+            continue
         entries.append(
             Entry(
-                learner=settings.learner,
-                encoder=settings.encoder,
-                split_sign=settings.split_sign,
-                whiten=settings.whiten,
+                outcome.settings,
                 accuracy=float(outcome.accuracies.mean()),
                 std=float(outcome.accuracies.std()),
-                learn_seconds=outcome.seconds["learn"],
-                encode_seconds=outcome.seconds["encode"],
-                n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters),
+                folds=tuple(outcome.accuracies.tolist()),
+                seconds=outcome.seconds,
+                n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters)
+                + len(ENCODERS[settings.encoder].meta_parameters),
                 n_units=len(outcome.features.encoder_.bases()),
                 n_dead=n_dead,
             )
@@ -87,13 +94,15 @@ def compare(
 
 
 def dead_units(features: ImageFeatures, images: Any) -> int:
-    """How many units of the learner answer to none of 10,000 patches with a tenth of the typical largest answer."""
+    """How many units of the learner answer to 10,000 patches all alike: within a tenth of what others' answers vary."""
     pixels = sample_patches(images, _PATCHES, features.patch_size, random_state=0)
     patches = normalize_patches(pixels, contrast_floor=features.contrast_floor_)
     if features.whitening_ is not None:
         patches = features.whitening_.transform(patches)
-    largest = NaturalEncoder(features.learner_).transform(patches).max(axis=0)
-    return int(np.sum(largest < _ANSWER * np.median(largest)))
+    answers = NaturalEncoder(features.learner_).transform(patches)
+    ranges = answers.max(axis=0) - answers.min(axis=0)
+    alive = ranges[ranges > 0]
+    return int(np.sum(ranges <= _ANSWER * np.median(alive))) if len(alive) else len(ranges)
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -51,7 +51,7 @@ class Settings:
     """
 
     learner: str = "epls"
-    learner_settings: dict[str, Any] = field(default_factory=dict)
+    learner_settings: dict[str, Any] = field(default_factory=dict, hash=False)
     n_components: int = 1600
     n_patches: int | None = None
     patch_size: int = 10

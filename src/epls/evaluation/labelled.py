@@ -15,8 +15,12 @@ from .experiment import LabelledImages
 
 Folds = list[NDArray[np.int64]]
 
+_FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each, to choose its C with
 
-def load_labelled(path: Path, n_folds: int, seed: int) -> tuple[LabelledImages, Folds]:
+
+def load_labelled(
+    path: Path, n_folds: int, seed: int, *, channels: str | None = None, skip_bad: bool = False
+) -> tuple[LabelledImages, Folds]:
     """Images of one size with their classes, and the images that each classifier is trained on.
 
     Parameters
@@ -25,10 +29,12 @@ def load_labelled(path: Path, n_folds: int, seed: int) -> tuple[LabelledImages, 
         A folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the folder that
         holds ``stl10_binary`` or ``cifar-10-batches-bin``.
     n_folds : int
-        Classifiers. Of STL-10, its first folds are taken. Else images are split in as many parts with all classes, at
-        least two, and each classifier is trained on all but one.
+        Classifiers. Of STL-10, its first folds are taken. Else images are split in as many parts, at least two and at
+        most half as many as the rarest class has images, and each classifier is trained on all parts but one.
     seed : int
         How images are split.
+    channels, skip_bad
+        See :class:`epls.ImageFolder`.
     """
     if (path / "stl10_binary").is_dir():
         stl = load_stl10(path)
@@ -39,13 +45,17 @@ def load_labelled(path: Path, n_folds: int, seed: int) -> tuple[LabelledImages, 
     elif path.suffix == ".npz" and path.is_file():
         labelled = _from_archive(path)
     elif path.is_dir():
-        labelled = _from_folder(path)
+        labelled = _from_folder(path, channels, skip_bad)
     else:
         raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
-    rarest = int(np.bincount(labelled.labels).min())
-    if rarest < 2:
-        raise ValueError(f"{path} has a class with {rarest} image(s): each needs at least 2, to learn from and to test")
-    splits = StratifiedKFold(min(max(n_folds, 2), rarest), shuffle=True, random_state=seed)
+    counts = np.bincount(labelled.labels, minlength=1)
+    if len(counts) < 2 or counts.min() < _FEWEST_OF_A_CLASS:
+        raise ValueError(
+            f"{path} has {len(counts)} class(es), the smallest with {counts.min()} image(s): give two or more classes "
+            f"of at least {_FEWEST_OF_A_CLASS} images, to learn from and to test"
+        )
+    n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
+    splits = StratifiedKFold(n_parts, shuffle=True, random_state=seed)
     parts = splits.split(np.zeros(len(labelled.labels)), labelled.labels)
     return labelled, [train for train, _ in parts][:n_folds]
 
@@ -67,8 +77,8 @@ def _from_archive(path: Path) -> LabelledImages:
     return LabelledImages(images, _numbered(labels))
 
 
-def _from_folder(path: Path) -> LabelledImages:
-    folder = ImageFolder(path)
+def _from_folder(path: Path, channels: Any, skip_bad: bool) -> LabelledImages:
+    folder = ImageFolder(path, channels=channels, skip_bad=skip_bad)
     if folder.labels is None:
         raise ValueError(
             f"{path} has images outside of sub-folders: give one with a sub-folder of images for each class"

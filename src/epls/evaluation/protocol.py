@@ -33,19 +33,20 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels) 
     held out once tells as much.
     """
     scaler = StandardScaler(copy=False).fit(train)
-    classifier = _classifier(len(train)).fit(scaler.transform(train), train_labels)
+    classifier = _classifier(train_labels).fit(scaler.transform(train), train_labels)
     right = classifier.predict(scaler.transform(test)) == test_labels
     return Verdict(100 * float(np.mean(right)), float(classifier.C_))
 
 
 def cross_validated(features: Array, labels: Labels) -> float:
     """Percent told right in cross-validation with the best C, to compare features by. The array is overwritten."""
-    classifier = _classifier(len(features)).fit(StandardScaler(copy=False).fit_transform(features), labels)
+    classifier = _classifier(labels).fit(StandardScaler(copy=False).fit_transform(features), labels)
     return 100 * float(classifier.cv_scores_.mean(axis=0).max())
 
 
-def _classifier(n_samples: int) -> L2SVMCV:
+def _classifier(labels: Labels) -> L2SVMCV:
     # Shuffled: samples that come in some order make folds that differ, and a C that suits none.
-    if n_samples < _MANY_SAMPLES:
-        return L2SVMCV(cv=StratifiedKFold(5, shuffle=True, random_state=0))
+    if len(labels) < _MANY_SAMPLES:
+        n_parts = min(5, int(np.unique(labels, return_counts=True)[1].min()))
+        return L2SVMCV(cv=StratifiedKFold(max(n_parts, 2), shuffle=True, random_state=0))
     return L2SVMCV(cv=StratifiedShuffleSplit(1, test_size=0.2, random_state=0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..standardize import center_and_scale
 from .base import unit_rows
 from .random_patches import random_bases
 
@@ -31,9 +32,41 @@ def improve_bases(bases: Array, code_squares: Array, code_products: Array) -> No
             bases[k] = wanted / norm
 
 
-def replace_unused(bases: Array, n_uses: NDArray[np.int64], X: Array, random: np.random.RandomState) -> int:
-    """Put random samples in the place of bases that no sample uses; returns how many."""
+def replace_unused(
+    bases: Array, n_uses: NDArray[np.int64], X: Array, random: np.random.RandomState
+) -> NDArray[np.intp]:
+    """Put random samples in the place of bases that no sample uses; returns which."""
     unused = np.flatnonzero(n_uses == 0)
     if len(unused) > 0:
         bases[unused] = first_bases(X, len(unused), random)
-    return len(unused)
+    return unused
+
+
+class RunningProducts:
+    """S'S and S'X of codes and samples of all batches so far, the last tenths of which count most."""
+
+    def __init__(self, bases: Array) -> None:
+        self.squares = np.zeros((len(bases), len(bases)), bases.dtype)
+        self.products = np.zeros_like(bases)
+        self._n_batches = 0
+
+    def add(self, squares: Array, products: Array) -> None:
+        self._n_batches += 1
+        kept = (1 - 1 / self._n_batches) ** 3
+        self.squares *= kept
+        self.squares += squares
+        self.products *= kept
+        self.products += products
+
+    def forget(self, which: NDArray[np.intp]) -> None:
+        """Bases that were drawn anew have no past: theirs would turn them back."""
+        self.squares[which] = 0
+        self.squares[:, which] = 0
+        self.products[which] = 0
+
+
+def check_scale(X: Array) -> None:
+    """Samples whose squares are beyond single precision cannot be weighed against a penalty."""
+    _, scale, _ = center_and_scale([X])
+    if not 1e-10 < scale < 1e10 and X.any():
+        raise ValueError(f"the samples have a standard deviation of {scale:.1e}: bring them to a scale of about 1")

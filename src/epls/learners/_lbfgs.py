@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ _BLOCK_ROWS = 2048
 
 
 def minimise(
-    objective: Callable[[Float64], tuple[float, Float64]], start: Float64, epochs: Iterator[int], tol: float
+    objective: Callable[[Float64], tuple[float, Float64]], start: Float64, epochs: Generator[int], tol: float
 ) -> tuple[Float64, list[float]]:
     """The bases at which a positive objective is least, and the objective after each iteration.
 
@@ -47,7 +48,10 @@ def minimise(
     next(epochs)
     # The gradient is never a reason to stop: its size depends on that of the bases. Nor is the number of evaluations.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
-    result = minimize(relative, start.ravel(), jac=True, method="L-BFGS-B", callback=iteration_done, options=options)
+    with closing(epochs):  # callbacks hear of the end, whichever it is, before fit ends
+        result = minimize(
+            relative, start.ravel(), jac=True, method="L-BFGS-B", callback=iteration_done, options=options
+        )
     return result.x.reshape(start.shape), curve
 
 

@@ -90,14 +90,6 @@ class LogisticLearner(Learner):
             raise ValueError(f"scale_={self.scale_!r} must be a finite number above 0")
         if not (isinstance(self.loss_curve_, list) and isinstance(self.n_iter_, int)):
             raise ValueError("loss_curve_ or n_iter_ is not what a model has")
-        shapes = self._shapes(*self.components_.shape)
-        for name, shape in shapes.items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(
-                    f"{name} of shape {getattr(self, name).shape} does not go with components_ of shape "
-                    f"{self.components_.shape}: its shape must be {shape}"
-                )
 
     def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        """The shapes of all saved arrays."""
-        return {"components_": (n_components, n_features), "intercept_": (n_components,), "mean_": (n_features,)}
+        return {"intercept_": (n_components,), "mean_": (n_features,)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -109,7 +109,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
             codes[start : start + n_rows] = codes_of(data[start : start + n_rows])
         return codes
 
-    def _epochs(self, n_epochs: int) -> Iterator[int]:
+    def _epochs(self, n_epochs: int) -> Generator[int]:
         """The numbers of the epochs; callbacks are told of each, and can end them.
 
         Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
@@ -157,9 +157,19 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
             setattr(self, name, plain[name])
         if self.components_.ndim != 2:
             raise ValueError(f"components_ of shape {self.components_.shape} must have two dimensions")
+        for name, shape in self._shapes(*self.components_.shape).items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(
+                    f"{name} of shape {getattr(self, name).shape} does not go with components_ of shape "
+                    f"{self.components_.shape}: its shape must be {shape}"
+                )
         self.n_features_in_ = self.components_.shape[1]
         if "feature_names_in_" in plain:
             self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
+
+    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        """The shapes that saved arrays besides the bases must have."""
+        return {}
 
     @property
     def _n_features_out(self) -> int:
@@ -173,5 +183,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
 
 def unit_rows(bases: Array) -> Array:
     """Bases scaled to unit norm, of the type given; those of norm 0 stay."""
-    norms = np.sqrt(np.einsum("ij,ij->i", bases, bases, dtype=np.float64))[:, None]
-    return np.asarray(bases / np.where(norms > 0, norms, 1), bases.dtype)
+    largest = np.abs(bases).max(axis=1, keepdims=True, initial=0).astype(np.float64)
+    scaled = bases / np.where(largest > 0, largest, 1)  # squares of very large or small numbers are beyond all types
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(norms > 0, norms, 1), bases.dtype)

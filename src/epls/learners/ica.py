@@ -96,12 +96,16 @@ class ICA(Learner):
 
         # FastICA's own whitening divides by variances of 0, and drops directions without a part of the first feature.
         white = (X - mean.astype(X.dtype)) @ (whitening / scale).T.astype(X.dtype)
-        rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
+        for _ in self._epochs(1):  # FastICA does not tell how far it is
+            rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
         return {
             "components_": (rotation.components_ @ whitening / scale).astype(X.dtype),
             "mean_": mean.astype(X.dtype),
             "n_iter_": rotation.n_iter_,
         }
+
+    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        return {"mean_": (n_features,)}
 
     def _codes(self, X: Array) -> Array:
         codes: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)

@@ -69,25 +69,23 @@ class KMeansTriangle(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        epochs = self._epochs(1)  # KMeans does not tell how far it is
-        next(epochs)
         n_clusters = self._checked_components(len(X))
         # Centres that start at samples, as scikit-learn's do, stay with the outliers among them: of 400 centres on
         # whitened patches, a quarter had one sample. Near the mean, as Coates and Ng start theirs, all get their share.
         mean, scale, _ = center_and_scale([X])
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
-        with warnings.catch_warnings():
-            # Fewer different samples than centres: there will be centres without any, which the caller can count.
-            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-            kmeans = KMeans(
-                n_clusters,
-                init=start.astype(X.dtype),
-                n_init=1,
-                max_iter=self.max_iter,
-                tol=self.tol,
-                random_state=random,
-            ).fit(X)
-        next(epochs, None)
+        for _ in self._epochs(1):  # KMeans does not tell how far it is
+            with warnings.catch_warnings():
+                # Fewer different samples than centres: there will be centres without any, which the caller can count.
+                warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+                kmeans = KMeans(
+                    n_clusters,
+                    init=start.astype(X.dtype),
+                    n_init=1,
+                    max_iter=self.max_iter,
+                    tol=self.tol,
+                    random_state=random,
+                ).fit(X)
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
     def _codes(self, X: Array) -> Array:

@@ -12,6 +12,7 @@ from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from ..kernels.pursuit import pursue
+from ..standardize import center_and_scale
 from ..threads import map_tasks
 from ._dictionary import first_bases, improve_bases, replace_unused
 from .base import Learner
@@ -48,7 +49,7 @@ class OMP(Learner):
     loss_curve_ : list of float
         The mean squared error of a sample in each round, before its bases are improved.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew.
+        How many bases had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -92,27 +93,35 @@ class OMP(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        scale = center_and_scale([X])[1]
+        rescaled = not 1e-6 < scale < 1e6
+        if (
+            rescaled
+        ):  # bases do not depend on the scale, but squares of very large or small numbers are beyond all types
+            X = X / X.dtype.type(scale)
         bases = first_bases(X, self._checked_components(len(X)), random)
-        energy = float(np.vdot(X, X))
+        energy = sum(float(np.vdot(block, block)) for block in np.array_split(X, -(-len(X) // 4096)))
         errors: list[float] = []
         n_redrawn: list[int] = []
+        n_uses = np.ones(len(bases), np.int64)
         for epoch in self._epochs(self.max_iter):
+            if epoch > 0:
+                n_redrawn.append(len(replace_unused(bases, n_uses, X, random)))
             codes = pursuit_codes(X, bases, self.n_nonzero_coefs)
+            n_uses = np.bincount(codes.indices, minlength=len(bases))
             products = codes.T @ X
             squares = (codes.T @ codes).toarray()
             # |X - S D|^2 = |X|^2 - 2 <S'X, D> + <S'S D, D>
             explained = 2 * np.vdot(products, bases) - np.vdot(squares @ bases, bases)
-            errors.append(float(max(energy - explained, 0)) / len(X))
+            errors.append(max(energy - float(explained), 0.0) / len(X))
             improve_bases(bases, squares, products)
-            converged = epoch > 0 and errors[-2] - errors[-1] <= self.tol * errors[-2]
-            if converged or epoch == self.max_iter - 1:
+            if epoch > 0 and errors[-2] - errors[-1] <= self.tol * errors[-2]:
                 break
-            n_redrawn.append(replace_unused(bases, _uses(codes), X, random))
         return {
             "components_": bases,
-            "loss_curve_": errors,
+            "loss_curve_": [error * scale**2 for error in errors] if rescaled else errors,
             "n_redrawn_": n_redrawn,
-            "n_unused_": int(np.sum(_uses(codes) == 0)),
+            "n_unused_": int(np.sum(n_uses == 0)),
             "n_iter_": len(errors),
         }
 
@@ -153,7 +162,3 @@ def _dense(numbers: NDArray[np.int64], values: Array, n_bases: int) -> Array:
     rows, places = np.nonzero(numbers >= 0)
     codes[rows, numbers[rows, places]] = values[rows, places]
     return codes
-
-
-def _uses(codes: Any) -> NDArray[np.int64]:
-    return np.bincount(codes.indices, minlength=codes.shape[1])

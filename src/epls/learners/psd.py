@@ -12,15 +12,17 @@ from sklearn.utils._param_validation import Interval
 from ..lasso import LassoSolver
 from ..optimizers.adam import Adam
 from ..threads import RowThreads, map_tasks
-from ._dictionary import first_bases, improve_bases, replace_unused
+from ._dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
 from .base import Learner
-from .sparse_coding import RunningProducts, batches
+from .sparse_coding import batches
 
 Array = NDArray[np.floating]
 
 _SAMPLES_PER_BASE = 4  # in a batch
 _BLOCK_ROWS = 512
 _TOL = 1e-2  # codes while learning
+_PREDICTOR_BATCH = 256  # the prediction needs many small steps, where the bases need few and large ones
+_FIRST_SAMPLES = 1000  # tell how large products with a base are
 
 
 class PSD(Learner):
@@ -53,7 +55,7 @@ class PSD(Learner):
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew.
+        How many bases had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -72,6 +74,8 @@ class PSD(Learner):
     meta_parameters = ("alpha", "prediction_penalty")
     _saved_arrays = ("components_", "encoder_", "gain_")
     _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    encoder_: Array
+    gain_: Array
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -96,32 +100,43 @@ class PSD(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        check_scale(X)
         bases = first_bases(X, self._checked_components(len(X)), random)
-        # W, b and gain in one array, so that one optimiser moves them. A base is a first guess of what tells its code.
-        predictor = np.hstack([bases, np.zeros((len(bases), 1)), np.ones((len(bases), 1))]).astype(X.dtype)
-        n_batches = len(batches(len(X), _SAMPLES_PER_BASE * len(bases), np.random.RandomState(0)))
+        predictor = first_predictor(X[:_FIRST_SAMPLES], bases)
+        n_steps = sum(
+            -(-len(chosen) // _PREDICTOR_BATCH)
+            for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), np.random.RandomState(0))
+        )
         optimizer = Adam()
-        optimizer.start(predictor, n_batches * self.max_iter)
+        optimizer.start(predictor, n_steps * self.max_iter)
         so_far = RunningProducts(bases)
         losses: list[float] = []
         n_redrawn: list[int] = []
+        n_uses = np.ones(len(bases), np.int64)
         with RowThreads() as threads:
             for epoch in self._epochs(self.max_iter):
+                if epoch > 0:
+                    redrawn = replace_unused(bases, n_uses, X, random)
+                    so_far.forget(redrawn)
+                    predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], bases[redrawn])
+                    optimizer.mean[redrawn] = 0
+                    optimizer.square[redrawn] = 0
+                    n_redrawn.append(len(redrawn))
                 loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
                 for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
                     samples = X[chosen]
-                    bent = np.tanh(samples @ predictor[:, :-2].T + predictor[:, -2])
-                    predicted = bent * predictor[:, -1]
+                    predicted = _bent(samples, predictor) * predictor[:, -1]
                     codes = self._sparse_codes(samples, bases, predicted)
                     loss += self._objective(samples, bases, codes, predicted)
                     n_uses += np.count_nonzero(codes, axis=0)
-                    gradient = prediction_gradient(samples, bent, predictor[:, -1], codes)
-                    optimizer.step(predictor, gradient, samples, predicted, None, threads)
+                    for start in range(0, len(samples), _PREDICTOR_BATCH):
+                        some = slice(start, start + _PREDICTOR_BATCH)
+                        bent = _bent(samples[some], predictor)
+                        gradient = prediction_gradient(samples[some], bent, predictor[:, -1], codes[some])
+                        optimizer.step(predictor, gradient, samples[some], bent, None, threads)
                     so_far.add(codes.T @ codes, codes.T @ samples)
                     improve_bases(bases, so_far.squares, so_far.products)
                 losses.append(loss / len(X))
-                if epoch < self.max_iter - 1:
-                    n_redrawn.append(replace_unused(bases, n_uses, X, random))
         return {
             "components_": bases,
             "encoder_": np.ascontiguousarray(predictor[:, :-1]),
@@ -156,6 +171,9 @@ class PSD(Learner):
         squares = np.vdot(residual, residual) + self.prediction_penalty * np.vdot(miss, miss)
         return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
 
+    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        return {"encoder_": (n_components, n_features + 1), "gain_": (n_components,)}
+
     def _codes(self, X: Array) -> Array:
         weights = self.encoder_.astype(X.dtype, copy=False)
         codes = X @ weights[:, :-1].T
@@ -163,6 +181,21 @@ class PSD(Learner):
         np.tanh(codes, out=codes)
         codes *= self.gain_.astype(X.dtype, copy=False)
         return codes
+
+
+def first_predictor(X: Array, bases: Array) -> Array:
+    """W, b and gain in one array, so that one optimiser moves them.
+
+    A base is a first guess of what tells its code, scaled so that tanh bends its usual products a little.
+    """
+    usual = np.sqrt(np.square(X @ bases.T).mean(axis=0))[:, None]
+    usual[usual == 0] = 1
+    return np.hstack([bases / usual, np.zeros_like(usual), usual]).astype(bases.dtype)
+
+
+def _bent(samples: Array, predictor: Array) -> Array:
+    bent: Array = np.tanh(samples @ predictor[:, :-2].T + predictor[:, -2])
+    return bent
 
 
 def prediction_gradient(samples: Array, bent: Array, gain: Array, codes: Array) -> Array:

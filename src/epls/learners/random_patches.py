@@ -51,15 +51,18 @@ class RandomPatches(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        return {"components_": random_bases(X, self._checked_components(len(X)), random)}
+        n_components = self._checked_components(len(X))
+        for _ in self._epochs(1):
+            bases = random_bases(X, n_components, random)
+        return {"components_": bases}
 
     def _codes(self, X: Array) -> Array:
-        return X @ self.components_.T.astype(X.dtype)
+        return X @ self.components_.T.astype(X.dtype, copy=False)
 
 
 def random_bases(X: Array, n_components: int, random: np.random.RandomState) -> Array:
     """Different samples, scaled to unit norm; samples of zeros are taken last."""
     order = random.permutation(len(X))
-    has_norm = np.any(X[order] != 0, axis=1)
+    has_norm = np.asarray(X.any(axis=1))[order]
     chosen = np.concatenate([order[has_norm], order[~has_norm]])[:n_components]
     return unit_rows(X[np.sort(chosen)])

@@ -15,7 +15,8 @@ Array = NDArray[np.floating]
 class Raw(Learner):
     """The samples themselves as codes: what a classifier gets without any learned features.
 
-    Optimises nothing; the bases are the coordinate axes.
+    Optimises nothing; the bases are the coordinate axes. In images these are the pixels of normalised patches, without
+    sign, summed over regions.
 
     Attributes
     ----------
@@ -35,7 +36,9 @@ class Raw(Learner):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        return {"components_": np.eye(X.shape[1], dtype=X.dtype)}
+        for _ in self._epochs(1):
+            bases = np.eye(X.shape[1], dtype=X.dtype)
+        return {"components_": bases}
 
     def _codes(self, X: Array) -> Array:
         return X.copy()

@@ -26,8 +26,8 @@ class RICA(Learner):
     (Le et al. 2011), by L-BFGS with all samples in each iteration. The second term takes the place of the orthogonality
     that ICA asks of its bases, and that more bases than features cannot have. The absolute value is sqrt(z^2 + 1e-8).
 
-    It wants whitened samples. The samples are not centred. Their unit matters: with a * X the same bases take a penalty
-    divided by a.
+    Its authors whiten the samples first; the paper's row on STL-10 does not. The samples are not centred. Their unit
+    matters: with a * X the same bases take a penalty divided by a.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..lasso import LassoSolver, sparse_codes
-from ._dictionary import first_bases, improve_bases, replace_unused
+from ._dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -45,7 +45,7 @@ class SparseCoding(Learner):
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew.
+        How many bases had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -85,11 +85,17 @@ class SparseCoding(Learner):
         self.random_state = random_state
 
     def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+        check_scale(X)
         bases = first_bases(X, self._checked_components(len(X)), random)
         so_far = RunningProducts(bases)
         losses: list[float] = []
         n_redrawn: list[int] = []
+        n_uses = np.ones(len(bases), np.int64)
         for epoch in self._epochs(self.max_iter):
+            if epoch > 0:
+                redrawn = replace_unused(bases, n_uses, X, random)
+                so_far.forget(redrawn)
+                n_redrawn.append(len(redrawn))
             loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
             for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
                 samples = X[chosen]
@@ -100,8 +106,6 @@ class SparseCoding(Learner):
                 so_far.add((codes.T @ codes).toarray(), codes.T @ samples)
                 improve_bases(bases, so_far.squares, so_far.products)
             losses.append(loss / len(X))
-            if epoch < self.max_iter - 1:
-                n_redrawn.append(replace_unused(bases, n_uses, X, random))
         return {
             "components_": bases,
             "loss_curve_": losses,
@@ -125,23 +129,6 @@ class SparseCoding(Learner):
             return codes
 
         return encode
-
-
-class RunningProducts:
-    """S'S and S'X of codes and samples of all batches so far, the last tenths of which count most."""
-
-    def __init__(self, bases: Array) -> None:
-        self.squares = np.zeros((len(bases), len(bases)), bases.dtype)
-        self.products = np.zeros_like(bases)
-        self._n_batches = 0
-
-    def add(self, squares: Array, products: Array) -> None:
-        self._n_batches += 1
-        kept = (1 - 1 / self._n_batches) ** 3
-        self.squares *= kept
-        self.squares += squares
-        self.products *= kept
-        self.products += products
 
 
 def batches(n_samples: int, batch_size: int, random: np.random.RandomState) -> list[NDArray[np.intp]]:

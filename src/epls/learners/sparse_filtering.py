@@ -100,6 +100,14 @@ class SparseFiltering(Learner):
             "n_iter_": max(len(curve), 1),
         }
 
+    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
+        super()._restore_fitted_state(arrays, plain)
+        if not (self.feature_norms_ > 0).all():
+            raise ValueError("feature_norms_ must be above 0")
+
+    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
+        return {"feature_norms_": (n_components,)}
+
     def _codes(self, X: Array) -> Array:
         codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
