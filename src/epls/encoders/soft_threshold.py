@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.codes import shrink
+from ..learners.base import unit_rows
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]
@@ -43,7 +44,7 @@ class SoftThresholdEncoder(Encoder):
         """What makes functions from samples of a type to codes."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
-        columns = np.ascontiguousarray(unit_norm(self.bases()).T, dtype)
+        columns = np.ascontiguousarray(unit_rows(self.bases().astype(np.float64)).T, dtype)
         threshold = dtype.type(self.alpha)
 
         def new_encoder() -> BlockEncoder:
@@ -57,10 +58,3 @@ class SoftThresholdEncoder(Encoder):
             return encode
 
         return new_encoder
-
-
-def unit_norm(bases: Array) -> Array:
-    """Bases scaled to unit norm, in float64; those of norm 0 stay."""
-    wide = bases.astype(np.float64)
-    norms = np.linalg.norm(wide, axis=1, keepdims=True)
-    return wide / np.where(norms > 0, norms, 1)

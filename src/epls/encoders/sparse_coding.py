@@ -11,9 +11,9 @@ from scipy import sparse
 
 from ..kernels.codes import shrink
 from ..lasso import LassoSolver
+from ..learners.base import unit_rows
 from ..threads import map_tasks
 from .base import BLOCK_ROWS, BlockEncoder, Buffer, Encoder
-from .soft_threshold import unit_norm
 
 Array = NDArray[np.floating]
 
@@ -105,7 +105,7 @@ class SparseCodingEncoder(Encoder):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""
-        bases = unit_norm(self.bases())
+        bases = unit_rows(self.bases().astype(np.float64))
         columns = np.ascontiguousarray(bases.T, dtype)
         solver = LassoSolver(bases @ bases.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
         zero = dtype.type(0)

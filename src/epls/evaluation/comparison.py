@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from ..encoders import ENCODERS, NaturalEncoder
 from ..images.features import ImageFeatures
-from ..images.patches import normalize_patches, sample_patches
 from ..learners import LEARNERS
 from .cache import Cache
 from .experiment import LabelledImages, Progress, Settings, run_experiment
@@ -95,10 +94,7 @@ def compare(
 
 def dead_units(features: ImageFeatures, images: Any) -> int:
     """How many units of the learner answer to 10,000 patches all alike: within a tenth of what others' answers vary."""
-    pixels = sample_patches(images, _PATCHES, features.patch_size, random_state=0)
-    patches = normalize_patches(pixels, contrast_floor=features.contrast_floor_)
-    if features.whitening_ is not None:
-        patches = features.whitening_.transform(patches)
+    patches = features.draw_patches(images, _PATCHES, random_state=0)
     answers = NaturalEncoder(features.learner_).transform(patches)
     ranges = answers.max(axis=0) - answers.min(axis=0)
     alive = ranges[ranges > 0]

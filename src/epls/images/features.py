@@ -231,6 +231,26 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         """
         return self._rows(self._images(X))
 
+    def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
+        """Random patches of images as the learner and the encoder see them: normalised, and whitened if they are.
+
+        Parameters
+        ----------
+        X : as for :meth:`transform`
+            Images.
+        n_patches : int
+            How many.
+        random_state : int, RandomState instance or None, default=None
+            Which patches are drawn.
+
+        Returns
+        -------
+        ndarray of shape (n_patches, patch_size * patch_size * n_channels)
+            The patches.
+        """
+        check_is_fitted(self)
+        return _prepared_patches(X, n_patches, self.patch_size, self.contrast_floor_, self.whitening_, random_state)
+
     def iter_region_sums(self, X: Images, *, start: int = 0) -> Iterator[Array]:
         """The sums of codes over each region, from which features are made by pooling; image after image.
 
@@ -316,9 +336,10 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
     ) -> float:
         """The mean absolute code of some patches, drawn anew: with a seed, the same for an encoder given later."""
-        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-        codes = encoder.transform(patches if whitening is None else whitening.transform(patches))
+        patches = _prepared_patches(
+            images, _TYPICAL_PATCHES, self.patch_size, contrast_floor, whitening, self.random_state
+        )
+        codes = encoder.transform(patches)
         typical_code = float(np.abs(codes).mean())
         if typical_code == 0 and self.pooling == "log":
             raise ValueError(
@@ -379,6 +400,19 @@ class _DenseEncoder:
                 patches = features.whitening_.whitened(patches)
             add_to_regions(self._encode(patches), regions, sums)
         return sums.astype(np.float32), places.counts
+
+
+def _prepared_patches(
+    images: Images | ImageCollection,
+    n_patches: int,
+    patch_size: int,
+    contrast_floor: float,
+    whitening: ZCAWhitening | None,
+    random_state: Any,
+) -> Array:
+    pixels = sample_patches(images, n_patches, patch_size, random_state=random_state)
+    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+    return patches if whitening is None else whitening.transform(patches)
 
 
 def _n_units(learner: Any) -> int:

@@ -12,9 +12,8 @@ from sklearn.utils._param_validation import Interval
 from ..lasso import LassoSolver
 from ..optimizers.adam import Adam
 from ..threads import RowThreads, map_tasks
-from ._dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
+from ._dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
 from .base import Learner
-from .sparse_coding import batches
 
 Array = NDArray[np.floating]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..lasso import LassoSolver, sparse_codes
-from ._dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
+from ._dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -129,8 +129,3 @@ class SparseCoding(Learner):
             return codes
 
         return encode
-
-
-def batches(n_samples: int, batch_size: int, random: np.random.RandomState) -> list[NDArray[np.intp]]:
-    """The numbers of all samples in random order, in batches of nearly equal size."""
-    return np.array_split(random.permutation(n_samples), -(-n_samples // batch_size))
