@@ -1,24 +1,35 @@
 # make demo   install, learn from bundled data, end with pictures and figures in demo_output/
 # make test   install what the tests need and run them
+# make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
 # make lint   ruff and mypy
+# make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples
 # make bench  the benchmarks that need no data set
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
+SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test browser lint docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
 
-test: $(VENV)/.installed-dev
+test: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest
+
+# Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path.
+browser:
+	@{ command -v chromium && command -v chromedriver; } > /dev/null || $(SUDO) apt-get install --yes --quiet chromium chromium-driver \
+	  || { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet chromium chromium-driver; }
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.installed-dev
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench_training.py

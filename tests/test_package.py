@@ -18,7 +18,9 @@ ROOMS = [
     {"learners", "datasets"},
     {"encoders"},
     {"images"},
-    {"metrics", "plotting", "persistence", "evaluation"},
+    {"metrics", "plotting", "persistence"},
+    {"evaluation"},
+    {"report"},
     {"cli"},
 ]
 

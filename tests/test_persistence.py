@@ -11,8 +11,12 @@ from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, ImageFeatures, SoftThresholdEncoder, load_model, save_model
+from epls import EPLS, ImageFeatures, SoftThresholdEncoder, load_model, read_notes, save_model
 from epls.activations import Activation
 
 
@@ -218,3 +222,44 @@ def test_a_file_whose_parts_do_not_fit_is_damaged(tmp_path):
     save_model(features, tmp_path / "features.epls")
     with pytest.raises(ValueError, match="patches have 48 values, but the learner has bases of 16"):
         load_model(tmp_path / "features.epls")
+
+
+def test_notes_stay_with_the_model(model, tmp_path):
+    notes = {"data": "photographs", "seconds": 3.5, "names": ["a", "b"]}
+    save_model(model, tmp_path / "model", notes=notes)
+    assert read_notes(tmp_path / "model") == notes
+    assert load_model(tmp_path / "model").n_epochs_ == 3
+    save_model(model, tmp_path / "bare")
+    assert read_notes(tmp_path / "bare") == {}
+
+
+@pytest.mark.parametrize("settings", [{}, {"with_mean": False}, {"with_std": False}])
+def test_a_scaled_learner_comes_back_the_same(blobs, settings, tmp_path):
+    scaled = make_pipeline(StandardScaler(**settings), EPLS(8, max_iter=3, random_state=0)).fit(blobs)
+    save_model(scaled, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert (again.transform(blobs) == scaled.transform(blobs)).all()
+    assert again[0].get_params() == scaled[0].get_params()
+    assert again.get_feature_names_out().tolist() == scaled.get_feature_names_out().tolist()
+    with pytest.raises(ValueError, match="6 features"):
+        again.transform(blobs[:, :5])
+
+
+def test_pipelines_that_cannot_be_saved(blobs, tmp_path):
+    for steps, message in (
+        ([("a.b", StandardScaler()), ("epls", EPLS(8, max_iter=1))], "without a dot"),
+        ([("pca", PCA(3)), ("epls", EPLS(8, max_iter=1))], "a PCA cannot be saved"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            save_model(Pipeline(steps).fit(blobs), tmp_path / "model")
+    with pytest.raises(NotFittedError):
+        save_model(make_pipeline(StandardScaler(), EPLS()), tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_damaged_scaler_is_refused(blobs, tmp_path):
+    scaled = make_pipeline(StandardScaler(), EPLS(8, max_iter=1)).fit(blobs)
+    scaled[0].scale_ = scaled[0].scale_[:-1]
+    save_model(scaled, tmp_path / "model")
+    with pytest.raises(ValueError, match="is damaged: the scaler's arrays"):
+        load_model(tmp_path / "model")

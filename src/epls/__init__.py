@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         SparseFiltering,
         SparseRBM,
     )
-    from .persistence import load_model, save_model
+    from .persistence import load_model, read_notes, save_model
 
 __all__ = [
     "EPLS",
@@ -50,6 +50,7 @@ __all__ = [
     "ZCAWhitening",
     "__version__",
     "load_model",
+    "read_notes",
     "save_model",
 ]
 
@@ -76,6 +77,7 @@ _HOME = {
     "TriangleEncoder": ".encoders",
     "ZCAWhitening": ".images.whitening",
     "load_model": ".persistence",
+    "read_notes": ".persistence",
     "save_model": ".persistence",
 }
 

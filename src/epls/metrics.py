@@ -186,3 +186,55 @@ def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
     array([1])
     """
     return np.flatnonzero(signal_energy(components, X) < 0.5)
+
+
+def unresponsive_units(codes: ArrayLike) -> Indices:
+    """Units that answer to all samples alike, whatever their codes' scale: for learners of any kind.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n_samples, n_components)
+        Codes, of which the absolute values are the answers.
+
+    Returns
+    -------
+    ndarray of int
+        The indices of the units whose answers vary by no more than a tenth of what the median unit's do.
+
+    Examples
+    --------
+    >>> unresponsive_units([[0.5, 0.0, 1.0], [0.5, 0.8, 0.0]])
+    array([0])
+    """
+    answers = np.abs(check_array(codes))
+    ranges = answers.max(axis=0) - answers.min(axis=0)
+    alive = ranges[ranges > 0]
+    return np.flatnonzero(ranges <= 0.1 * np.median(alive)) if len(alive) else np.arange(len(ranges))
+
+
+def summary(codes: ArrayLike, components: ArrayLike) -> dict[str, float]:
+    """What one wants to know first of a fitted learner.
+
+    Parameters
+    ----------
+    codes : array-like of shape (n_samples, n_components)
+        Its codes of some samples.
+    components : array-like of shape (n_components, n_features)
+        Its bases.
+
+    Returns
+    -------
+    dict
+        Mean population and lifetime sparsity, the number of unresponsive units, the largest redundancy.
+
+    Examples
+    --------
+    >>> summary([[0, 1], [1, 0]], [[1, 0], [0, 1]])
+    {'population sparsity': 1.0, 'lifetime sparsity': 1.0, 'unresponsive units': 0, 'largest redundancy': 0.0}
+    """
+    return {
+        "population sparsity": float(population_sparsity(codes).mean()),
+        "lifetime sparsity": float(lifetime_sparsity(codes).mean()),
+        "unresponsive units": len(unresponsive_units(codes)),
+        "largest redundancy": float(redundancy(components).max()),
+    }

@@ -15,6 +15,9 @@ from typing import Any
 import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .files import write_atomically
@@ -29,6 +32,7 @@ _CLASSES = {
     "NaturalEncoder": "epls.encoders",
     "OMP": "epls.learners.omp",
     "PSD": "epls.learners.psd",
+    "Pipeline": "sklearn.pipeline",
     "RICA": "epls.learners.rica",
     "RandomPatches": "epls.learners.random_patches",
     "Raw": "epls.learners.raw",
@@ -38,24 +42,32 @@ _CLASSES = {
     "SparseCodingEncoder": "epls.encoders",
     "SparseFiltering": "epls.learners.sparse_filtering",
     "SparseRBM": "epls.learners.sparse_rbm",
+    "StandardScaler": "sklearn.preprocessing",
     "TriangleEncoder": "epls.encoders",
     "ZCAWhitening": "epls.images.whitening",
 }
 
 
-def save_model(model: Any, path: str | os.PathLike[str]) -> None:
+# scikit-learn's own that may stand before a learner: what a fitted one has.
+_SCALER_ARRAYS = ("mean_", "scale_", "var_")
+
+
+def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
     """Write a fitted learner, or fitted features of images, to a file.
 
     Parameters
     ----------
-    model : a learner such as EPLS, ImageFeatures or ZCAWhitening
-        A fitted model of this library. Its settings must be plain values or models of this library: an activation of
+    model : a learner such as EPLS, ImageFeatures or ZCAWhitening, or a Pipeline of StandardScaler and such
+        A fitted model. Its settings must be plain values or models of this library: an activation of
         your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like
         Where to. What stood there is replaced only once the new file is complete.
+    notes : dict or None, default=None
+        Anything that JSON can hold, to be kept with the model: where the data came from, what was measured. See
+        :func:`read_notes`.
     """
     header, arrays = _fitted_description(model)
-    header |= {"format": FORMAT_VERSION, "epls": __version__}
+    header |= {"format": FORMAT_VERSION, "epls": __version__, "notes": notes or {}}
     # safetensors stores arrays that are not contiguous wrongly, without a word.
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     write_atomically(Path(path), to_bytes(arrays, metadata={"epls": json.dumps(header)}))
@@ -63,10 +75,8 @@ def save_model(model: Any, path: str | os.PathLike[str]) -> None:
 
 def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Name, settings and plain attributes of a fitted model, and its arrays; those of models in it by dotted names."""
-    if not hasattr(model, "_fitted_state"):
-        raise ValueError(f"a {type(model).__name__} cannot be saved to a model file: pickle it")
     header = _description(model)
-    state, attributes = model._fitted_state()
+    state, attributes = _state(model)
     header["attributes"] = attributes
     header["parts"] = {}
     arrays = {}
@@ -84,10 +94,27 @@ def _description(model: Any) -> dict[str, Any]:
     name = type(model).__name__
     if name not in _CLASSES:
         raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_CLASSES)}: pickle it")
+    if isinstance(model, Pipeline):
+        return {"learner": name, "params": {}, "steps": {key: _description(step) for key, step in model.steps}}
     return {
         "learner": name,
         "params": {key: _plain(key, value) for key, value in model.get_params(deep=False).items()},
     }
+
+
+def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and models, and plain values, of a fitted model."""
+    check_is_fitted(model)
+    if isinstance(model, Pipeline):
+        if dotted := [name for name, _ in model.steps if "." in name]:
+            raise ValueError(f"the step {dotted[0]!r} cannot be saved: give it a name without a dot")
+        return dict(model.steps), {}
+    if isinstance(model, StandardScaler):
+        arrays = {name: getattr(model, name) for name in _SCALER_ARRAYS if getattr(model, name) is not None}
+        return arrays, {"n_samples_seen_": np.asarray(model.n_samples_seen_).tolist()}
+    if not hasattr(model, "_fitted_state"):
+        raise ValueError(f"a {type(model).__name__} cannot be saved to a model file: pickle it")
+    return model._fitted_state()
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -108,7 +135,32 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ValueError
         If the file is damaged, is no model of this library, or was written by a later version of it.
     """
-    path = Path(path)
+    header, arrays = _read(Path(path), with_arrays=True)
+    try:
+        return _fitted_model(header, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ValueError(f"{path} is damaged: {error}") from error
+
+
+def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What was noted when a model was saved, without reading the model.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+
+    Returns
+    -------
+    dict
+        The notes; empty if there are none.
+    """
+    notes: dict[str, Any] = _read(Path(path), with_arrays=False)[0].get("notes", {})
+    return notes
+
+
+def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A model file's header, and its arrays if wanted."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a model is one file, as save_model writes it")
     if not path.exists():
@@ -116,7 +168,8 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            names = file.keys() if with_arrays else []
+            arrays = {name: file.get_tensor(name) for name in names}
         header = json.loads(metadata["epls"])
         version = header["format"]
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -128,10 +181,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
             f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which "
             f"reads format {FORMAT_VERSION}: install the version that wrote it"
         )
-    try:
-        return _fitted_model(header, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
+    return header, arrays
 
 
 def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
@@ -140,14 +190,30 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     for part, part_header in header["parts"].items():
         of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
         state[part] = _fitted_model(part_header, of_part)
-    model._restore_fitted_state(state, header["attributes"])
+    _restore(model, state, header["attributes"])
     return model
+
+
+def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
+    if isinstance(model, Pipeline):
+        model.steps = [(name, state[name]) for name, _ in model.steps]
+    elif isinstance(model, StandardScaler):
+        sizes = {len(array) for array in state.values()}
+        if len(sizes) != 1 or not all(np.isfinite(array).all() for array in state.values()):
+            raise ValueError("the scaler's arrays must be finite and of one length")
+        for name in _SCALER_ARRAYS:
+            setattr(model, name, state.get(name))
+        model.n_samples_seen_, model.n_features_in_ = plain["n_samples_seen_"], sizes.pop()
+    else:
+        model._restore_fitted_state(state, plain)
 
 
 def _model(description: dict[str, Any]) -> Any:
     name = description["learner"]
     if not isinstance(name, str) or name not in _CLASSES:
         raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_CLASSES)}")
+    if name == "Pipeline":
+        return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
     params = {key: _model(value) if isinstance(value, dict) else value for key, value in description["params"].items()}
     return getattr(import_module(_CLASSES[name]), name)(**params)
 

@@ -1,14 +1,14 @@
 """Algorithm 2: the training loop.
 
-=====  =====================  ===================================================================================
-paper  here                   what it is
-=====  =====================  ===================================================================================
-D      ``inputs``             (N_b, N_d + 1), a centred and scaled mini-batch; the last column is 1, for the bias
-W, b   ``weights``            (N_h, N_d + 1), a unit per row; the last column is the bias
-H      ``outputs``            (N_b, N_h), f(D W + b)
-T      ``winners``            (N_b,), the one active unit of each sample
-N, N_b ``n_samples``, rows    samples in an epoch and in a mini-batch
-=====  =====================  ===================================================================================
+======  =====================  ===================================================================================
+paper   here                   what it is
+======  =====================  ===================================================================================
+D       ``inputs``             (N_b, N_d + 1), a centred and scaled mini-batch; the last column is 1, for the bias
+W, b    ``weights``            (N_h, N_d + 1), a unit per row; the last column is the bias
+H       ``outputs``            (N_b, N_h), f(D W + b)
+T       ``winners``            (N_b,), the one active unit of each sample
+N, N_b  ``n_samples``, rows    samples in an epoch and in a mini-batch
+======  =====================  ===================================================================================
 
 Besides the target (see :mod:`epls.target`) and the optimiser, three things differ from the paper by default. The first
 two are as in the paper with ``loss="squared"``.

@@ -15,6 +15,7 @@ from .reproduce import ENCODER_NAMES, LEARNER_NAMES, going_on, parsed_settings
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
+    from ..images.features import ImageFeatures
 
 
 @click.command("compare")
@@ -64,6 +65,8 @@ def command(
     from ..evaluation.experiment import Settings
     from ..evaluation.labelled import load_labelled
     from ..images.pooling import smallest_side
+    from ..plotting import filter_grid
+    from ..report import comparison_page
 
     names = LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
     given = _by_learner(learner_settings, names)
@@ -94,10 +97,23 @@ def command(
             f"and a grid of {grid}: they must have at least {least}; give a smaller --patch-size, --stride or --grid"
         )
     cache = Cache(output / "stages")
+    filters: dict[int, Any] = {}
+
+    def keep_filters(number: int, features: ImageFeatures) -> None:
+        if features.n_channels_ in (1, 3):
+            shape = (patch_size, patch_size, features.n_channels_)
+            filters[number] = filter_grid(features.encoder_.bases(), shape)
+
     with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
-        entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress)
+        entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress, keep_filters)
     report: dict[str, Any] = {"data": str(data), "images": len(labelled.labels), "entries": as_plain(entries)}
-    report["files"] = _write(report, entries, output)
+    facts = [
+        ("Data", f"{data.name}, {len(labelled.labels):,} images of {len(set(labelled.labels.tolist()))} classes"),
+        ("Protocol", f"{len(train_folds)} folds, an L2-SVM whose C is cross-validated, seed {seed}"),
+        ("Features", f"{units} units, patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"),
+    ]
+    page = comparison_page(entries, facts, filters, title="Learners compared")
+    report["files"] = _write(report, entries, page, output)
     if as_json:
         options.print_json(report)
         return
@@ -116,14 +132,17 @@ def _by_learner(assignments: tuple[str, ...], learners: list[str]) -> dict[str, 
     return found
 
 
-def _write(report: dict[str, Any], entries: Sequence[Entry], output: Path) -> list[str]:
-    """The table as JSON, and a chart if matplotlib is there."""
+def _write(report: dict[str, Any], entries: Sequence[Entry], page: str, output: Path) -> list[str]:
+    """The table as JSON and as a page, and a chart if matplotlib is there."""
     import io
 
     from ..files import write_atomically
     from ..plotting import plot_comparison
 
-    files = {output / "compare.json": json.dumps(report, indent=1).encode()}
+    files = {
+        output / "compare.json": json.dumps(report, indent=1).encode(),
+        output / "compare.html": page.encode(),
+    }
     done = [entry for entry in entries if entry.failed is None]
     try:
         axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])

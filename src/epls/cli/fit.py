@@ -1,4 +1,4 @@
-"""``epls fit``: features from a folder of images."""
+"""``epls fit``: features from images or vectors."""
 
 from __future__ import annotations
 
@@ -9,49 +9,128 @@ from typing import Any
 import click
 
 from . import options
+from .options import Vectors
 from .progress import StageProgress
+from .reproduce import ENCODER_NAMES, LEARNER_NAMES
+
+_SUMMARY_SAMPLES = 10_000
+_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid")
 
 
 @click.command("fit")
-@click.argument("images", type=click.Path(path_type=Path))
+@click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The model file to write.")
-@click.option("--units", type=click.IntRange(min=1), default=400, show_default=True, help="Features per region.")
+@click.option("--units", type=click.IntRange(min=1), help="To learn.  [default: 400 for images, 100 for vectors]")
+@click.option(
+    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
+)
+@click.option("--scale/--no-scale", default=None,
+              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
 @click.option("--patches", type=click.IntRange(min=1), help="Patches to learn from.  [default: 100 a unit, or 50,000]")
+@click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA); epls does without.")
+@click.option("--encoder", type=click.Choice(ENCODER_NAMES), default="natural", show_default=True,
+              help="What makes codes of patches; sc is sparse_coding.")  # fmt: skip
+@click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
+@click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
 @options.image_folder
+@click.option("--drop", multiple=True, metavar="COLUMN",
+              help="A column of a table to leave out; may be given several times.")  # fmt: skip
+@options.array_key
 @options.seed
 @options.threads
 @options.force
 @options.as_json
+@click.pass_context
 def command(
-    images: Path, output: Path, units: int, patch_size: int, patches: int | None, channels: str | None, skip_bad: bool,
-    seed: int, threads: int | None, force: bool, as_json: bool,
+    context: click.Context, data: Path, output: Path, units: int | None, learner: str, scale: bool | None,
+    patch_size: int, patches: int | None, whiten: bool, encoder: str, stride: int, grid: int, channels: str | None,
+    skip_bad: bool, drop: tuple[str, ...], key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Learn features from IMAGES: a folder of image files, or a .npy array (n, height, width[, channels])."""
-    from ..callbacks import OnEpoch
-    from ..images.features import ImageFeatures
-    from ..learners.epls import EPLS
+    """Learn features from DATA.
+
+    DATA is a folder of image files, a .npy or .npz array of images (n, height, width[, channels]) or of vectors (n,
+    n_features), or a .csv or .parquet table of vectors.
+    """
     from ..persistence import save_model
 
     options.check_output(output, force)
-    collection = options.open_images(images, patch_size, channels, skip_bad)
+    opened = options.open_data(data, smallest_side=patch_size, channels=channels, skip_bad=skip_bad, key=key, drop=drop)
+    vectors = isinstance(opened, Vectors)
+    given = [name for name in (_OF_IMAGES if vectors else ("scale",)) if _was_given(context, name)]
+    if given:
+        kinds = ("images", "vectors") if vectors else ("vectors", "images")
+        raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
     with options.limited(threads), StageProgress() as progress:
-        learner = EPLS(units).set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
-        features = ImageFeatures(learner, patch_size=patch_size, n_patches=patches, random_state=seed)
+        made = _learner(learner, units, seed, vectors, progress)
+        if isinstance(opened, Vectors):
+            model = _vector_model(made, scale if scale is not None else opened.names is not None)
+        else:
+            from ..images.features import ImageFeatures
+
+            model = ImageFeatures(
+                made, patch_size=patch_size, n_patches=patches, whiten=whiten, random_state=seed, stride=stride,
+                encoder={"sc": "sparse_coding"}.get(encoder, encoder), grid=grid,
+            )  # fmt: skip
         started = time.perf_counter()
-        features.fit(collection)
-    save_model(features, output)
-    result: dict[str, Any] = {
-        "model": str(output),
-        "images": len(collection),
-        "skipped": len(getattr(collection, "skipped", ())),
-        "units": units,
-        "epochs": features.learner_.n_epochs_,
-        "seconds": round(time.perf_counter() - started, 1),
-    }
+        model.fit(opened.X if isinstance(opened, Vectors) else opened)
+        seconds = time.perf_counter() - started
+        notes = _notes(model, opened, data, seconds)
+    save_model(model, output, notes=notes)
+    result: dict[str, Any] = {"model": str(output), **notes}
     if as_json:
         options.print_json(result)
+        return
+    click.echo(
+        f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
+        f"to {output}\n{notes['unresponsive units']} of them answer to nothing; population sparsity "
+        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"
+    )
+
+
+def _was_given(context: click.Context, name: str) -> bool:
+    return context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
+
+
+def _learner(name: str, units: int | None, seed: int, vectors: bool, progress: StageProgress) -> Any:
+    from ..callbacks import OnEpoch
+    from ..learners import LEARNERS
+
+    learner = LEARNERS[name]()
+    settings = {"n_components": units or (None if vectors else 400), "random_state": seed}
+    learner.set_params(**{key: value for key, value in settings.items() if key in learner.get_params()})
+    return learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+
+
+def _vector_model(learner: Any, scale: bool) -> Any:
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    return make_pipeline(StandardScaler(), learner) if scale else learner
+
+
+def _notes(model: Any, data: Any, path: Path, seconds: float) -> dict[str, Any]:
+    """What is kept in the file with the model, and told at the end."""
+    import numpy as np
+
+    from ..encoders import NaturalEncoder
+    from ..metrics import summary
+
+    if isinstance(data, Vectors):
+        learner = model[-1] if hasattr(model, "steps") else model
+        rows = np.linspace(0, len(data) - 1, min(_SUMMARY_SAMPLES, len(data))).astype(int)
+        codes = model.transform(np.asarray(data.X[rows]))
+        told: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
     else:
-        click.echo(
-            f"{units} features learned from {result['images']} images in {result['seconds']} s, written to {output}"
-        )
+        learner = model.learner_
+        codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))
+        told = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+    return {
+        **told,
+        "data": path.name,
+        "samples": len(data),
+        "units": len(learner.components_),
+        "epochs": getattr(learner, "n_epochs_", getattr(learner, "n_iter_", None)),
+        "seconds": round(seconds, 1),
+        **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
+    }

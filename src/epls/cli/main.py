@@ -17,10 +17,13 @@ class _LazyGroup(click.Group):
     # Name, to module and first line of its help.
     _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
         "compare": (".compare", "See what each learner gives on your images, and what it costs."),
+        "completion": (".completion", "Print what a shell needs to complete commands."),
         "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),
-        "fit": (".fit", "Learn features from a folder of images."),
+        "fit": (".fit", "Learn features from images or vectors."),
+        "inspect": (".inspect", "Tell what is in a model file; draw filters in the terminal."),
+        "report": (".report", "Write a page about a model, to open in a browser."),
         "reproduce": (".reproduce", "Run the paper's experiment on STL-10 or CIFAR-10."),
-        "transform": (".transform", "Compute the features of images with a model."),
+        "transform": (".transform", "Compute the features of images or vectors with a model."),
     }
 
     def list_commands(self, context: click.Context) -> list[str]:

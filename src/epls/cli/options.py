@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,19 +31,57 @@ def image_folder(command: Command) -> Command:
     return skip_bad(channels(command))
 
 
-def open_images(
-    path: Path, smallest_side: int, channels: str | None, skip_bad: bool, expected: str | None = None
+array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Samples in rows, and the names of the columns if they have some."""
+
+    X: Any
+    names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return len(self.X)
+
+
+def open_data(
+    path: Path,
+    *,
+    smallest_side: int = 1,
+    channels: str | None = None,
+    skip_bad: bool = False,
+    expected: str | None = None,
+    key: str | None = None,
+    drop: tuple[str, ...] = (),
+    columns: list[str] | None = None,
 ) -> Any:
-    """The images of a folder, or of a .npy file as a memory map; tells on stderr what is left out."""
-    import numpy as np
+    """Vectors, or images: those of a folder, or an array of three or four dimensions.
 
+    Tells on stderr what is left out.
+    """
     from ..datasets.folder import ImageFolder
+    from ..datasets.tables import ARRAYS, TABLES, load_array, load_table
 
-    if path.suffix == ".npy" and path.is_file():
-        try:
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"{path} is not an array of images that NumPy can read ({error})") from error
+    if path.suffix in TABLES and not path.is_dir():
+        return Vectors(*load_table(path, drop, columns))
+    if drop:
+        raise click.UsageError(f"--drop is for tables ({', '.join(TABLES)}), and {path} is none")
+    if path.suffix in ARRAYS and not path.is_dir():
+        array = load_array(path, key)
+        if array.ndim == 2:
+            return Vectors(array)
+        if array.ndim not in (3, 4):
+            raise ValueError(
+                f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
+                f"width) or (n, height, width, channels)"
+            )
+        return array
+    if path.is_file():
+        raise ValueError(
+            f"{path} is no folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one of "
+            f"these, and a single image in a folder"
+        )
     folder = ImageFolder(
         path,
         channels=channels,  # type: ignore[arg-type]
@@ -53,6 +92,26 @@ def open_images(
     for file, reason in folder.skipped:
         click.echo(f"skipped {file}: {reason}", err=True)
     return folder
+
+
+def open_data_of(
+    model: Any, notes: dict[str, Any], path: Path, *, channels: str | None, skip_bad: bool, key: str | None,
+    smallest_side: int = 1,
+) -> Any:  # fmt: skip
+    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on,
+    of whatever others there are."""
+    from ..images.features import ImageFeatures
+
+    of_images = isinstance(model, ImageFeatures)
+    expected = {1: "grey", 3: "colour"}.get(model.n_channels_) if of_images else None
+    data = open_data(
+        path, smallest_side=smallest_side, channels=channels, skip_bad=skip_bad, expected=expected, key=key,
+        columns=notes.get("feature_names"),
+    )  # fmt: skip
+    if of_images == isinstance(data, Vectors):
+        kinds = ("images", "vectors") if of_images else ("vectors", "images")
+        raise ValueError(f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}")
+    return data
 
 
 def check_output(path: Path, force: bool) -> None:

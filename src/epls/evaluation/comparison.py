@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from ..encoders import ENCODERS, NaturalEncoder
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
+from ..metrics import unresponsive_units
 from .cache import Cache
 from .experiment import LabelledImages, Progress, Settings, run_experiment
 
 _PATCHES = 10_000  # that a unit may answer to
-_ANSWER = 0.1  # of the typical range of answers
 
 # Learners that want whitened patches: with them, the paper's and Coates and Ng's figures are better.
 WHITENED = frozenset({"ica", "kmeans", "omp", "random_patches"})
@@ -59,9 +59,13 @@ def compare(
     test: LabelledImages | None,
     cache: Cache,
     progress: Progress,
+    on_learned: Callable[[int, ImageFeatures], None] = lambda number, features: None,
 ) -> list[Entry]:
-    """An entry for each of the settings, in their order; see :func:`run_experiment`. One that fails stops no other."""
-    entries = []
+    """An entry for each of the settings, in their order; see :func:`run_experiment`. One that fails stops no other.
+
+    ``on_learned`` is given the number of an entry and the fitted features.
+    """
+    entries: list[Entry] = []
     for number, settings in enumerate(all_settings, 1):
         prefix = f"{number}/{len(all_settings)} {settings.learner}, {settings.encoder}: "
 
@@ -76,6 +80,7 @@ def compare(
         except ValueError as error:
             entries.append(Entry(settings, failed=str(error)))
             continue
+        on_learned(len(entries), outcome.features)
         entries.append(
             Entry(
                 outcome.settings,
@@ -93,12 +98,9 @@ def compare(
 
 
 def dead_units(features: ImageFeatures, images: Any) -> int:
-    """How many units of the learner answer to 10,000 patches all alike: within a tenth of what others' answers vary."""
+    """How many units of the learner answer to 10,000 patches all alike; see :func:`epls.metrics.unresponsive_units`."""
     patches = features.draw_patches(images, _PATCHES, random_state=0)
-    answers = NaturalEncoder(features.learner_).transform(patches)
-    ranges = answers.max(axis=0) - answers.min(axis=0)
-    alive = ranges[ranges > 0]
-    return int(np.sum(ranges <= _ANSWER * np.median(alive))) if len(alive) else len(ranges)
+    return len(unresponsive_units(NaturalEncoder(features.learner_).transform(patches)))
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:

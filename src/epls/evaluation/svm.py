@@ -95,7 +95,7 @@ class L2SVMCV(ClassifierMixin, BaseEstimator):
         The most Newton steps that any C took.
     n_features_in_ : int
         The number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if ``fit`` was given any.
 
     Examples

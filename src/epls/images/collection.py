@@ -87,9 +87,13 @@ class ImageCollection:
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 
-    def _name(self, number: int) -> str:
+    def name(self, number: int) -> str:
+        """How an image is called: by its file, or by its number."""
         names = getattr(self.images, "names", None)
-        return f"image {number}" if names is None else f"the image {names[number]}"
+        return f"image {number}" if names is None else str(names[number])
+
+    def _name(self, number: int) -> str:
+        return self.name(number) if getattr(self.images, "names", None) is None else f"the image {self.name(number)}"
 
 
 def _is_whole(dtype: np.dtype[Any]) -> bool:

@@ -8,7 +8,7 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -249,7 +249,23 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
             The patches.
         """
         check_is_fitted(self)
-        return _prepared_patches(X, n_patches, self.patch_size, self.contrast_floor_, self.whitening_, random_state)
+        return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
+
+    def prepare_patches(self, pixels: ArrayLike) -> Array:
+        """Patches of pixels as the learner and the encoder see them: normalised, and whitened if they are.
+
+        Parameters
+        ----------
+        pixels : array-like of shape (n_patches, patch_size * patch_size * n_channels)
+            Patches, as :func:`epls.images.patches.sample_patches` gives them.
+
+        Returns
+        -------
+        ndarray of the same shape
+            The patches.
+        """
+        check_is_fitted(self)
+        return _prepared(pixels, self.contrast_floor_, self.whitening_)
 
     def iter_region_sums(self, X: Images, *, start: int = 0) -> Iterator[Array]:
         """The sums of codes over each region, from which features are made by pooling; image after image.
@@ -336,10 +352,8 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
     ) -> float:
         """The mean absolute code of some patches, drawn anew: with a seed, the same for an encoder given later."""
-        patches = _prepared_patches(
-            images, _TYPICAL_PATCHES, self.patch_size, contrast_floor, whitening, self.random_state
-        )
-        codes = encoder.transform(patches)
+        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        codes = encoder.transform(_prepared(pixels, contrast_floor, whitening))
         typical_code = float(np.abs(codes).mean())
         if typical_code == 0 and self.pooling == "log":
             raise ValueError(
@@ -402,15 +416,7 @@ class _DenseEncoder:
         return sums.astype(np.float32), places.counts
 
 
-def _prepared_patches(
-    images: Images | ImageCollection,
-    n_patches: int,
-    patch_size: int,
-    contrast_floor: float,
-    whitening: ZCAWhitening | None,
-    random_state: Any,
-) -> Array:
-    pixels = sample_patches(images, n_patches, patch_size, random_state=random_state)
+def _prepared(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
     patches = normalize_patches(pixels, contrast_floor=contrast_floor)
     return patches if whitening is None else whitening.transform(patches)
 

@@ -43,24 +43,33 @@ def sample_patches(
     >>> sample_patches([np.zeros((8, 9, 3), np.uint8)], 5, patch_size=4, random_state=0).shape
     (5, 48)
     """
+    return sample_placed_patches(images, n_patches, patch_size, random_state=random_state)[0]
+
+
+def sample_placed_patches(
+    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
+) -> tuple[NDArray[Any], NDArray[np.intp]]:
+    """What :func:`sample_patches` gives, and where each patch is: number of the image, top and left, a row each."""
     collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)
     if n_patches < 1:
         raise ValueError(f"n_patches={n_patches}: ask for at least one")
     random = check_random_state(random_state)
     numbers = random.randint(len(collection), size=n_patches)
-    places = random.uniform(size=(n_patches, 2))
+    where = random.uniform(size=(n_patches, 2))
+    places = np.empty((n_patches, 3), np.intp)
     patches: NDArray[Any] | None = None
     order = np.argsort(numbers, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
         image = collection[numbers[rows[0]]]
         windows = sliding_window_view(image, (patch_size, patch_size), axis=(0, 1))
-        tops, lefts = (places[rows] * windows.shape[:2]).astype(int).T
+        tops, lefts = (where[rows] * windows.shape[:2]).astype(int).T
         found = windows[tops, lefts].transpose(0, 2, 3, 1).reshape(len(rows), -1)
         if patches is None:
             patches = np.empty((n_patches, found.shape[1]), found.dtype)
         patches[rows] = found
+        places[rows] = np.column_stack([numbers[rows], tops, lefts])
     assert patches is not None  # there is at least one group of rows
-    return patches
+    return patches, places
 
 
 def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Array:

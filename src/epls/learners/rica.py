@@ -22,7 +22,7 @@ _EPSILON = 1e-8  # rounds off the absolute value where it has no derivative
 class RICA(Learner):
     """Reconstruction ICA: sparse codes from which the samples can be reconstructed, with any number of bases.
 
-    Minimises the mean over the samples of sum_j |w_j·x| + penalty * ||W'W x - x||^2 over bases w_j of unit norm
+    Minimises the mean over the samples of sum_j \\|w_j·x\\| + penalty \\|W'W x - x\\|² over bases w_j of unit norm
     (Le et al. 2011), by L-BFGS with all samples in each iteration. The second term takes the place of the orthogonality
     that ICA asks of its bases, and that more bases than features cannot have. The absolute value is sqrt(z^2 + 1e-8).
 

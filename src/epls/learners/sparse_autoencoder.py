@@ -87,7 +87,7 @@ class SparseAutoencoder(LogisticLearner):
         The number of epochs.
     n_features_in_ : int
         The number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if ``fit`` was given any.
 
     Examples

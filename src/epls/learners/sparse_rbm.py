@@ -90,7 +90,7 @@ class SparseRBM(LogisticLearner):
         The number of epochs.
     n_features_in_ : int
         The number of features.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (n_features,)
         Their names, if ``fit`` was given any.
 
     Examples

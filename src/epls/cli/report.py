@@ -1,0 +1,51 @@
+"""``epls report``: a page about a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from . import options
+
+
+@click.command("report")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option("--data", type=click.Path(path_type=Path), required=True,
+              help="What its units are shown to answer to: as for `epls fit`.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .html file to write.")
+@options.image_folder
+@options.array_key
+@options.seed
+@options.threads
+@options.force
+@options.as_json
+def command(
+    model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
+    key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
+) -> None:  # fmt: skip
+    """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
+    from ..files import write_atomically
+    from ..persistence import load_model, read_notes
+    from ..report import model_page
+
+    options.check_output(output, force)
+    loaded, notes = load_model(model), read_notes(model)
+    smallest_side = getattr(loaded, "patch_size", 1)
+    opened = options.open_data_of(
+        loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=smallest_side
+    )
+    with options.limited(threads):
+        html = model_page(
+            loaded,
+            opened.X if isinstance(opened, options.Vectors) else opened,
+            title=f"{model.name}: what was learned",
+            feature_names=notes.get("feature_names"),
+            random_state=seed,
+        )
+    content = html.encode()
+    write_atomically(output, content)
+    if as_json:
+        options.print_json({"report": str(output), "bytes": len(content)})
+    else:
+        click.echo(f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser")

@@ -1,0 +1,92 @@
+const entries = content.entries;
+const panel = byId("row");
+const body = byId("rows").tBodies[0];
+const heads = byId("rows").tHead.rows[0];
+let sortedBy = "accuracy";
+let descending = true;
+
+const columns = [
+  { key: "name", title: "learner, encoder", text: (entry) => entry.name },
+  { key: "accuracy", title: "% right (std)", text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
+  { key: "bar", title: "" },
+  { key: "learn", title: "learn s", text: (entry) => entry.learn.toFixed(0) },
+  { key: "encode", title: "encode s", text: (entry) => entry.encode.toFixed(0) },
+  { key: "to_tune", title: "to tune", text: (entry) => String(entry.to_tune) },
+  { key: "dead", title: "dead units", text: (entry) => `${entry.dead} of ${entry.units}` },
+];
+
+function barOf(entry) {
+  const bar = element("div", { className: entry.name.startsWith("epls") ? "ours" : "", style: `width: ${entry.accuracy}%` });
+  const from = Math.max(0, entry.accuracy - entry.std);
+  const width = (100 * (entry.accuracy + entry.std - from)) / Math.max(entry.accuracy, 1);
+  bar.append(element("i", { style: `left: ${(100 * from) / Math.max(entry.accuracy, 1)}%; width: ${width}%` }));
+  return bar;
+}
+
+function rowOf(entry, number) {
+  const row = element("tr", { tabIndex: 0 });
+  row.dataset.number = number;
+  row.setAttribute("aria-selected", "false");
+  if (entry.failed !== null) {
+    row.append(element("td", {}, entry.name), element("td", { colSpan: columns.length - 1 }, `failed: ${entry.failed}`));
+  } else {
+    for (const { key, text } of columns) {
+      row.append(key === "bar" ? element("td", { className: "bar" }, barOf(entry)) : element("td", {}, text(entry)));
+    }
+  }
+  row.addEventListener("click", () => choose(row, entry));
+  row.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" || event.key === " ") choose(row, entry);
+    else if (event.key === "ArrowDown" && row.nextElementSibling) row.nextElementSibling.focus();
+    else if (event.key === "ArrowUp" && row.previousElementSibling) row.previousElementSibling.focus();
+    else return;
+    event.preventDefault();
+  });
+  return row;
+}
+
+const rows = entries.map(rowOf);
+
+function arrange() {
+  const value = (number) => entries[number][sortedBy];
+  const order = entries.map((_, number) => number).sort((a, b) => {
+    if ((entries[a].failed === null) !== (entries[b].failed === null)) return entries[a].failed === null ? -1 : 1;
+    const difference = value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0;
+    return (descending ? -difference : difference) || a - b;
+  });
+  body.replaceChildren(...order.map((number) => rows[number]));
+  for (const head of heads.cells) {
+    head.setAttribute("aria-sort", head.dataset.key === sortedBy ? (descending ? "descending" : "ascending") : "none");
+  }
+}
+
+function choose(row, entry) {
+  for (const other of rows) other.setAttribute("aria-selected", "false");
+  row.setAttribute("aria-selected", "true");
+  const settings = Object.entries(entry.settings).map(([name, value]) => element("tr", {}, element("td", {}, name), element("td", {}, value)));
+  panel.hidden = false;
+  panel.replaceChildren(
+    element("h2", {}, entry.name),
+    ...(entry.filters ? [element("img", { className: "sheet", src: entry.filters, alt: `filters of ${entry.name}` })] : []),
+    ...(entry.folds.length ? [element("h3", {}, "Each fold, % right"), element("p", {}, entry.folds.map((value) => value.toFixed(1)).join(", "))] : []),
+    element("h3", {}, "Settings"),
+    element("table", {}, ...settings),
+  );
+}
+
+for (const { key, title } of columns) {
+  const head = element("th", { scope: "col" });
+  head.dataset.key = key;
+  if (key !== "bar") {
+    const button = element("button", { type: "button" }, title);
+    button.addEventListener("click", () => {
+      descending = sortedBy === key ? !descending : key === "accuracy";
+      sortedBy = key;
+      arrange();
+    });
+    head.append(button);
+  }
+  heads.append(head);
+}
+showFacts();
+arrange();

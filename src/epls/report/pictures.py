@@ -1,0 +1,135 @@
+"""Small pictures for pages: sheets of tiles, thumbnails, and charts as SVG that take the page's colours."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.floating]
+
+_BAR_TILE = 24  # pixels, height and width of a picture of a basis that is no image
+
+
+def data_url(content: bytes, kind: str) -> str:
+    """A file inside of a page."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def encoded(pixels: NDArray[np.uint8], kind: str = "png", **options: Any) -> bytes:
+    """An image file of pixels (height, width, 3)."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('reports with pictures need pillow: pip install "epls[images]"') from error
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, kind, **options)
+    return file.getvalue()
+
+
+def thumbnail(image: NDArray[np.uint8], longest_side: int) -> tuple[bytes, int, int]:
+    """A JPEG of an image (height, width, 3), made smaller if it is larger than that; its width and height."""
+    from PIL import Image
+
+    picture = Image.fromarray(image)
+    picture.thumbnail((longest_side, longest_side))
+    file = io.BytesIO()
+    picture.save(file, "jpeg", quality=70)
+    return file.getvalue(), *picture.size
+
+
+def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
+    """Tiles (n, height, width, 3) side by side in a picture that is about square; the tiles in a row."""
+    n_columns = max(1, math.ceil(math.sqrt(len(tiles))))
+    n_rows = -(-len(tiles) // n_columns)
+    _, height, width, _ = tiles.shape
+    room = np.zeros((n_rows * n_columns, height, width, 3), np.uint8)
+    room[: len(tiles)] = tiles
+    picture = room.reshape(n_rows, n_columns, height, width, 3).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3)), n_columns
+
+
+def filter_tiles(filters: Array) -> NDArray[np.uint8]:
+    """Filters (n, height, width, channels) as pictures: zero is mid grey, each on its own scale."""
+    largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
+    scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
+    return as_colour(np.rint(scaled * 255).astype(np.uint8))
+
+
+def bar_tiles(bases: Array) -> NDArray[np.uint8]:
+    """Bases of vectors as pictures: a bar for each feature, up or down from the middle; the strongest of several."""
+    n_bars = min(bases.shape[1], _BAR_TILE)
+    groups = np.array_split(np.arange(bases.shape[1]), n_bars)
+    bars = np.stack([_strongest(bases[:, group]) for group in groups], axis=1)
+    largest = np.abs(bars).max(axis=1, keepdims=True)
+    heights = np.rint(bars / np.where(largest > 0, largest, 1) * (_BAR_TILE // 2)).astype(int)
+    bar_of_column = np.arange(_BAR_TILE) * n_bars // _BAR_TILE
+    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, from the middle upwards
+    height_at = heights[:, bar_of_column][:, None, :]
+    tiles = np.full((len(bases), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
+    tiles[(level > 0) & (level <= height_at)] = (255, 190, 90)
+    tiles[(level <= 0) & (level > height_at)] = (70, 150, 230)
+    return tiles
+
+
+def _strongest(columns: Array) -> Array:
+    return np.take_along_axis(columns, np.abs(columns).argmax(axis=1)[:, None], axis=1)[:, 0]
+
+
+def as_colour(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pictures (..., channels) with red, green and blue: of other than three channels, the first as grey."""
+    return pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., :1], 3, axis=-1)
+
+
+def as_bytes(pixels: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
+    """Pixels of any type as bytes, dark at ``low`` and bright at ``high``."""
+    if pixels.dtype == np.uint8:
+        return pixels
+    scaled = (pixels.astype(np.float64) - low) / ((high - low) or 1.0)
+    return np.rint(np.clip(scaled, 0, 1) * 255).astype(np.uint8)
+
+
+def line_chart(values: Array, x_label: str, y_label: str) -> str:
+    """A curve over 1, 2, 3, ... as SVG; by logarithm where values differ by more than ten times."""
+    low, high = float(np.min(values)), float(np.max(values))
+    heights = np.asarray(values, float)
+    if 0 < 10 * low < high:
+        heights, y_label = np.log(heights), f"{y_label} (logarithmic)"
+    heights = (heights - heights.min()) / (np.ptp(heights) or 1.0)
+    steps = max(len(values) - 1, 1)
+    points = [(40 + 250 * k / steps, 110 - 95 * height) for k, height in enumerate(heights)]
+    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return _chart(f'<polyline points="{path}"/>', (1, len(values)), (low, high), x_label, y_label)
+
+
+def bar_chart(counts: Array, low: float, high: float, x_label: str, y_label: str) -> str:
+    """A histogram of values from ``low`` to ``high`` as SVG."""
+    width, most = 250 / len(counts), max(float(np.max(counts)), 1.0)
+    bars = "".join(
+        f'<rect x="{40 + k * width:.1f}" y="{110 - 95 * count / most:.1f}" width="{max(width - 1, 0.5):.1f}" '
+        f'height="{95 * count / most:.1f}"/>'
+        for k, count in enumerate(counts)
+    )
+    return _chart(bars, (low, high), (0, most), x_label, y_label)
+
+
+def _chart(marks: str, x_range: tuple[float, float], y_range: tuple[float, float], x_label: str, y_label: str) -> str:
+    def text(x: int, y: int, value: str, anchor: str) -> str:
+        return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(value)}</text>'
+
+    return (
+        f'<svg viewBox="0 0 300 140" role="img" aria-label="{escape(y_label)} by {escape(x_label)}">{marks}'
+        f'<path class="axis" d="M40 10 V110 H292"/>{text(36, 114, _short(y_range[0]), "end")}'
+        f"{text(36, 19, _short(y_range[1]), 'end')}{text(40, 124, _short(x_range[0]), 'middle')}"
+        f"{text(290, 124, _short(x_range[1]), 'end')}{text(165, 134, x_label, 'middle')}{text(44, 9, y_label, 'start')}"
+        f"</svg>"
+    )
+
+
+def _short(value: float) -> str:
+    return f"{value:.0f}" if float(value).is_integer() else f"{value:.3g}"

@@ -1,0 +1,209 @@
+"""From files of vectors and images to models, features and pages, by commands."""
+
+import errno
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from PIL import Image
+from sklearn.datasets import load_breast_cancer, load_sample_images
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from epls import EPLS, load_model, read_notes
+from epls.cli.main import run
+
+
+def epls(capsys, *arguments):
+    """Exit code, stdout and stderr of the command."""
+    code = run([str(argument) for argument in arguments])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with photographs, a table, an array, and the models of the first two."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "photos").mkdir()
+    for number, image in enumerate(load_sample_images().images):
+        Image.fromarray(image[:90, :120]).save(folder / "photos" / f"{number}.png")
+    frame = load_breast_cancer(as_frame=True).frame
+    frame.to_csv(folder / "table.csv", index=False)
+    frame.drop(columns="target").to_parquet(folder / "table.parquet")
+    np.save(folder / "vectors.npy", np.random.RandomState(0).normal(size=(300, 5)).astype(np.float32))
+    assert run(["fit", f"{folder}/photos", "-o", f"{folder}/photos.epls", "--units", "12", "--patches", "600"]) == 0
+    assert run(["fit", f"{folder}/table.csv", "-o", f"{folder}/table.epls", "--units", "10", "--drop", "target"]) == 0
+    return folder
+
+
+class TestVectors:
+    def test_a_table_is_scaled(self, work, capsys):
+        X = load_breast_cancer().data
+        by_hand = make_pipeline(StandardScaler(), EPLS(10, random_state=0)).fit(X)
+        assert_allclose(load_model(work / "table.epls").transform(X), by_hand.transform(X), rtol=1e-6)
+        notes = read_notes(work / "table.epls")
+        assert notes["feature_names"] == list(load_breast_cancer().feature_names)
+        assert notes["samples"] == 569
+
+    def test_an_array_is_not(self, work, tmp_path, capsys):
+        code, out, _ = epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--units", 8, "--json")
+        assert code == 0
+        told = json.loads(out)
+        X = np.load(work / "vectors.npy")
+        model = load_model(tmp_path / "m")
+        assert_allclose(model.components_, EPLS(8, random_state=0).fit(X).components_)
+        assert told["units"] == 8
+        assert told["unresponsive units"] == 0
+
+    def test_transform_reads_either_kind_of_table(self, work, tmp_path, capsys):
+        model = work / "table.epls"
+        for name in ("table.csv", "table.parquet"):  # the first has a column that the model does not know
+            code, out, _ = epls(capsys, "transform", model, work / name, "-o", tmp_path / f"{name}.npy")
+            assert code == 0, name
+            assert "569 vectors, 10 each" in out
+        expected = load_model(model).transform(load_breast_cancer().data)
+        assert_allclose(np.load(tmp_path / "table.csv.npy"), expected, atol=1e-6)
+        assert_allclose(np.load(tmp_path / "table.parquet.npy"), expected, atol=1e-6)
+
+    def test_other_learners(self, work, tmp_path, capsys):
+        code, _, _ = epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--units", 6, "--learner", "omp")
+        assert code == 0
+        assert type(load_model(tmp_path / "m")).__name__ == "OMP"
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["fit", "table.csv", "-o", "new", "--patch-size", 5], 2, "--patch-size is for images"),
+            (["fit", "photos", "-o", "new", "--scale"], 2, "--scale is for vectors"),
+            (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for tables"),
+            (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
+            (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
+            (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
+            (["fit", "missing.csv", "-o", "new"], 1, r"missing or infinite: b \(1\)"),
+            (["fit", "cube.npy", "-o", "new"], 1, r"shape \(2, 2, 2, 2, 2\)"),
+            (["transform", "table.epls", "photos", "-o", "new.npy"], 1, "from vectors, but photos holds images"),
+            (["transform", "photos.epls", "vectors.npy", "-o", "new.npy"], 1, "from images, but vectors.npy holds vec"),
+            (["transform", "table.epls", "vectors.npy", "-o", "new.npy"], 1, "5 features"),
+            (["transform", "table.epls", "other.csv", "-o", "new.npy"], 1, "no column mean radius"),
+            (["report", "table.epls", "--data", "photos", "-o", "new.html"], 1, "but photos holds images"),
+            (["report", "photos.epls", "--data", "empty", "-o", "new.html"], 1, "hold no image files"),
+            (["report", "table.csv", "--data", "table.csv", "-o", "new.html"], 1, "not a model that epls wrote"),
+            (["inspect", "vectors.npy"], 1, "not a model that epls wrote"),
+            (["inspect", "nothing"], 1, "there is no file nothing"),
+        ],
+    )
+    def test_errors_are_one_line(self, work, monkeypatch, capsys, arguments, code, message):
+        (work / "empty").mkdir(exist_ok=True)
+        np.save(work / "cube.npy", np.zeros((2,) * 5))
+        (work / "missing.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+        load_breast_cancer(as_frame=True).data.drop(columns="mean radius").to_csv(work / "other.csv", index=False)
+        monkeypatch.chdir(work)
+        before = {path.name for path in work.iterdir()}
+        found, out, err = epls(capsys, *arguments)
+        assert found == code
+        assert out == ""
+        assert re.search(message, err)
+        assert "Traceback" not in err
+        if code == 1:
+            assert len(err.strip().splitlines()) == 1
+        assert {path.name for path in work.iterdir()} == before
+
+
+class TestInspect:
+    def test_tells_what_is_there(self, work, capsys):
+        code, out, err = epls(capsys, "inspect", work / "photos.epls")
+        assert (code, err) == (0, "")
+        assert re.search(r"units +12 *\n", out)
+        assert "10 x 10 pixels, 3 channel(s)" in out
+        assert "population sparsity" in out
+        assert "epls report draws them" in out  # this is no terminal
+
+    def test_vectors_have_names(self, work, capsys):
+        _, out, _ = epls(capsys, "inspect", work / "table.epls")
+        assert re.search(r"unit 0: .*(mean|worst|error)", out)
+
+    def test_json(self, work, capsys):
+        _, out, _ = epls(capsys, "inspect", work / "table.epls", "--json")
+        told = json.loads(out)
+        assert told["units"] == 10
+        assert told["measured when it was learned"]["unresponsive units"] == 0
+
+    def test_filters_in_colour(self, work):
+        """Every filter is there, two pixels a character, in the colours of the picture."""
+        from rich.console import Console
+
+        from epls.cli.inspect import _draw
+        from epls.report.pictures import filter_tiles
+
+        model = load_model(work / "photos.epls")
+        filters = model.learner_.components_.reshape(-1, 10, 10, 3)
+        screen = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=80)
+        _draw(screen, filters)
+        text = screen.file.getvalue()
+        assert text.count("▀") == 12 * 10 * 5
+        red, green, blue = filter_tiles(filters)[0, 0, 0]
+        assert f"38;2;{red};{green};{blue}" in text
+
+
+class TestReport:
+    def test_images(self, work, tmp_path, capsys):
+        code, out, _ = epls(
+            capsys, "report", work / "photos.epls", "--data", work / "photos", "-o", tmp_path / "r.html", "--json"
+        )
+        assert code == 0
+        html = (tmp_path / "r.html").read_text()
+        assert json.loads(out)["bytes"] == (tmp_path / "r.html").stat().st_size
+        assert "photos.epls: what was learned" in html
+        assert '"name":"0.png"' in html
+
+    def test_vectors_with_the_names_of_the_table(self, work, tmp_path, capsys):
+        output = tmp_path / "r.html"
+        code, _, _ = epls(capsys, "report", work / "table.epls", "--data", work / "table.parquet", "-o", output)
+        assert code == 0
+        assert "worst concave points" in output.read_text()
+
+    def test_nothing_is_overwritten_unless_forced(self, work, tmp_path, capsys):
+        output = tmp_path / "r.html"
+        output.write_text("mine")
+        arguments = ["report", work / "table.epls", "--data", work / "table.parquet", "-o", output]
+        code, _, err = epls(capsys, *arguments)
+        assert code == 1
+        assert "--force" in err
+        assert output.read_text() == "mine"
+        assert epls(capsys, *arguments, "--force")[0] == 0
+
+    def test_a_full_disk_leaves_nothing(self, work, tmp_path, capsys, monkeypatch):
+        def full(descriptor):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        for arguments in (
+            ["report", work / "table.epls", "--data", work / "table.parquet", "-o", tmp_path / "r.html"],
+            ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--units", 5],
+            ["transform", work / "table.epls", work / "table.parquet", "-o", tmp_path / "f.npy"],
+        ):
+            code, _, err = epls(capsys, *arguments)
+            assert code == 1
+            assert "the disk is full" in err
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell, capsys):
+    code, out, _ = epls(capsys, "completion", shell)
+    assert code == 0
+    assert "_EPLS_COMPLETE" in out
+
+
+def test_completion_completes():
+    words = {"COMP_WORDS": "epls rep", "COMP_CWORD": "1", "_EPLS_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'epls'; from epls.cli import main; main()"]
+    found = subprocess.run(command, env=os.environ | words, capture_output=True, text=True)
+    assert {line.split(",")[1] for line in found.stdout.split()} == {"report", "reproduce"}

@@ -1,0 +1,196 @@
+"""Pages in a real browser, on a large and on a small screen, by mouse and by keyboard."""
+
+import json
+import shutil
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver import ActionChains, Keys
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import Select
+
+from epls.evaluation.comparison import Entry
+from epls.evaluation.experiment import Settings
+from epls.report import comparison_page
+
+SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+
+
+@pytest.fixture(scope="module")
+def chrome():
+    driver = shutil.which("chromedriver")
+    if driver is None or shutil.which("chromium") is None:
+        pytest.fail("these tests need a browser: `make browser`, or install chromium and chromium-driver")
+    options = webdriver.ChromeOptions()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--force-prefers-reduced-motion"):
+        options.add_argument(argument)
+    options.binary_location = shutil.which("chromium")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(driver))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(params=SIZES)
+def size(request):
+    return SIZES[request.param]
+
+
+@pytest.fixture
+def open_page(chrome, size, tmp_path):
+    """Opens a page at a size; at the end of the test there must have been no complaint of the browser."""
+    width, height = size
+
+    def opened(html, place=""):
+        path = tmp_path / "page.html"
+        path.write_text(html)
+        chrome.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+        chrome.get("about:blank")
+        chrome.get(f"{path.as_uri()}{place}")
+        return chrome
+
+    yield opened
+    assert chrome.get_log("browser") == []
+    assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def shown_units(chrome):
+    return [int(tile.get_attribute("data-unit")) for tile in chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")]
+
+
+def units_of(html):
+    return json.loads(html.split('id="content">')[1].split("</script>")[0])["units"]
+
+
+def drag(chrome, slider, value):
+    chrome.execute_script(
+        "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", slider, value
+    )
+
+
+def test_sort_and_filter(open_page, image_page):
+    chrome = open_page(image_page)
+    units = units_of(image_page)
+    assert shown_units(chrome) == list(range(30))
+    Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("redundancy")
+    order = shown_units(chrome)
+    values = [units["redundancy"][unit] for unit in order]
+    assert values == sorted(values, reverse=True)
+    assert len(order) == 30
+    chrome.find_element(By.ID, "descending").click()
+    assert [units["redundancy"][unit] for unit in shown_units(chrome)] == sorted(values)
+    Select(chrome.find_element(By.ID, "measure")).select_by_visible_text("colour")
+    drag(chrome, chrome.find_element(By.ID, "from"), 50)
+    middle = sorted(units["colour"])[15]
+    kept = shown_units(chrome)
+    assert sorted(kept) == [unit for unit in range(30) if units["colour"][unit] >= middle]
+    assert f"{len(kept)} of 30 units" in chrome.find_element(By.ID, "kept").text
+    chrome.find_element(By.ID, "all").click()
+    assert len(shown_units(chrome)) == 30
+
+
+def test_a_unit_by_mouse(open_page, image_page):
+    chrome = open_page(image_page)
+    panel = chrome.find_element(By.ID, "unit")
+    assert not panel.is_displayed()
+    tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[4]
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", tile)
+    tile.click()
+    assert panel.is_displayed()
+    assert "Unit 4" in panel.text
+    assert tile.get_attribute("aria-selected") == "true"
+    patches = panel.find_elements(By.CSS_SELECTOR, ".patch")
+    assert len(patches) == 9
+    before = panel.find_element(By.CSS_SELECTOR, ".where span").get_attribute("style")
+    patches[1].click()
+    assert panel.find_element(By.CSS_SELECTOR, ".where span").get_attribute("style") != before
+    frame, image = (panel.find_element(By.CSS_SELECTOR, f".where {name}").rect for name in ("span", "img"))
+    assert image["x"] - 3 <= frame["x"] <= image["x"] + image["width"]
+    assert image["y"] - 3 <= frame["y"] <= image["y"] + image["height"]
+    neighbour = panel.find_element(By.CSS_SELECTOR, ".strip .of-unit")
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", neighbour)
+    name = neighbour.get_attribute("title")
+    neighbour.click()
+    assert name.capitalize() in panel.text
+    panel.find_element(By.CLASS_NAME, "close").click()
+    assert not panel.is_displayed()
+
+
+def test_a_unit_by_keyboard(open_page, image_page):
+    chrome = open_page(image_page)
+    panel = chrome.find_element(By.ID, "unit")
+    chrome.find_element(By.ID, "all").send_keys(Keys.TAB)
+    focused = chrome.switch_to.active_element
+    assert focused.get_attribute("data-unit") == "0"
+
+    def press(key):
+        ActionChains(chrome).send_keys(key).perform()
+        return int(chrome.switch_to.active_element.get_attribute("data-unit"))
+
+    assert press(Keys.ARROW_RIGHT) == 1
+    assert "Unit 1" in panel.text
+    below = press(Keys.ARROW_DOWN)
+    first, second = (chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[k].rect for k in (1, below))
+    assert first["x"] == second["x"]
+    assert second["y"] > first["y"]
+    assert press(Keys.ARROW_UP) == 1
+    assert press(Keys.END) == 29
+    assert press(Keys.ARROW_RIGHT) == 29
+    assert press(Keys.HOME) == 0
+    assert press(Keys.ESCAPE) == 0
+    assert not panel.is_displayed()
+
+
+def test_a_link_to_a_unit(open_page, image_page):
+    chrome = open_page(image_page, "#unit-7")
+    assert "Unit 7" in chrome.find_element(By.ID, "unit").text
+
+
+def test_light_and_dark(open_page, image_page):
+    chrome = open_page(image_page)
+
+    def ground():
+        return chrome.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    before = ground()
+    chrome.find_element(By.ID, "theme").click()
+    assert ground() != before
+    chrome.find_element(By.ID, "theme").click()
+    assert ground() == before
+
+
+def test_vectors(open_page, vector_page, vectors):
+    chrome = open_page(vector_page, "#unit-2")
+    text = chrome.find_element(By.ID, "unit").text
+    assert "Features with the largest weights" in text
+    assert any(name in text for name in vectors.columns)
+    assert "row " in text
+
+
+def test_a_comparison(open_page):
+    seconds = {"learn": 3.0, "encode": 2.0, "classify": 1.0}
+    entries = [
+        Entry(Settings(learner="epls"), 60.0, 1.0, (59.0, 61.0), seconds, 0, 8, 1),
+        Entry(Settings(learner="rica"), 65.0, 1.0, (64.0, 66.0), seconds | {"learn": 9.0}, 1, 8, 0),
+        Entry(Settings(learner="omp"), failed="too <few> samples"),
+    ]
+    chrome = open_page(comparison_page(entries, [("Data", "a & b")], {}, title="Learners compared"))
+
+    def learners():
+        return [row.text.split(",")[0] for row in chrome.find_elements(By.CSS_SELECTOR, "#rows tbody tr")]
+
+    assert learners() == ["rica", "epls", "omp"]
+    chrome.find_element(By.XPATH, "//th//button[text()='learn s']").click()
+    assert learners() == ["epls", "rica", "omp"]
+    assert "too <few> samples" in chrome.find_element(By.ID, "rows").text
+    row = chrome.find_element(By.CSS_SELECTOR, "#rows tbody tr")
+    row.send_keys(Keys.ENTER)
+    panel = chrome.find_element(By.ID, "row")
+    assert "59.0, 61.0" in panel.text
+    row.send_keys(Keys.ARROW_DOWN)
+    chrome.switch_to.active_element.send_keys(" ")
+    assert "64.0, 66.0" in panel.text
