@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 from PIL import Image
 
 from epls.cli.demo import classify_digits
@@ -7,12 +10,20 @@ from epls.cli.main import run
 def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):
     assert run(["demo", "--quick", "--output", str(tmp_path / "a" / "b")]) == 0
     printed = capsys.readouterr().out
-    assert "dead outputs: 0" in printed
+    assert "dead units: 0" in printed
     assert "differ by at most 1" in printed
     for name in ("filters.png", "training.png"):
         with Image.open(tmp_path / "a" / "b" / name) as picture:
             assert min(picture.size) > 300
             assert len(picture.convert("RGB").getcolors(maxcolors=1_000_000)) > 50
+    assert "Filters of two photographs" in (tmp_path / "a" / "b" / "report.html").read_text()
+
+
+def test_demo_as_json(tmp_path, capsys):
+    assert run(["demo", "--quick", "--output", str(tmp_path), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["filters"]["win spread"] <= 1
+    assert all(Path(name).is_file() for name in told["files"])
 
 
 def test_demo_says_when_it_cannot_write(tmp_path, capsys):

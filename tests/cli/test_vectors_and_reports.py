@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, load_model, read_notes
+from epls import EPLS, ImageFolder, load_model, read_notes
 from epls.cli.main import run
 
 
@@ -168,6 +168,14 @@ class TestReport:
         code, _, _ = epls(capsys, "report", work / "table.epls", "--data", work / "table.parquet", "-o", output)
         assert code == 0
         assert "worst concave points" in output.read_text()
+
+    def test_the_model_remembers_how_images_were_shrunk(self, work, tmp_path, capsys):
+        arguments = ["--units", 8, "--patches", 300, "--longest-side", 40]
+        assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
+        assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
+        small = ImageFolder(work / "photos", longest_side=40)
+        assert small.shapes[0] == (30, 40, 3)
+        assert_allclose(np.load(tmp_path / "f.npy"), load_model(tmp_path / "m").transform(small), rtol=1e-5)
 
     def test_nothing_is_overwritten_unless_forced(self, work, tmp_path, capsys):
         output = tmp_path / "r.html"

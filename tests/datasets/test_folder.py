@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.datasets import load_sample_images
 
 from epls.datasets import ImageFolder
 
@@ -198,3 +199,22 @@ def test_without_pillow(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(ImportError, match=r'pip install "epls\[images\]"'):
         ImageFolder(tmp_path)
+
+
+def test_large_images_are_shrunk(tmp_path):
+    """As Pillow does it by hand, sides in proportion; small ones stay, and those on their side are turned."""
+    photograph = load_sample_images().images[0]
+    Image.fromarray(photograph).save(tmp_path / "a.png")
+    Image.fromarray(photograph).save(tmp_path / "b.jpg", quality=95)
+    Image.fromarray(photograph[:30, :40]).save(tmp_path / "c.png")
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(photograph).save(tmp_path / "d.jpg", exif=exif)
+    folder = ImageFolder(tmp_path, longest_side=80)
+    assert folder.shapes == [(53, 80, 3), (53, 80, 3), (30, 40, 3), (80, 53, 3)]
+    by_hand = np.asarray(Image.fromarray(photograph).resize((80, 53), Image.Resampling.LANCZOS), float)
+    np.testing.assert_array_equal(folder[0], by_hand)
+    assert np.abs(folder[1] - by_hand).mean() < 6
+    np.testing.assert_array_equal(folder[2], photograph[:30, :40])
+    with pytest.raises(ValueError, match="longest_side=5 must be at least smallest_side=10"):
+        ImageFolder(tmp_path, smallest_side=10, longest_side=5)

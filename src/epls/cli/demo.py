@@ -13,37 +13,39 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from epls import EPLS
-from epls.images.patches import normalize_patches, sample_patches
-from epls.metrics import dead_outputs, lifetime_sparsity, noise_filters, population_sparsity, win_spread
+from epls import EPLS, ImageFeatures
+from epls.files import write_atomically
+from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
+from epls.report import model_page
+
+from . import options
 
 _PATCH = 10
 _LABELS_PER_CLASS = 10
+_LEARNED = """\
+  {filters} filters from {patches:,} patches of {size} x {size} pixels in {seconds} s
+  error {first error:.2f} -> {last error:.3f} in {epochs} epochs
+  wins of any two units differ by at most {win spread}
+  dead units: {unresponsive units}, noise filters: {noise filters}
+  population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1: a single unit, a single \
+sample)"""
 
 
-def learn_filters(output: Path, n_patches: int, n_components: int) -> None:
-    """Learn from patches of scikit-learn's two photographs; draw the filters, the loss curve and the wins."""
+def learn_filters(output: Path, n_patches: int, n_components: int) -> dict[str, float]:
+    """Learn from patches of scikit-learn's two photographs; draw the filters and write a page about them."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    patches = normalize_patches(sample_patches(load_sample_images().images, n_patches, _PATCH, random_state=0))
+    photographs = load_sample_images().images
     started = time.perf_counter()
-    model = EPLS(n_components, random_state=0).fit(patches)
+    features = ImageFeatures(EPLS(n_components), patch_size=_PATCH, n_patches=n_patches, random_state=0)
+    features.fit(photographs)
     seconds = time.perf_counter() - started
+    model, patches = features.learner_, features.draw_patches(photographs, n_patches, random_state=0)
     codes, winners = model.transform(patches), model.winners(patches)
-    click.echo(f"  {n_components} filters from {n_patches:,} patches of {_PATCH} x {_PATCH} pixels in {seconds:.1f} s")
-    click.echo(f"  error {model.loss_curve_[0]:.2f} -> {model.loss_curve_[-1]:.3f} in {model.n_epochs_} epochs")
-    click.echo(f"  wins of any two units differ by at most {win_spread(winners, n_components)}")
-    click.echo(
-        f"  dead outputs: {len(dead_outputs(codes))}, noise filters: {len(noise_filters(model.components_, patches))}"
-    )
-    click.echo(
-        f"  population sparsity {population_sparsity(codes).mean():.2f}, lifetime sparsity "
-        f"{lifetime_sparsity(codes).mean():.2f} (1: a single unit, a single sample)"
-    )
     figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=axes[0]).set_title("100 of the filters")
     plot_loss_curve(model.loss_curve_, ax=axes[1]).set_title("training")
@@ -53,6 +55,19 @@ def learn_filters(output: Path, n_patches: int, n_components: int) -> None:
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=only)
     figure.savefig(output / "filters.png", dpi=150)
     plt.close("all")
+    page = model_page(features, photographs, title="Filters of two photographs")
+    write_atomically(output / "report.html", page.encode())
+    return {
+        "filters": n_components,
+        "patches": n_patches,
+        "seconds": round(seconds, 1),
+        "epochs": model.n_epochs_,
+        "first error": model.loss_curve_[0],
+        "last error": model.loss_curve_[-1],
+        "win spread": win_spread(winners, n_components),
+        "noise filters": len(noise_filters(model.components_, patches)),
+        **summary(codes, model.components_),
+    }
 
 
 def classify_digits(n_components: int, n_splits: int) -> dict[str, NDArray[np.floating]]:
@@ -78,14 +93,22 @@ def classify_digits(n_components: int, n_splits: int) -> dict[str, NDArray[np.fl
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
               help="Folder for the pictures.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Small sizes, to see that it runs.")
-def command(output: Path, quick: bool) -> None:
+@options.as_json
+def command(output: Path, quick: bool, as_json: bool) -> None:
     """Learn filters from two photographs, then tell digits apart with ten labels per class."""
     output.mkdir(parents=True, exist_ok=True)
-    click.echo("1. Filters, without labels, from the two photographs that come with scikit-learn")
-    learn_filters(output, *((3_000, 36) if quick else (50_000, 256)))
+    tell = (lambda text: None) if as_json else click.echo
+    tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
+    filters = learn_filters(output, *((3_000, 36) if quick else (50_000, 256)))
+    tell(_LEARNED.format(size=_PATCH, **filters))
     n_components, n_splits = (20, 3) if quick else (50, 20)
-    click.echo(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
-    click.echo(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
-    for name, scores in classify_digits(n_components, n_splits).items():
-        click.echo(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
-    click.echo(f"\nPictures: {output / 'filters.png'}, {output / 'training.png'}")
+    tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
+    tell(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
+    digits = classify_digits(n_components, n_splits)
+    for name, scores in digits.items():
+        tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
+    files = [str(output / name) for name in ("filters.png", "training.png", "report.html")]
+    tell(f"\nPictures: {files[0]}, {files[1]}\nA page to open in a browser: {files[2]}")
+    if as_json:
+        means = {name: float(scores.mean()) for name, scores in digits.items()}
+        options.print_json({"filters": filters, "digits": means, "files": files})

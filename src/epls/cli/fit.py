@@ -14,7 +14,7 @@ from .progress import StageProgress
 from .reproduce import ENCODER_NAMES, LEARNER_NAMES
 
 _SUMMARY_SAMPLES = 10_000
-_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid")
+_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid", "longest_side")
 
 
 @click.command("fit")
@@ -33,6 +33,7 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid")
               help="What makes codes of patches; sc is sparse_coding.")  # fmt: skip
 @click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
 @click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
+@options.longest_side
 @options.image_folder
 @click.option("--drop", multiple=True, metavar="COLUMN",
               help="A column of a table to leave out; may be given several times.")  # fmt: skip
@@ -44,7 +45,8 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid")
 @click.pass_context
 def command(
     context: click.Context, data: Path, output: Path, units: int | None, learner: str, scale: bool | None,
-    patch_size: int, patches: int | None, whiten: bool, encoder: str, stride: int, grid: int, channels: str | None,
+    patch_size: int, patches: int | None, whiten: bool, encoder: str, stride: int, grid: int, longest_side: int | None,
+    channels: str | None,
     skip_bad: bool, drop: tuple[str, ...], key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Learn features from DATA.
@@ -55,7 +57,15 @@ def command(
     from ..persistence import save_model
 
     options.check_output(output, force)
-    opened = options.open_data(data, smallest_side=patch_size, channels=channels, skip_bad=skip_bad, key=key, drop=drop)
+    opened = options.open_data(
+        data,
+        smallest_side=patch_size,
+        longest_side=longest_side,
+        channels=channels,
+        skip_bad=skip_bad,
+        key=key,
+        drop=drop,
+    )
     vectors = isinstance(opened, Vectors)
     given = [name for name in (_OF_IMAGES if vectors else ("scale",)) if _was_given(context, name)]
     if given:
@@ -75,7 +85,7 @@ def command(
         started = time.perf_counter()
         model.fit(opened.X if isinstance(opened, Vectors) else opened)
         seconds = time.perf_counter() - started
-        notes = _notes(model, opened, data, seconds)
+        notes = _notes(model, opened, data, longest_side, seconds)
     save_model(model, output, notes=notes)
     result: dict[str, Any] = {"model": str(output), **notes}
     if as_json:
@@ -109,7 +119,7 @@ def _vector_model(learner: Any, scale: bool) -> Any:
     return make_pipeline(StandardScaler(), learner) if scale else learner
 
 
-def _notes(model: Any, data: Any, path: Path, seconds: float) -> dict[str, Any]:
+def _notes(model: Any, data: Any, path: Path, longest_side: int | None, seconds: float) -> dict[str, Any]:
     """What is kept in the file with the model, and told at the end."""
     import numpy as np
 
@@ -124,7 +134,7 @@ def _notes(model: Any, data: Any, path: Path, seconds: float) -> dict[str, Any]:
     else:
         learner = model.learner_
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))
-        told = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+        told = {"kind": "images", "longest_side": longest_side, "skipped": len(getattr(data, "skipped", ()))}
     return {
         **told,
         "data": path.name,

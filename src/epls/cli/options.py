@@ -31,6 +31,11 @@ def image_folder(command: Command) -> Command:
     return skip_bad(channels(command))
 
 
+longest_side = click.option(
+    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
+)
+
+
 array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
 
 
@@ -49,6 +54,7 @@ def open_data(
     path: Path,
     *,
     smallest_side: int = 1,
+    longest_side: int | None = None,
     channels: str | None = None,
     skip_bad: bool = False,
     expected: str | None = None,
@@ -87,6 +93,7 @@ def open_data(
         channels=channels,  # type: ignore[arg-type]
         expected=expected,  # type: ignore[arg-type]
         smallest_side=smallest_side,
+        longest_side=longest_side,
         skip_bad=skip_bad,
     )
     for file, reason in folder.skipped:
@@ -98,15 +105,15 @@ def open_data_of(
     model: Any, notes: dict[str, Any], path: Path, *, channels: str | None, skip_bad: bool, key: str | None,
     smallest_side: int = 1,
 ) -> Any:  # fmt: skip
-    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on,
-    of whatever others there are."""
+    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on
+    and images of the size."""
     from ..images.features import ImageFeatures
 
     of_images = isinstance(model, ImageFeatures)
     expected = {1: "grey", 3: "colour"}.get(model.n_channels_) if of_images else None
     data = open_data(
         path, smallest_side=smallest_side, channels=channels, skip_bad=skip_bad, expected=expected, key=key,
-        columns=notes.get("feature_names"),
+        columns=notes.get("feature_names"), longest_side=notes.get("longest_side"),
     )  # fmt: skip
     if of_images == isinstance(data, Vectors):
         kinds = ("images", "vectors") if of_images else ("vectors", "images")

@@ -38,6 +38,9 @@ class ImageFolder(Sequence[Bytes]):
         Of which kind images must be, where they are not converted. By default the kind of most of them.
     smallest_side : int, default=1
         The least height and width that an image must have, such as the size of the patches.
+    longest_side : int or None, default=None
+        What height or width, whichever is more, is shrunk to in images that are larger. A photograph of 12 megapixels
+        has 1,600 times the patches of an image of 96 x 96, and a patch of it shows little.
     skip_bad : bool, default=False
         Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of grey
         and colour images, the fewer ones (of as many, the grey).
@@ -81,6 +84,7 @@ class ImageFolder(Sequence[Bytes]):
         channels: Literal["grey", "colour"] | None = None,
         expected: Literal["grey", "colour"] | None = None,
         smallest_side: int = 1,
+        longest_side: int | None = None,
         skip_bad: bool = False,
     ) -> None:
         if channels not in (None, "grey", "colour"):
@@ -89,13 +93,16 @@ class ImageFolder(Sequence[Bytes]):
             raise ValueError(f'expected={expected!r}: give "grey", "colour" or None')
         if smallest_side < 1:
             raise ValueError(f"smallest_side={smallest_side}: give 1 or more pixels")
+        if longest_side is not None and longest_side < smallest_side:
+            raise ValueError(f"longest_side={longest_side} must be at least smallest_side={smallest_side}, or None")
         require_pillow()
         root = checked_folder(path)
         self._channels = channels
+        self._longest_side = longest_side
         files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
         if not files:
             raise ValueError(f"{root} and the folders in it hold no image files ({', '.join(sorted(SUFFIXES))})")
-        findings = _inspect(files, channels, expected, smallest_side)
+        findings = _inspect(files, channels, expected, smallest_side, longest_side)
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
         if bad and not (skip_bad and good):
@@ -124,7 +131,7 @@ class ImageFolder(Sequence[Bytes]):
         number = operator.index(key)  # numpy's integers too
         path, expected = self.paths[number], self.shapes[number]
         try:
-            image = decode_image(path, self._channels)
+            image = decode_image(path, self._channels, self._longest_side)
         except BadImageError as error:
             raise OSError(
                 f"{path} could be read when the folder was opened, but no longer ({error}): put it back, or open the "
@@ -162,13 +169,13 @@ def _cannot_list(error: OSError) -> None:
 
 
 def _inspect(
-    files: list[Path], channels: str | None, expected: str | None, smallest_side: int
+    files: list[Path], channels: str | None, expected: str | None, smallest_side: int, longest_side: int | None
 ) -> list[tuple[int, ...] | str]:
     """The shape of each image, or the reason why it cannot be used."""
 
     def inspect(file: Path) -> tuple[int, ...] | str:
         try:
-            shape = decode_image(file, channels).shape
+            shape = decode_image(file, channels, longest_side).shape
         except BadImageError as error:
             return str(error)
         if min(shape[:2]) < smallest_side:

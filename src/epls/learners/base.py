@@ -46,6 +46,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
     meta_parameters: ClassVar[tuple[str, ...]] = ()
 
     components_: Array
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
     _saved_arrays: ClassVar[tuple[str, ...]] = ("components_",)
     _saved_values: ClassVar[tuple[str, ...]] = ("n_iter_",)
 

@@ -1,0 +1,78 @@
+"""The site of the documentation: `make docs` builds it in docs/_build/html, with warnings as errors."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from epls import __version__
+
+HERE = Path(__file__).parent
+
+
+def gallery():
+    """The folder of the examples. Sphinx-gallery wants a heading in it; where there is none, they are copied to one."""
+    examples, copy = HERE.parent / "examples", HERE / "_build" / "examples"
+    if any(examples.glob("GALLERY_HEADER.*")) or any(examples.glob("README.*")):
+        return examples
+    shutil.rmtree(copy, ignore_errors=True)
+    shutil.copytree(examples, copy)
+    (copy / "GALLERY_HEADER.rst").write_text("Examples\n========\n\nEach is a script, and what it draws and prints.\n")
+    return copy
+
+
+project = "epls"
+copyright = "the epls developers"
+version = release = __version__
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+toc_object_entries_show_parents = "hide"
+highlight_language = "none"  # blocks without a language are commands
+
+myst_heading_anchors = 3
+autodoc_typehints = "none"  # numpydoc's types are written for readers
+numpydoc_show_class_members = False
+
+sphinx_gallery_conf = {
+    "examples_dirs": str(gallery()),
+    "gallery_dirs": "auto_examples",
+    "backreferences_dir": "generated/backreferences",
+    "doc_module": ("epls",),
+    "download_all_examples": False,
+    "show_signature": False,
+}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "epls"
+html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_sidebars = {"index": [], "how_it_works": []}
+html_theme_options = {
+    "footer_end": [],
+    "footer_start": ["copyright"],
+    "navbar_align": "left",
+    "secondary_sidebar_items": ["page-toc"],
+    "show_prev_next": False,
+}
+
+
+def from_elsewhere(app, what, name, obj, skip, options):
+    """Leave out what classes inherit from scikit-learn and Python."""
+    home = getattr(getattr(obj, "fget", obj), "__module__", None) or "epls"
+    return None if home.startswith("epls") else True
+
+
+def setup(app):
+    sys.path.insert(0, str(HERE))
+    from figures import draw_all
+
+    app.connect("builder-inited", lambda app: draw_all(HERE / "figures"))
+    app.connect("autodoc-skip-member", from_elsewhere)

@@ -1,0 +1,147 @@
+"""What README and docs/ show: code runs, commands and options exist, links lead somewhere, no name is left out."""
+
+import inspect
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import epls
+from epls import callbacks, datasets, metrics, plotting, report
+
+ROOT = Path(epls.__file__).parents[2]
+MADE = {"_build", "auto_examples", "generated"}  # by Sphinx
+PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if not MADE & set(p.parts))]
+
+
+def blocks(page):
+    """The language, the number of the first line and the text of each block of code."""
+    language, found = None, []
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if language is None and line.startswith("```"):
+            language, found = line.removeprefix("```"), []
+        elif line == "```":
+            yield language, number - len(found), "\n".join(found) + "\n"
+            language = None
+        elif language is not None:
+            found.append(line)
+    assert language is None, f"{page.name} ends within a block"
+
+
+def shell_lines(page):
+    """The lines of blocks without a language, which are commands."""
+    return [line for language, _, text in blocks(page) if language == "" for line in text.splitlines() if line]
+
+
+def inline_code(page):
+    """What stands between backticks outside of blocks."""
+    text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    return re.findall(r"`([^`\n]+)`", text)
+
+
+def name_of(page):
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """The names that pages take for granted, in a folder with photographs, where training is short."""
+    from PIL import Image
+    from sklearn.datasets import load_digits, load_sample_images
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("epls.learners.epls._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.learners.epls._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.images.features._PATCHES_PER_UNIT", 2)
+    monkeypatch.setattr("epls.images.features._FEWEST_PATCHES", 1000)
+    random = np.random.RandomState(0)
+    labels = np.arange(20) % 2
+    photographs = load_sample_images().images
+    corners = random.randint(380, size=(20, 2))
+    images = np.stack([photographs[k][i : i + 24, j : j + 24] for k, (i, j) in zip(labels, corners, strict=True)])
+    for number, (label, image) in enumerate(zip(labels, images, strict=True)):
+        path = tmp_path / "PHOTOS" / f"class{label}" / f"{number}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image).save(path)
+    X, y = load_digits(return_X_y=True)
+    return {"X": X, "y": y, "images": images, "labels": labels, "unlabelled_images": images}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=name_of)
+def test_code_runs(page, names):
+    """The blocks of a page one after the other."""
+    plt = pytest.importorskip("matplotlib.pyplot")
+    plt.switch_backend("Agg")
+    names["__name__"] = "documentation"
+    for language, line, text in blocks(page):
+        if language == "python":
+            exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
+    plt.close("all")
+
+
+def epls_command(name):
+    from epls.cli.main import epls as group
+
+    command = group.get_command(None, name)
+    assert command is not None, f"there is no command epls {name}"
+    return command
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_commands_parse(page):
+    """Commands in blocks are complete: they are read as the command line reads them."""
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    for line in shell_lines(page):
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"]:
+            assert set(words[1:]) <= set(targets), line
+        elif words[:1] == ["epls"]:
+            epls_command(words[1]).make_context(words[1], words[2:])
+        else:
+            assert words[0] in ("pip", "python"), f"{line}: what is it?"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_options_in_the_text_exist(page):
+    """Commands in the text may be cut short, but what they say is there."""
+    for code in inline_code(page):
+        words = shlex.split(code) if code.startswith(("epls ", "python benchmarks/")) else []
+        options = {word.split("=")[0] for word in words if word.startswith("-")}
+        if words[:1] == ["epls"] and words[1].islower():
+            known = {option for p in epls_command(words[1]).params for option in (*p.opts, *p.secondary_opts)}
+            assert options <= known | {"--help"}, code
+        elif words[:1] == ["python"]:
+            script = (ROOT / words[1]).read_text()
+            assert all(f'"{option}"' in script for option in options), code
+
+
+def test_links_of_the_readme():
+    """Sphinx checks those of the pages."""
+    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[0].read_text()):
+        path, _, anchor = target.partition("#")
+        if "://" in target:
+            continue
+        assert (ROOT / path).exists(), target
+        if anchor:
+            headings = re.findall(r"^#+ (.*)", (ROOT / path).read_text(), flags=re.MULTILINE)
+            assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, target
+
+
+def test_api_page_has_every_name():
+    listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE))
+    public = {name for name in epls.__all__ if not name.startswith("_")}
+    for module in (datasets, report):
+        room = module.__name__.removeprefix("epls.")
+        public |= {f"{room}.{name}" for name in module.__all__ if name not in public}
+    for module in (callbacks, metrics, plotting):
+        room = module.__name__.removeprefix("epls.")
+        public |= {
+            f"{room}.{name}"
+            for name, value in vars(module).items()
+            if not name.startswith("_")
+            and (inspect.isfunction(value) or inspect.isclass(value))
+            and value.__module__ == module.__name__
+        }
+    assert public - listed == set()
