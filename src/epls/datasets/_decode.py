@@ -74,7 +74,8 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
                 image = module.open(file)
             size = _small_size(image.size, longest_side)
             if size != image.size:
-                image.draft(None, size)  # JPEG decodes to a half, a quarter or an eighth in less time
+                # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
+                image.draft(None, (2 * size[0], 2 * size[1]))
             image.load()
             with _quiet_but_for_bombs(module):
                 orientation = _orientation(image)
