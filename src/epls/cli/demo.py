@@ -32,7 +32,7 @@ _LEARNED = """\
 sample)"""
 
 
-def learn_filters(output: Path, n_patches: int, n_components: int) -> dict[str, float]:
+def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) -> dict[str, float]:
     """Learn from patches of scikit-learn's two photographs; draw the filters and write a page about them."""
     import matplotlib
 
@@ -41,10 +41,10 @@ def learn_filters(output: Path, n_patches: int, n_components: int) -> dict[str, 
 
     photographs = load_sample_images().images
     started = time.perf_counter()
-    features = ImageFeatures(EPLS(n_components), patch_size=_PATCH, n_patches=n_patches, random_state=0)
+    features = ImageFeatures(EPLS(n_components), patch_size=_PATCH, n_patches=n_patches, random_state=seed)
     features.fit(photographs)
     seconds = time.perf_counter() - started
-    model, patches = features.learner_, features.draw_patches(photographs, n_patches, random_state=0)
+    model, patches = features.learner_, features.draw_patches(photographs, n_patches, random_state=seed)
     codes, winners = model.transform(patches), model.winners(patches)
     figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=axes[0]).set_title("100 of the filters")
@@ -70,15 +70,15 @@ def learn_filters(output: Path, n_patches: int, n_components: int) -> dict[str, 
     }
 
 
-def classify_digits(n_components: int, n_splits: int) -> dict[str, NDArray[np.floating]]:
+def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str, NDArray[np.floating]]:
     """Percent of digits told right with few labels, for each kind of features and each split."""
     X, y = load_digits(return_X_y=True)
     kinds = {
         "raw pixels": X,
-        f"PCA, {n_components} components": PCA(n_components, random_state=0).fit_transform(X),
-        f"EPLS, {n_components} components": EPLS(n_components, random_state=0).fit_transform(X),
+        f"PCA, {n_components} components": PCA(n_components, random_state=seed).fit_transform(X),
+        f"EPLS, {n_components} components": EPLS(n_components, random_state=seed).fit_transform(X),
     }
-    splits = StratifiedShuffleSplit(n_splits, train_size=_LABELS_PER_CLASS * 10, random_state=0)
+    splits = StratifiedShuffleSplit(n_splits, train_size=_LABELS_PER_CLASS * 10, random_state=seed)
     scores: dict[str, list[float]] = {name: [] for name in kinds}
     for train, test in splits.split(X, y):
         for name, features in kinds.items():
@@ -93,18 +93,23 @@ def classify_digits(n_components: int, n_splits: int) -> dict[str, NDArray[np.fl
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
               help="Folder for the pictures.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Small sizes, to see that it runs.")
+@options.seed
+@options.threads
 @options.as_json
-def command(output: Path, quick: bool, as_json: bool) -> None:
+def command(output: Path, quick: bool, seed: int, threads: int | None, as_json: bool) -> None:
     """Learn filters from two photographs, then tell digits apart with ten labels per class."""
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else click.echo
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
-    filters = learn_filters(output, *((3_000, 36) if quick else (50_000, 256)))
+    n_patches, n_filters = (3_000, 36) if quick else (50_000, 256)
+    with options.limited(threads):
+        filters = learn_filters(output, n_patches, n_filters, seed)
     tell(_LEARNED.format(size=_PATCH, **filters))
     n_components, n_splits = (20, 3) if quick else (50, 20)
     tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
     tell(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
-    digits = classify_digits(n_components, n_splits)
+    with options.limited(threads):
+        digits = classify_digits(n_components, n_splits, seed)
     for name, scores in digits.items():
         tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
     files = [str(output / name) for name in ("filters.png", "training.png", "report.html")]
