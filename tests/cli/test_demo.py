@@ -1,4 +1,6 @@
+import errno
 import json
+import os
 from pathlib import Path
 
 from PIL import Image
@@ -30,6 +32,16 @@ def test_demo_says_when_it_cannot_write(tmp_path, capsys):
     (tmp_path / "file").touch()
     assert run(["demo", "--output", str(tmp_path / "file")]) == 1
     assert str(tmp_path / "file") in capsys.readouterr().err
+
+
+def test_a_full_disk_leaves_no_half_of_a_picture(tmp_path, capsys, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    assert run(["demo", "--quick", "--output", str(tmp_path)]) == 1
+    assert "the disk is full" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_learned_features_beat_pixels_and_pca_with_few_labels():
