@@ -1,23 +1,11 @@
 """The site of the documentation: `make docs` builds it in docs/_build/html, with warnings as errors."""
 
-import shutil
 import sys
 from pathlib import Path
 
 from epls import __version__
 
 HERE = Path(__file__).parent
-
-
-def gallery():
-    """The folder of the examples. Sphinx-gallery wants a heading in it; where there is none, they are copied to one."""
-    examples, copy = HERE.parent / "examples", HERE / "_build" / "examples"
-    if any(examples.glob("GALLERY_HEADER.*")) or any(examples.glob("README.*")):
-        return examples
-    shutil.rmtree(copy, ignore_errors=True)
-    shutil.copytree(examples, copy)
-    (copy / "GALLERY_HEADER.rst").write_text("Examples\n========\n\nEach is a script, and what it draws and prints.\n")
-    return copy
 
 
 project = "epls"
@@ -41,7 +29,7 @@ autodoc_typehints = "none"  # numpydoc's types are written for readers
 numpydoc_show_class_members = False
 
 sphinx_gallery_conf = {
-    "examples_dirs": str(gallery()),
+    "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "auto_examples",
     "backreferences_dir": "generated/backreferences",
     "doc_module": ("epls",),

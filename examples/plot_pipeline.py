@@ -1,0 +1,78 @@
+"""
+A step of a pipeline
+====================
+
+EPLS is a scikit-learn transformer like any other: it goes into a ``Pipeline`` before a classifier, and ``GridSearchCV``
+can try it out. There is one thing to choose, the number of units, and here cross-validation on 1,200 images of digits
+chooses it. The other 597 images judge the result: 98.8 % are told right, and 97.2 % by the same classifier from pixels.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
+from sklearn.pipeline import Pipeline
+from sklearn.preprocessing import StandardScaler
+
+from epls import EPLS
+from epls.plotting import plot_filters
+
+X, y = load_digits(return_X_y=True)
+X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=597, stratify=y, random_state=0)
+
+# %%
+# The search
+# ----------
+#
+# Pixels have a common scale, so nothing need come before EPLS; its outputs are standardised for the classifier. In each
+# fold the features are learned anew from the training part alone, so that the other part is new to all steps.
+
+pipeline = Pipeline(
+    [
+        ("features", EPLS(random_state=0)),
+        ("scale", StandardScaler()),
+        ("classify", LogisticRegression(max_iter=1000)),
+    ]
+)
+N_UNITS = [10, 50, 200]
+search = GridSearchCV(pipeline, {"features__n_components": N_UNITS}, cv=3).fit(X_train, y_train)
+
+# %%
+# The same pipeline without the features tells what the pixels give.
+
+without = pipeline.set_params(features="passthrough")
+without_scores = cross_val_score(without, X_train, y_train, cv=3)
+
+print(f"chosen: {search.best_params_['features__n_components']} units")
+print(f"new images told right: {100 * search.score(X_test, y_test):.1f} % with EPLS")
+print(f"                       {100 * without.fit(X_train, y_train).score(X_test, y_test):.1f} % from pixels")
+
+# %%
+# The result
+# ----------
+#
+# ``search.best_estimator_`` is the pipeline with the best number of units, fitted to all training images. What a unit
+# stands for shows in the mean of the images, each counted as much as it excites the unit; the mean of all images is
+# taken off, so that grey means nothing out of the ordinary.
+
+means = 100 * search.cv_results_["mean_test_score"]
+deviations = 100 * search.cv_results_["std_test_score"]
+best = search.best_estimator_.named_steps["features"]
+codes = best.transform(X_train)
+exciting = codes.T @ X_train / codes.sum(axis=0)[:, np.newaxis] - X_train.mean(axis=0)
+
+figure, (curve, units) = plt.subplots(1, 2, figsize=(10.5, 4.6), width_ratios=[1.15, 1], layout="constrained")
+curve.errorbar(N_UNITS, means, deviations, marker="D", color="tab:red", capsize=3, label="EPLS")
+curve.axhline(100 * without_scores.mean(), color="0.35", linestyle="--", label="pixels")
+curve.set(xscale="log", xlabel="units", ylabel="% right in cross-validation\n(bar: standard deviation over folds)")
+curve.set_xticks(N_UNITS, N_UNITS)
+curve.minorticks_off()
+curve.grid(alpha=0.3)
+curve.legend(loc="lower right")
+plot_filters(exciting, (8, 8), n_filters=100, ax=units)
+units.set_title(f"what excites 100 of the {len(best.components_)} units chosen")
+plt.show()
+
+# %%
+# The most units did best here; more than 200 were not tried.
