@@ -7,7 +7,6 @@ from epls import __version__
 
 HERE = Path(__file__).parent
 
-
 project = "epls"
 copyright = "the epls developers"
 version = release = __version__
