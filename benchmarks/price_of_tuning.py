@@ -25,7 +25,6 @@ from epls.evaluation.comparison import WHITENED
 from epls.files import write_atomically
 from epls.learners import LEARNERS
 
-FACTORS = (0.1, 10.0, 0.3, 3.0)  # the ends first: an unfinished study has these
 WITHOUT = ("epls", "sparse_filtering", "ica", "kmeans", "random_patches", "raw")
 WITH = ("rica", "omp", "sparse_coding", "psd", "sparse_autoencoder", "sparse_rbm")
 COUNTS = {"n_nonzero_coefs": (2, 5, 10)}  # whole numbers cannot be a tenth
@@ -37,19 +36,26 @@ def trials():
     """Learner, meta-parameter (None: all at their defaults) and value, all that is to be tried."""
     for name in (*WITHOUT, *WITH):
         yield name, None, None
-    for factor in FACTORS:
+    # The ends of the ranges first: a study that is not finished has these.
+    yield from scaled(0.1, 10.0)
+    for parameter, counts in COUNTS.items():
+        yield from (("omp", parameter, n) for n in counts)
+    yield from scaled(0.3, 3.0)
+
+
+def scaled(*factors):
+    """Every other meta-parameter times these."""
+    for factor in factors:
         for name in WITH:
             defaults = LEARNERS[name]().get_params()
             for parameter in LEARNERS[name].meta_parameters:
                 if parameter not in COUNTS:
                     yield name, parameter, min(defaults[parameter] * factor, MOST.get(parameter, math.inf))
-    for parameter, counts in COUNTS.items():
-        yield from (("omp", parameter, n) for n in counts)
 
 
 def quickest_first(wanted):
     """The trials, each once, those that take an hour at the end: many codes that are not 0 are slow to find."""
-    slow = ("sparse_coding", "alpha", LEARNERS["sparse_coding"]().alpha * min(FACTORS))
+    slow = ("sparse_coding", "alpha", LEARNERS["sparse_coding"]().alpha * 0.1)
     return sorted(dict.fromkeys(wanted), key=lambda trial: trial == slow)
 
 
@@ -72,22 +78,25 @@ def outcome(name, settings, images, labels, folds, options):
 
 
 def draw(results, path):
+    """A line for each learner: the defaults, and how far a wrong setting leads."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(9, 5), layout="constrained")
     usual = {r["learner"]: r.get("accuracy", CHANCE) for r in results if r["parameter"] is None}
-    for place, name in enumerate((*WITHOUT, *WITH)):
+    names = sorted(usual, key=lambda name: (len(LEARNERS[name].meta_parameters), -usual[name]), reverse=True)
+    figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
+    for place, name in enumerate(names):
         tried = [r.get("accuracy", CHANCE) for r in results if r["learner"] == name]
-        if not tried:
-            continue
         colour = "tab:orange" if name == "epls" else "tab:blue"
-        axes.plot([place, place], [min(tried), max(tried)], color=colour, lw=10, alpha=0.35, solid_capstyle="butt")
-        axes.plot([place] * len(tried), tried, "_", color=colour, ms=14)
-        axes.plot(place, usual[name], "o", color=colour)
-    names = [f"{name}\n{len(LEARNERS[name].meta_parameters)} to tune" for name in (*WITHOUT, *WITH)]
-    axes.set_xticks(range(len(names)), names, rotation=45, ha="right")
-    axes.set_ylabel("% right, STL-10, 400 units (quick protocol)")
-    axes.set_title("Point: defaults. Bar: one setting at a time, up to a tenth or ten times its default")
+        axes.plot([min(tried), max(tried)], [place] * 2, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
+        axes.plot(tried, [place] * len(tried), "|", color=colour, ms=10)
+        axes.plot(usual[name], place, "o", color=colour, ms=8)
+        if min(tried) < usual[name]:
+            axes.annotate(f"{min(tried):.0f} ", (min(tried), place), ha="right", va="center", color="tab:red")
+    axes.axvline(usual["epls"], color="tab:orange", lw=1, ls=":")
+    counts = [len(LEARNERS[name].meta_parameters) for name in names]
+    axes.set_yticks(range(len(names)), [f"{n} ({c} to tune)" if c else n for n, c in zip(names, counts, strict=True)])
+    axes.set_xlabel("% right on STL-10, 400 units")
+    axes.set_title("What a wrong setting costs: point, the defaults; bar, one setting a tenth to ten times its default")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 

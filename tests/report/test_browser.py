@@ -23,8 +23,16 @@ def chrome():
     if driver is None or shutil.which("chromium") is None:
         pytest.fail("these tests need a browser: `make browser`, or install chromium and chromium-driver")
     options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--force-prefers-reduced-motion"):
-        options.add_argument(argument)
+    for argument in (
+        "headless=new",
+        "no-sandbox",
+        "no-first-run",
+        "disable-background-networking",
+        "disable-component-update",
+        "disable-dev-shm-usage",
+        "disable-sync",
+    ):
+        options.add_argument(f"--{argument}")
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(driver))
