@@ -96,7 +96,7 @@ def draw(results, path):
     counts = [len(LEARNERS[name].meta_parameters) for name in names]
     axes.set_yticks(range(len(names)), [f"{n} ({c} to tune)" if c else n for n, c in zip(names, counts, strict=True)])
     axes.set_xlabel("% right on STL-10, 400 units")
-    axes.set_title("What a wrong setting costs: point, the defaults; bar, one setting a tenth to ten times its default")
+    figure.suptitle("Point: the defaults. Bar: one setting at a time, from a tenth to ten times its default")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
 
