@@ -1,4 +1,4 @@
-# make demo   install, learn from bundled data, end with pictures and figures in demo_output/
+# make demo   install, learn from bundled data, end with figures, and with pictures and a page in demo_output/
 # make test   install what the tests need and run them
 # make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
 # make lint   ruff and mypy

@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 import numpy as np
+import pandas as pd
 import pytest
 from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
@@ -233,7 +234,9 @@ def test_notes_stay_with_the_model(model, tmp_path):
     assert read_notes(tmp_path / "bare") == {}
 
 
-@pytest.mark.parametrize("settings", [{}, {"with_mean": False}, {"with_std": False}])
+@pytest.mark.parametrize(
+    "settings", [{}, {"with_mean": False}, {"with_std": False}, {"with_mean": False, "with_std": False}]
+)
 def test_a_scaled_learner_comes_back_the_same(blobs, settings, tmp_path):
     scaled = make_pipeline(StandardScaler(**settings), EPLS(8, max_iter=3, random_state=0)).fit(blobs)
     save_model(scaled, tmp_path / "model")
@@ -243,6 +246,17 @@ def test_a_scaled_learner_comes_back_the_same(blobs, settings, tmp_path):
     assert again.get_feature_names_out().tolist() == scaled.get_feature_names_out().tolist()
     with pytest.raises(ValueError, match="6 features"):
         again.transform(blobs[:, :5])
+
+
+def test_names_of_columns_come_back(tmp_path):
+    frame = pd.DataFrame(np.random.RandomState(0).normal(size=(50, 3)), columns=["a", "b", "c"])
+    scaled = make_pipeline(StandardScaler(), EPLS(4, max_iter=2, random_state=0)).fit(frame)
+    save_model(scaled, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    assert again.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert (again.transform(frame) == scaled.transform(frame)).all()
+    with pytest.raises(ValueError, match="feature names"):
+        again.transform(frame[["b", "a", "c"]])
 
 
 def test_pipelines_that_cannot_be_saved(blobs, tmp_path):

@@ -111,7 +111,12 @@ def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return dict(model.steps), {}
     if isinstance(model, StandardScaler):
         arrays = {name: getattr(model, name) for name in _SCALER_ARRAYS if getattr(model, name) is not None}
-        return arrays, {"n_samples_seen_": np.asarray(model.n_samples_seen_).tolist()}
+        names = getattr(model, "feature_names_in_", None)
+        return arrays, {
+            "n_samples_seen_": np.asarray(model.n_samples_seen_).tolist(),
+            "n_features_in_": model.n_features_in_,
+            "feature_names_in_": None if names is None else names.tolist(),
+        }
     if not hasattr(model, "_fitted_state"):
         raise ValueError(f"a {type(model).__name__} cannot be saved to a model file: pickle it")
     return model._fitted_state()
@@ -198,12 +203,14 @@ def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
     if isinstance(model, Pipeline):
         model.steps = [(name, state[name]) for name, _ in model.steps]
     elif isinstance(model, StandardScaler):
-        sizes = {len(array) for array in state.values()}
-        if len(sizes) != 1 or not all(np.isfinite(array).all() for array in state.values()):
-            raise ValueError("the scaler's arrays must be finite and of one length")
+        n_features = plain["n_features_in_"]
+        if not all(array.shape == (n_features,) and np.isfinite(array).all() for array in state.values()):
+            raise ValueError(f"the scaler's arrays must be finite, and have {n_features} values each")
         for name in _SCALER_ARRAYS:
             setattr(model, name, state.get(name))
-        model.n_samples_seen_, model.n_features_in_ = plain["n_samples_seen_"], sizes.pop()
+        model.n_samples_seen_, model.n_features_in_ = plain["n_samples_seen_"], n_features
+        if plain["feature_names_in_"] is not None:
+            model.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
     else:
         model._restore_fitted_state(state, plain)
 

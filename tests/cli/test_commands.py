@@ -354,7 +354,7 @@ class TestFitAndTransform:
         [
             (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
             (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
-            (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "31 x 31 is the least"),
+            (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "32 x 32 is the least"),
             (["fit", "{pictures}", "-o", "m", "--units", "0"], 2, "--units"),
             (["fit", "{pictures}", "-o", "m", "--units", "50", "--patches", "40"], 1, "n_components=50 is more than"),
             (["transform", "nowhere", "{pictures}", "-o", "f.npy"], 1, "there is no file nowhere"),
@@ -460,6 +460,25 @@ class TestCompare:
         code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
         assert code == 2
         assert "--set rica.max_iter: give LEARNER.NAME=VALUE" in err
+
+    def test_when_all_fail(self, classes, tmp_path, capsys):
+        arguments = ["compare", classes, "--units", 400, "--patches", 150, "--patch-size", 5, "--stride", 8]
+        code, out, err = epls(capsys, *arguments, "--learner", "epls", "--output", tmp_path, "--json")
+        assert code == 1
+        assert "none of the learners could be judged" in err
+        told = json.loads(out, parse_constant=pytest.fail)  # NaN is not JSON
+        assert told["entries"][0]["accuracy"] is None
+
+    def test_another_comparison_is_not_replaced(self, classes, tmp_path, capsys):
+        arguments = ["compare", classes, "--patches", 150, "--patch-size", 5, "--stride", 8, "--output", tmp_path]
+        assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
+        before = (tmp_path / "compare.json").read_bytes()
+        code, _, err = epls(capsys, *arguments, "--learner", "raw", "--learner", "random_patches", "--units", 5)
+        assert code == 1
+        assert "of another comparison" in err
+        assert (tmp_path / "compare.json").read_bytes() == before
+        assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
+        assert epls(capsys, *arguments, "--learner", "random_patches", "--units", 5, "--force")[0] == 0
 
     def test_bad_folders_are_told(self, classes, pictures, tmp_path, capsys):
         code, _, err = epls(capsys, "compare", pictures, "--output", tmp_path)

@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -16,7 +17,7 @@ from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, ImageFolder, load_model, read_notes
+from epls import EPLS, ImageFeatures, ImageFolder, load_model, read_notes, save_model
 from epls.cli.main import run
 
 
@@ -72,6 +73,17 @@ class TestVectors:
         assert_allclose(np.load(tmp_path / "table.csv.npy"), expected, atol=1e-6)
         assert_allclose(np.load(tmp_path / "table.parquet.npy"), expected, atol=1e-6)
 
+    def test_a_model_of_python_finds_its_columns(self, work, tmp_path, capsys):
+        frame = load_breast_cancer(as_frame=True).data
+        model = EPLS(5, max_iter=2, random_state=0).fit(frame[["mean area", "mean radius"]])
+        save_model(model, tmp_path / "m")
+        assert epls(capsys, "transform", tmp_path / "m", work / "table.csv", "-o", tmp_path / "f.npy")[0] == 0
+        assert_allclose(np.load(tmp_path / "f.npy"), model.transform(frame[["mean area", "mean radius"]]), atol=1e-6)
+
+    def test_names_in_capitals(self, work, tmp_path, capsys):
+        (tmp_path / "X.CSV").write_bytes((work / "table.csv").read_bytes())
+        assert epls(capsys, "fit", tmp_path / "X.CSV", "-o", tmp_path / "m", "--units", 5)[0] == 0
+
     def test_other_learners(self, work, tmp_path, capsys):
         code, _, _ = epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--units", 6, "--learner", "omp")
         assert code == 0
@@ -82,7 +94,17 @@ class TestVectors:
         [
             (["fit", "table.csv", "-o", "new", "--patch-size", 5], 2, "--patch-size is for images"),
             (["fit", "photos", "-o", "new", "--scale"], 2, "--scale is for vectors"),
-            (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for tables"),
+            (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for .csv and .parquet, not for photos"),
+            (["fit", "photos", "-o", "new", "--key", "x"], 2, "--key is for .npz"),
+            (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
+            (["fit", "vectors.npy", "-o", "new", "--skip-bad"], 2, "--skip-bad is for folders of images"),
+            (["fit", "photos", "-o", "new", "--alpha", 1], 2, "the encoder natural has none"),
+            (["fit", "vectors.npy", "-o", "new", "--learner", "raw", "--units", 3], 2, "as many units as there are"),
+            (["fit", "bad.npy", "-o", "new"], 1, "contains NaN"),
+            (["fit", "complex.npy", "-o", "new"], 1, "must be real numbers"),
+            (["fit", "twice.csv", "-o", "new"], 1, "several columns called 'a'"),
+            (["fit", "headless.csv", "-o", "new"], 1, "add a line of names"),
+            (["report", "scaler.epls", "--data", "vectors.npy", "-o", "new.html"], 1, "has no units to show"),
             (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
             (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
             (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
@@ -102,6 +124,11 @@ class TestVectors:
     def test_errors_are_one_line(self, work, monkeypatch, capsys, arguments, code, message):
         (work / "empty").mkdir(exist_ok=True)
         np.save(work / "cube.npy", np.zeros((2,) * 5))
+        np.save(work / "bad.npy", np.full((30, 3), np.nan))
+        np.save(work / "complex.npy", np.ones((30, 3), complex))
+        (work / "twice.csv").write_text("a,a\n1,2\n3,4\n")
+        (work / "headless.csv").write_text("1,2\n3,4\n5,6\n")
+        save_model(StandardScaler().fit(np.load(work / "vectors.npy")), work / "scaler.epls")
         (work / "missing.csv").write_text("a,b\n1,2\n3,\n5,6\n")
         load_breast_cancer(as_frame=True).data.drop(columns="mean radius").to_csv(work / "other.csv", index=False)
         monkeypatch.chdir(work)
@@ -112,7 +139,7 @@ class TestVectors:
         assert re.search(message, err)
         assert "Traceback" not in err
         if code == 1:
-            assert len(err.strip().splitlines()) == 1
+            assert len([line for line in err.splitlines() if not re.fullmatch(r"[a-z ]+: \d+ of \d+", line)]) == 1
         assert {path.name for path in work.iterdir()} == before
 
 
@@ -122,12 +149,56 @@ class TestInspect:
         assert (code, err) == (0, "")
         assert re.search(r"units +12 *\n", out)
         assert "10 x 10 pixels, 3 channel(s)" in out
-        assert "population sparsity" in out
+        assert "population sparsity" in " ".join(out.split())
         assert "epls report draws them" in out  # this is no terminal
 
     def test_vectors_have_names(self, work, capsys):
         _, out, _ = epls(capsys, "inspect", work / "table.epls")
         assert re.search(r"unit 0: .*(mean|worst|error)", out)
+
+    def test_names_are_not_read_as_colours(self, tmp_path, capsys):
+        (tmp_path / "t.csv").write_text("[red]a,b[/b]\n" + "".join(f"{k},{k * k % 7}\n" for k in range(30)))
+        assert epls(capsys, "fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--units", 3)[0] == 0
+        code, out, _ = epls(capsys, "inspect", tmp_path / "m")
+        assert code == 0
+        assert "[red]a" in out
+        assert "b[/b]" in out
+
+    def test_pipelines_that_begin_with_images(self, work, tmp_path, capsys):
+        features = load_model(work / "photos.epls")
+        images = ImageFolder(work / "photos")
+        model = make_pipeline(features, StandardScaler())
+        model.steps[-1][1].fit(features.transform(images))
+        save_model(model, tmp_path / "m")
+        code, out, _ = epls(capsys, "inspect", tmp_path / "m")
+        assert code == 0
+        assert "Pipeline of ImageFeatures, StandardScaler" in out
+        assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
+        assert_allclose(np.load(tmp_path / "f.npy"), model.transform(images), rtol=1e-4, atol=1e-5)
+        assert epls(capsys, "report", tmp_path / "m", "--data", work / "photos", "-o", tmp_path / "r.html")[0] == 0
+
+    def test_encoders_given_as_objects(self, work, tmp_path, capsys):
+        arguments = [
+            "--units",
+            6,
+            "--patches",
+            300,
+            "--encoder",
+            "sc",
+            "--alpha",
+            0.5,
+            "--no-split-sign",
+            "--stride",
+            9,
+        ]
+        assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
+        model = load_model(tmp_path / "m")
+        assert isinstance(model, ImageFeatures)
+        assert model.encoder_.alpha == 0.5
+        assert len(model.get_feature_names_out()) == 4 * 6
+        code, out, _ = epls(capsys, "inspect", tmp_path / "m", "--json")
+        assert code == 0
+        assert "SparseCodingEncoder" in json.loads(out)["settings"]["encoder"]
 
     def test_json(self, work, capsys):
         _, out, _ = epls(capsys, "inspect", work / "table.epls", "--json")
@@ -169,12 +240,12 @@ class TestReport:
         assert code == 0
         assert "worst concave points" in output.read_text()
 
-    def test_the_model_remembers_how_images_were_shrunk(self, work, tmp_path, capsys):
-        arguments = ["--units", 8, "--patches", 300, "--longest-side", 40]
+    def test_the_model_remembers_how_images_were_read(self, work, tmp_path, capsys):
+        arguments = ["--units", 8, "--patches", 300, "--longest-side", 40, "--channels", "grey"]
         assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
         assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
-        small = ImageFolder(work / "photos", longest_side=40)
-        assert small.shapes[0] == (30, 40, 3)
+        small = ImageFolder(work / "photos", longest_side=40, channels="grey")
+        assert small.shapes[0] == (30, 40)
         assert_allclose(np.load(tmp_path / "f.npy"), load_model(tmp_path / "m").transform(small), rtol=1e-5)
 
     def test_nothing_is_overwritten_unless_forced(self, work, tmp_path, capsys):
@@ -215,3 +286,40 @@ def test_completion_completes():
     command = [sys.executable, "-c", "import sys; sys.argv[0] = 'epls'; from epls.cli import main; main()"]
     found = subprocess.run(command, env=os.environ | words, capture_output=True, text=True)
     assert {line.split(",")[1] for line in found.stdout.split()} == {"report", "reproduce"}
+
+
+SLOW = "import numpy as np; np.save('large.npy', np.random.RandomState(0).normal(size=(300_000, 40)))"
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fit", "large.npy", "-o", "new", "--units", "200"], ["demo", "--output", "new"]]
+)
+def test_ctrl_c_leaves_nothing_half_written(arguments, tmp_path):
+    subprocess.run([sys.executable, "-c", SLOW], cwd=tmp_path, check=True)
+    command = [sys.executable, "-c", "from epls.cli import main; main()", *arguments]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        # Until it is at work: a command says so on one of the two.
+        stream = process.stderr if arguments[0] == "fit" else process.stdout
+        assert stream.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"large.npy"}
+
+
+def test_defects_end_in_one_line_too(monkeypatch, capsys):
+    import epls.persistence
+
+    def broken(path):
+        raise ZeroDivisionError("by\nzero")
+
+    monkeypatch.setattr(epls.persistence, "load_model", broken)
+    assert run(["inspect", "model"]) == 1
+    err = capsys.readouterr().err
+    assert err == "epls: ZeroDivisionError: by; this is a defect of epls, please report it\n"
+    monkeypatch.setenv("EPLS_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run(["inspect", "model"])

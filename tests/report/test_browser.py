@@ -3,16 +3,19 @@
 import json
 import shutil
 
+import numpy as np
 import pytest
 from selenium import webdriver
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.support.ui import Select
+from selenium.webdriver.support import expected_conditions as conditions
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
+from epls import EPLS, ImageFeatures
 from epls.evaluation.comparison import Entry
 from epls.evaluation.experiment import Settings
-from epls.report import comparison_page
+from epls.report import comparison_page, model_page
 
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
 
@@ -158,6 +161,65 @@ def test_a_link_to_a_unit(open_page, image_page):
     assert "Unit 7" in chrome.find_element(By.ID, "unit").text
 
 
+def test_the_address_changes_and_is_followed(open_page, image_page):
+    chrome = open_page(image_page, "?from=mail")
+    chrome.execute_script("location.hash = '#unit-5'")
+    WebDriverWait(chrome, 5).until(lambda _: "Unit 5" in chrome.find_element(By.ID, "unit").text)
+    ActionChains(chrome).send_keys(Keys.ESCAPE).perform()
+    assert chrome.current_url.endswith("?from=mail")
+
+
+def test_a_unit_that_is_filtered_out_meanwhile(open_page, image_page):
+    chrome = open_page(image_page, "#unit-29")
+    drag(chrome, chrome.find_element(By.ID, "to"), 10)  # of the numbers, the first tenth
+    assert 29 not in shown_units(chrome)
+    ActionChains(chrome).send_keys(Keys.ESCAPE).perform()
+    assert chrome.switch_to.active_element.get_attribute("id") == "sort"
+
+
+def test_inside_of_a_frame_without_an_address(open_page, image_page):
+    viewport = "<meta name='viewport' content='width=device-width'>"
+    chrome = open_page(f"<!DOCTYPE html>{viewport}<iframe style='width: 100%; height: 700px'></iframe>")
+    chrome.execute_script("document.querySelector('iframe').srcdoc = arguments[0]", image_page)
+    WebDriverWait(chrome, 10).until(conditions.frame_to_be_available_and_switch_to_it((By.TAG_NAME, "iframe")))
+    tile = WebDriverWait(chrome, 10).until(conditions.presence_of_element_located((By.CSS_SELECTOR, "#grid .tile")))
+    chrome.execute_script("arguments[0].click()", tile)
+    assert "Unit 0" in chrome.find_element(By.ID, "unit").text
+    chrome.switch_to.default_content()
+
+
+def test_the_chosen_tile_is_not_hidden_by_the_panel(open_page, image_page):
+    chrome = open_page(image_page)
+    tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[-1]
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'end'}); arguments[0].click()", tile)
+    covered = """
+        const tile = arguments[0].getBoundingClientRect(), panel = arguments[1].getBoundingClientRect();
+        return tile.bottom > panel.top && tile.right > panel.left && tile.top < panel.bottom;
+    """
+    assert not chrome.execute_script(covered, tile, chrome.find_element(By.ID, "unit"))
+
+
+def test_names_cannot_become_code(open_page):
+    """Columns and files may be called anything."""
+    evil = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+    X = np.random.RandomState(0).normal(size=(50, 3))
+    chrome = open_page(model_page(EPLS(4, max_iter=2).fit(X), X, feature_names=[evil, "b", "c"]), "#unit-1")
+    assert evil in chrome.find_element(By.ID, "unit").text
+    images = np.random.RandomState(0).randint(256, size=(2, 12, 12, 3), dtype=np.uint8)
+    model = ImageFeatures(EPLS(4, max_iter=2), patch_size=4, n_patches=200).fit(images)
+    chrome = open_page(model_page(model, Named(images, evil)), "#unit-1")
+    assert evil in chrome.find_element(By.ID, "unit").text
+    assert chrome.execute_script("return window.hacked") is None
+
+
+class Named(list):
+    """Images that all have one name."""
+
+    def __init__(self, images, name):
+        super().__init__(images)
+        self.names = [name] * len(images)
+
+
 def test_light_and_dark(open_page, image_page):
     chrome = open_page(image_page)
 
@@ -195,10 +257,13 @@ def test_a_comparison(open_page):
     chrome.find_element(By.XPATH, "//th//button[text()='learn s']").click()
     assert learners() == ["epls", "rica", "omp"]
     assert "too <few> samples" in chrome.find_element(By.ID, "rows").text
-    row = chrome.find_element(By.CSS_SELECTOR, "#rows tbody tr")
-    row.send_keys(Keys.ENTER)
+    first = chrome.find_element(By.CSS_SELECTOR, "#rows tbody button")
+    first.send_keys(Keys.ENTER)
     panel = chrome.find_element(By.ID, "row")
     assert "59.0, 61.0" in panel.text
-    row.send_keys(Keys.ARROW_DOWN)
+    assert first.get_attribute("aria-expanded") == "true"
+    first.send_keys(Keys.ARROW_DOWN)
     chrome.switch_to.active_element.send_keys(" ")
     assert "64.0, 66.0" in panel.text
+    ActionChains(chrome).send_keys(Keys.ESCAPE).perform()
+    assert not panel.is_displayed()

@@ -4,16 +4,22 @@ import base64
 import io
 import json
 import re
+import warnings
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from PIL import Image
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, OMP, ImageFeatures, NaturalEncoder, Raw
 from epls.evaluation.comparison import Entry
 from epls.evaluation.experiment import Settings
 from epls.images.patches import normalize_patches
+from epls.learners import LEARNERS
 from epls.report import comparison_page, model_page
 
 
@@ -91,7 +97,82 @@ def test_vectors_have_features_and_samples(vector_page, vector_model, vectors):
 def test_only_so_many_samples_are_taken():
     X = np.random.RandomState(0).normal(size=(40_000, 3)).astype(np.float32)
     page = content(model_page(Raw().fit(X), X))
-    assert page["count"] == {"samples": 30_000, "all": 40_000}
+    assert dict(page["facts"])["Shown here"] == "30,000 of 40,000 samples"
+
+
+def test_top_patches_are_different_ones(image_page):
+    """No two of a unit overlap by half, however small the images are."""
+    for top in content(image_page)["top"]:
+        places = [entry["place"] for entry in top]
+        for k, (image, row, column) in enumerate(places):
+            for other, other_row, other_column in places[:k]:
+                assert image != other or abs(row - other_row) > 3 or abs(column - other_column) > 3
+
+
+def test_an_image_with_a_single_patch():
+    image = np.random.RandomState(0).randint(256, size=(1, 5, 5), dtype=np.uint8)
+    more = np.random.RandomState(1).randint(256, size=(9, 9, 9), dtype=np.uint8)
+    model = ImageFeatures(EPLS(3, max_iter=2), patch_size=5, n_patches=100, random_state=0).fit(more)
+    page = content(model_page(model, image))
+    assert dict(page["facts"])["Shown here"] == "1 different patches of 1 out of 1 images"
+    assert [len(top) for top in page["top"]] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int64, bool])
+def test_whole_numbers_of_other_types(dtype):
+    images = np.random.RandomState(0).randint(2 if dtype is bool else 60_000, size=(6, 20, 20)).astype(dtype)
+    model = ImageFeatures(EPLS(6, max_iter=2), patch_size=5, n_patches=500, random_state=0).fit(images)
+    page = content(model_page(model, images))
+    top = page["top"][2][0]
+    number, row, column = top["place"]
+    patch = images[number, row : row + 5, column : column + 5].astype(float)
+    shown = tile(page["patches"], top["tile"])[..., 0].astype(float)
+    assert np.corrcoef(patch.ravel(), shown.ravel())[0, 1] > 0.999
+
+
+def test_figures_of_data_on_any_scale():
+    X = np.random.RandomState(0).normal(size=(200, 5))
+    units = [content(model_page(model, scale * X))["units"] for scale in (1, 1e-9)
+             for model in [OMP(4, random_state=0).fit(scale * X)]]  # fmt: skip
+    assert_allclose(np.array(units[0]["mean"]) * 1e-9, units[1]["mean"], rtol=1e-3)
+    assert min(units[1]["largest"]) > 0
+
+
+def test_learners_of_scikit_learn(photographs):
+    """Those without components_ too."""
+    kmeans = MiniBatchKMeans(8, n_init=1, random_state=0)
+    model = ImageFeatures(kmeans, patch_size=6, n_patches=500, encoder="triangle", whiten=True, random_state=0)
+    page = content(model_page(model.fit(photographs), photographs))
+    assert len(page["units"]["mean"]) == 8
+    assert "TriangleEncoder" in dict(page["facts"])["Answers"]
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_every_learner_has_a_page(name):
+    X = np.random.RandomState(0).normal(size=(60, 6))
+    learner = LEARNERS[name]()
+    given = {"n_components": 4, "random_state": 0, "max_iter": 2}
+    learner.set_params(**{key: value for key, value in given.items() if key in learner.get_params()})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of two iterations
+        learner.fit(X)
+    page = content(model_page(learner, X))
+    assert len(page["top"]) == len(learner.components_)
+
+
+def test_names_of_what_the_learner_was_given(vectors):
+    model = make_pipeline(PCA(3), EPLS(4, max_iter=2)).fit(vectors)
+    page = content(model_page(model, vectors))
+    assert {name for unit in page["features"] for name, _ in unit} == {"pca0", "pca1", "pca2"}
+    plain = EPLS(4, max_iter=2).fit(vectors.to_numpy())
+    with pytest.raises(ValueError, match="1 feature_names were given, and the learner has 30"):
+        model_page(plain, vectors.to_numpy(), feature_names=["a"])
+
+
+def test_models_without_units(vectors):
+    for model in (StandardScaler().fit(vectors), make_pipeline(StandardScaler()).fit(vectors)):
+        with pytest.raises(ValueError, match="a StandardScaler has no units to show"):
+            model_page(model, vectors)
 
 
 def test_grey_images_of_fractions(grey):
@@ -107,7 +188,7 @@ def test_grey_images_of_fractions(grey):
 def test_large_patches_and_whitening(photographs):
     model = ImageFeatures(OMP(5), patch_size=30, n_patches=300, whiten=True, random_state=0).fit(photographs)
     page = content(model_page(model, photographs))
-    assert tile(page["patches"], 0).shape == (15, 15, 3)  # every other pixel
+    assert tile(page["patches"], 0).shape == (15, 15, 3)  # two by two averaged
     assert page["patches"]["size"] == 30
 
 

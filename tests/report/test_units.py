@@ -54,6 +54,11 @@ def test_units_that_never_answer_and_few_samples():
     assert np.isfinite(found.cosines).all()
 
 
+def test_ties_and_silence_are_no_wins():
+    codes = np.array([[0.0, 0.0, 0.0], [2.0, -2.0, 1.0], [0.0, 1.0, 3.0]])
+    assert unit_statistics(codes, np.eye(3), n_top=1).wins.tolist() == [0, 0, 1]
+
+
 def test_one_unit_has_no_neighbours():
     found = unit_statistics(np.ones((3, 1)), np.ones((1, 2)), n_top=1)
     assert found.nearest.shape == (1, 0)

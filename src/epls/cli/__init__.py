@@ -11,4 +11,6 @@ def main() -> None:
         from .main import run
     except ImportError as error:
         sys.exit(f'epls: the command line needs {error.name}: pip install "epls[cli]"')
+    except KeyboardInterrupt:  # in the first moments
+        sys.exit("epls: interrupted")
     sys.exit(run())

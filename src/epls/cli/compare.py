@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +12,11 @@ import click
 
 from . import options
 from .progress import StageProgress
-from .reproduce import ENCODER_NAMES, LEARNER_NAMES, going_on, parsed_settings
+from .reproduce import LEARNER_NAMES, going_on, parsed_settings
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
+    from ..evaluation.experiment import Settings
     from ..images.features import ImageFeatures
 
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
               help="May be given several times.")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
-@click.option("--encoder", "encoders", type=click.Choice(ENCODER_NAMES), multiple=True,
+@click.option("--encoder", "encoders", type=click.Choice(options.ENCODER_NAMES), multiple=True,
               help="May be given several times.  [default: each learner's own]")  # fmt: skip
 @click.option("--split-sign/--no-split-sign", default=None,
               help="Twice as many codes, by sign.  [default: the encoder's]")  # fmt: skip
@@ -46,12 +48,13 @@ if TYPE_CHECKING:
 @options.image_folder
 @options.seed
 @options.threads
+@options.force
 @options.as_json
 def command(
     data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], split_sign: bool | None,
     learner_settings: tuple[str, ...], whiten: str, units: int, patches: int, patch_size: int, stride: int, grid: int,
     pooling: str, folds: int, output: Path, channels: str | None, skip_bad: bool, seed: int, threads: int | None,
-    as_json: bool,
+    force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare learners and encoders on DATA, each image of which has a class.
 
@@ -66,11 +69,10 @@ def command(
     from ..evaluation.labelled import load_labelled
     from ..images.pooling import smallest_side
     from ..plotting import filter_grid
-    from ..report import comparison_page
 
     names = LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
     given = _by_learner(learner_settings, names)
-    chosen_encoders = list(dict.fromkeys({"sc": "sparse_coding"}.get(name, name) for name in encoders))
+    chosen_encoders = list(dict.fromkeys(options.full_name(name) for name in encoders))
     wanted = [
         Settings(
             learner=learner,
@@ -96,6 +98,7 @@ def command(
             f"images of {labelled.images.shape[1:3]} pixels are too small for patches of {patch_size}, stride {stride} "
             f"and a grid of {grid}: they must have at least {least}; give a smaller --patch-size, --stride or --grid"
         )
+    _refuse_to_replace(output / "compare.json", data, wanted, force)
     cache = Cache(output / "stages")
     filters: dict[int, Any] = {}
 
@@ -106,19 +109,44 @@ def command(
 
     with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress, keep_filters)
-    report: dict[str, Any] = {"data": str(data), "images": len(labelled.labels), "entries": as_plain(entries)}
+    report: dict[str, Any] = {
+        "data": str(data),
+        "images": len(labelled.labels),
+        "wanted": _plain_settings(wanted),
+        "entries": as_plain(entries),
+    }
     facts = [
         ("Data", f"{data.name}, {len(labelled.labels):,} images of {len(set(labelled.labels.tolist()))} classes"),
         ("Protocol", f"{len(train_folds)} folds, an L2-SVM whose C is cross-validated, seed {seed}"),
         ("Features", f"{units} units, patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"),
     ]
-    page = comparison_page(entries, facts, filters, title="Learners compared")
-    report["files"] = _write(report, entries, page, output)
+    report["files"] = _write(report, entries, facts, filters, output)
     if as_json:
         options.print_json(report)
+    else:
+        _print(entries)
+        click.echo("\n".join(report["files"]))
+    if all(entry.failed is not None for entry in entries):
+        raise click.ClickException("none of the learners could be judged: see the reasons above")
+
+
+def _refuse_to_replace(path: Path, data: Path, wanted: list[Settings], force: bool) -> None:
+    """A comparison of something else that stands there stays, unless it is to be replaced."""
+    if force or not path.exists():
         return
-    _print(entries)
-    click.echo("\n".join(report["files"]))
+    try:
+        there = json.loads(path.read_text())
+        same = there["data"] == str(data) and there["wanted"] == _plain_settings(wanted)
+    except (ValueError, KeyError, TypeError):
+        same = False
+    if not same:
+        raise click.ClickException(
+            f"{path} is of another comparison: give another --output, or --force to replace it (stages are kept)"
+        )
+
+
+def _plain_settings(wanted: list[Settings]) -> Any:
+    return json.loads(json.dumps([asdict(settings) for settings in wanted]))
 
 
 def _by_learner(assignments: tuple[str, ...], learners: list[str]) -> dict[str, dict[str, Any]]:
@@ -132,31 +160,43 @@ def _by_learner(assignments: tuple[str, ...], learners: list[str]) -> dict[str, 
     return found
 
 
-def _write(report: dict[str, Any], entries: Sequence[Entry], page: str, output: Path) -> list[str]:
-    """The table as JSON and as a page, and a chart if matplotlib is there."""
+def _write(
+    report: dict[str, Any], entries: Sequence[Entry], facts: list[tuple[str, str]], filters: dict[int, Any],
+    output: Path,
+) -> list[str]:  # fmt: skip
+    """The table as JSON, and as a page and a chart if the libraries for them are there; the names of the files."""
+    from ..files import write_atomically
+    from ..report import comparison_page
+
+    files = [output / "compare.json"]
+    write_atomically(files[0], json.dumps(report, indent=1, allow_nan=False).encode())
+    makers: dict[str, Callable[[], bytes]] = {
+        "compare.html": lambda: comparison_page(entries, facts, filters, title="Learners compared").encode(),
+        "compare.png": lambda: _chart(entries),
+    }
+    for name, made in makers.items():
+        try:
+            content = made()
+        except ImportError as error:
+            click.echo(f"no {name}: {error}", err=True)
+            continue
+        files.append(output / name)
+        write_atomically(files[-1], content)
+    return [str(path) for path in files]
+
+
+def _chart(entries: Sequence[Entry]) -> bytes:
     import io
 
-    from ..files import write_atomically
     from ..plotting import plot_comparison
 
-    files = {
-        output / "compare.json": json.dumps(report, indent=1).encode(),
-        output / "compare.html": page.encode(),
-    }
     done = [entry for entry in entries if entry.failed is None]
-    try:
-        axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])
-    except ImportError as error:
-        click.echo(f"no chart: {error}", err=True)
-    else:
-        figure = axes.get_figure(root=True)
-        assert figure is not None  # it was made for these axes
-        picture = io.BytesIO()
-        figure.savefig(picture, dpi=150)
-        files[output / "compare.png"] = picture.getvalue()
-    for path, content in files.items():
-        write_atomically(path, content)
-    return [str(path) for path in files]
+    axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])
+    figure = axes.get_figure(root=True)
+    assert figure is not None  # it was made for these axes
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=150)
+    return picture.getvalue()
 
 
 def _print(entries: Sequence[Entry]) -> None:

@@ -11,10 +11,10 @@ import click
 from . import options
 from .options import Vectors
 from .progress import StageProgress
-from .reproduce import ENCODER_NAMES, LEARNER_NAMES
+from .reproduce import LEARNER_NAMES
 
 _SUMMARY_SAMPLES = 10_000
-_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid", "longest_side")
+_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign", "stride", "grid", "pooling")
 
 
 @click.command("fit")
@@ -29,10 +29,15 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid", "l
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
 @click.option("--patches", type=click.IntRange(min=1), help="Patches to learn from.  [default: 100 a unit, or 50,000]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA); epls does without.")
-@click.option("--encoder", type=click.Choice(ENCODER_NAMES), default="natural", show_default=True,
+@click.option("--encoder", type=click.Choice(options.ENCODER_NAMES), default="natural", show_default=True,
               help="What makes codes of patches; sc is sparse_coding.")  # fmt: skip
+@click.option("--alpha", type=float, help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; 1]")
+@click.option("--split-sign/--no-split-sign", default=None,
+              help="Codes with the mirrored bases, too.  [default: the encoder's]")  # fmt: skip
 @click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
 @click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
+@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
+              help="How codes are pooled.")  # fmt: skip
 @options.longest_side
 @options.image_folder
 @click.option("--drop", multiple=True, metavar="COLUMN",
@@ -45,55 +50,50 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "stride", "grid", "l
 @click.pass_context
 def command(
     context: click.Context, data: Path, output: Path, units: int | None, learner: str, scale: bool | None,
-    patch_size: int, patches: int | None, whiten: bool, encoder: str, stride: int, grid: int, longest_side: int | None,
-    channels: str | None,
-    skip_bad: bool, drop: tuple[str, ...], key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
+    patch_size: int, patches: int | None, whiten: bool, encoder: str, alpha: float | None, split_sign: bool | None,
+    stride: int, grid: int, pooling: str, longest_side: int | None, channels: str | None, skip_bad: bool,
+    drop: tuple[str, ...], key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Learn features from DATA.
 
     DATA is a folder of image files, a .npy or .npz array of images (n, height, width[, channels]) or of vectors (n,
     n_features), or a .csv or .parquet table of vectors.
     """
+    from ..images.features import ImageFeatures
+    from ..images.pooling import smallest_side
     from ..persistence import save_model
 
     options.check_output(output, force)
-    opened = options.open_data(
-        data,
-        smallest_side=patch_size,
-        longest_side=longest_side,
-        channels=channels,
-        skip_bad=skip_bad,
-        key=key,
-        drop=drop,
-    )
-    vectors = isinstance(opened, Vectors)
-    given = [name for name in (_OF_IMAGES if vectors else ("scale",)) if _was_given(context, name)]
-    if given:
-        kinds = ("images", "vectors") if vectors else ("vectors", "images")
-        raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
     with options.limited(threads), StageProgress() as progress:
+        opened = options.open_data(
+            data, smallest_side=smallest_side(patch_size, stride, grid), longest_side=longest_side, channels=channels,
+            skip_bad=skip_bad, key=key, drop=drop, progress=progress,
+        )  # fmt: skip
+        vectors = isinstance(opened, Vectors)
+        given = [name for name in (_OF_IMAGES if vectors else ("scale",)) if _was_given(context, name)]
+        if given:
+            kinds = ("images", "vectors") if vectors else ("vectors", "images")
+            raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
         made = _learner(learner, units, seed, vectors, progress)
         if isinstance(opened, Vectors):
             model = _vector_model(made, scale if scale is not None else opened.names is not None)
         else:
-            from ..images.features import ImageFeatures
-
             model = ImageFeatures(
                 made, patch_size=patch_size, n_patches=patches, whiten=whiten, random_state=seed, stride=stride,
-                encoder={"sc": "sparse_coding"}.get(encoder, encoder), grid=grid,
+                encoder=_encoder(encoder, alpha, split_sign), grid=grid, pooling=pooling,
             )  # fmt: skip
         started = time.perf_counter()
         model.fit(opened.X if isinstance(opened, Vectors) else opened)
         seconds = time.perf_counter() - started
-        notes = _notes(model, opened, data, longest_side, seconds)
+        notes = {"data": data.name, **_notes(model, opened), "seconds": round(seconds, 1)}
+        notes |= {"longest_side": longest_side, "channels": channels}
     save_model(model, output, notes=notes)
-    result: dict[str, Any] = {"model": str(output), **notes}
     if as_json:
-        options.print_json(result)
+        options.print_json({"model": str(output), **notes})
         return
     click.echo(
         f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
-        f"to {output}\n{notes['unresponsive units']} of them answer to nothing; population sparsity "
+        f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
         f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"
     )
 
@@ -107,9 +107,22 @@ def _learner(name: str, units: int | None, seed: int, vectors: bool, progress: S
     from ..learners import LEARNERS
 
     learner = LEARNERS[name]()
-    settings = {"n_components": units or (None if vectors else 400), "random_state": seed}
-    learner.set_params(**{key: value for key, value in settings.items() if key in learner.get_params()})
+    available = learner.get_params()
+    if units is not None and "n_components" not in available:
+        raise click.UsageError(f"--units: {name} has as many units as there are features")
+    settings = {"n_components": units or (None if vectors or name == "ica" else 400), "random_state": seed}
+    learner.set_params(**{key: value for key, value in settings.items() if key in available})
     return learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+
+
+def _encoder(name: str, alpha: float | None, split_sign: bool | None) -> Any:
+    from ..encoders import ENCODERS
+
+    encoder = ENCODERS[options.full_name(name)]()
+    if alpha is not None and "alpha" not in encoder.get_params():
+        raise click.UsageError(f"--alpha: the encoder {name} has none; soft_threshold and sparse_coding do")
+    given = {"alpha": alpha, "split_sign": split_sign}
+    return encoder.set_params(**{key: value for key, value in given.items() if value is not None})
 
 
 def _vector_model(learner: Any, scale: bool) -> Any:
@@ -119,7 +132,7 @@ def _vector_model(learner: Any, scale: bool) -> Any:
     return make_pipeline(StandardScaler(), learner) if scale else learner
 
 
-def _notes(model: Any, data: Any, path: Path, longest_side: int | None, seconds: float) -> dict[str, Any]:
+def _notes(model: Any, data: Any) -> dict[str, Any]:
     """What is kept in the file with the model, and told at the end."""
     import numpy as np
 
@@ -134,13 +147,11 @@ def _notes(model: Any, data: Any, path: Path, longest_side: int | None, seconds:
     else:
         learner = model.learner_
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))
-        told = {"kind": "images", "longest_side": longest_side, "skipped": len(getattr(data, "skipped", ()))}
+        told = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
     return {
         **told,
-        "data": path.name,
         "samples": len(data),
         "units": len(learner.components_),
         "epochs": getattr(learner, "n_epochs_", getattr(learner, "n_iter_", None)),
-        "seconds": round(seconds, 1),
         **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
     }

@@ -33,13 +33,14 @@ def command(model: Path, filters: int, as_json: bool) -> None:
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, markup=False)
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, _text(value))
+        table.add_row(name, Text(_text(value)))
     console.print(table)
     if filters:
         _show_units(console, loaded, notes, filters)
@@ -49,10 +50,11 @@ def _facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     from ..images.features import ImageFeatures
 
     learner = _learner(model)
-    facts: dict[str, Any] = {"kind": type(model).__name__, "learner": type(learner).__name__}
+    facts: dict[str, Any] = {"kind": _kind(model), "learner": type(learner).__name__}
     bases = getattr(learner, "components_", None)
     if bases is not None:
         facts["units"], facts["values a unit sees"] = bases.shape
+    model = options.image_features(model) or model
     if isinstance(model, ImageFeatures):
         facts["patches"] = f"{model.patch_size} x {model.patch_size} pixels, {model.n_channels_} channel(s)"
         facts["features of an image"] = len(model.get_feature_names_out())
@@ -68,8 +70,16 @@ def _facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
 
 
+def _kind(model: Any) -> str:
+    steps = getattr(model, "steps", None)
+    return type(model).__name__ if steps is None else "Pipeline of " + ", ".join(type(s).__name__ for _, s in steps)
+
+
 def _learner(model: Any) -> Any:
-    return getattr(model, "learner_", model[-1] if hasattr(model, "steps") else model)
+    features = options.image_features(model)
+    if features is not None:
+        return features.learner_
+    return model[-1] if hasattr(model, "steps") else model
 
 
 def _text(value: Any) -> str:
@@ -90,13 +100,19 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
     bases = getattr(learner, "components_", None)
     if bases is None:
         return
+    model = options.image_features(model) or model
     if isinstance(model, ImageFeatures):
-        if console.color_system is None or model.patch_size > _LARGEST_FILTER:
+        if console.color_system is None:
             console.print("Filters: epls report draws them, and so does this in a terminal with colours.")
+            return
+        if model.patch_size > _LARGEST_FILTER:
+            console.print("Filters: epls report draws them; they are too large for a terminal.")
             return
         _draw(console, bases[:filters].reshape(-1, model.patch_size, model.patch_size, model.n_channels_))
         return
-    names = notes.get("feature_names") or [f"feature {k}" for k in range(bases.shape[1])]
+    names = notes.get("feature_names") or getattr(model, "feature_names_in_", None)
+    if names is None or len(names) != bases.shape[1]:
+        names = [f"feature {k}" for k in range(bases.shape[1])]
     for unit, basis in enumerate(bases[: min(filters, _UNITS_LISTED)]):
         strongest = np.argsort(-np.abs(basis))[:_FEATURES_LISTED]
         console.print(f"unit {unit}: " + ", ".join(f"{names[k]} {basis[k]:+.3g}" for k in strongest))

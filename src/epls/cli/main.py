@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import os
+import warnings
 from importlib import import_module
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import click
 
@@ -47,24 +49,50 @@ def epls() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command; problems of the user's end in one line on stderr."""
+    """Run the command; problems end in one line on stderr. EPLS_DEBUG=1 shows where an unexpected one came from."""
     try:
-        epls.main(arguments, prog_name="epls", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning
+            # Columns are found by name before.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            epls.main(arguments, prog_name="epls", standalone_mode=False)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.UsageError as error:
         error.show()
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("epls: interrupted; nothing was written", err=True)
+        click.echo("epls: interrupted; no file was left half-written. The same command starts again", err=True)
         return 1
     except OSError as error:
         click.echo(f"epls: {_explain(error)}", err=True)
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
-        click.echo(f"epls: {error}", err=True)
+        click.echo(f"epls: {_first_line(error)}", err=True)
+        return 1
+    except Exception as error:
+        if os.environ.get("EPLS_DEBUG"):
+            raise
+        name = type(error).__name__
+        click.echo(f"epls: {name}: {_first_line(error)}; this is a defect of epls, please report it", err=True)
         return 1
     return 0
+
+
+def _first_line(error: BaseException) -> str:
+    """scikit-learn adds advice that fills the screen and is not for this command."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _tell_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: object = None,
+    line: object = None,
+) -> None:
+    click.echo(f"epls: warning: {str(message).strip().splitlines()[0]}", err=True)
 
 
 def _explain(error: OSError) -> str:

@@ -8,9 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+if TYPE_CHECKING:
+    from ..images.features import ImageFeatures
+
+ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -34,6 +39,11 @@ def image_folder(command: Command) -> Command:
 longest_side = click.option(
     "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
 )
+
+
+def full_name(encoder: str) -> str:
+    """Of an encoder; sc is short for sparse_coding."""
+    return {"sc": "sparse_coding"}.get(encoder, encoder)
 
 
 array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
@@ -61,20 +71,31 @@ def open_data(
     key: str | None = None,
     drop: tuple[str, ...] = (),
     columns: list[str] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Any:
     """Vectors, or images: those of a folder, or an array of three or four dimensions.
 
-    Tells on stderr what is left out.
+    Tells on stderr what is left out. Options that have no meaning for the kind of data are refused.
     """
     from ..datasets.folder import ImageFolder
     from ..datasets.tables import ARRAYS, TABLES, load_array, load_table
 
-    if path.suffix in TABLES and not path.is_dir():
+    suffix = "" if path.is_dir() else path.suffix.lower()
+    for name, given, kinds in (
+        ("drop", drop, TABLES),
+        ("key", key, (".npz",)),
+        ("channels", channels, ("",)),
+        ("skip-bad", skip_bad, ("",)),
+        ("longest-side", longest_side, ("",)),
+    ):
+        if given and suffix not in kinds:
+            raise click.UsageError(f"--{name} is for {' and '.join(kinds) or 'folders of images'}, not for {path}")
+    if suffix in TABLES:
         return Vectors(*load_table(path, drop, columns))
-    if drop:
-        raise click.UsageError(f"--drop is for tables ({', '.join(TABLES)}), and {path} is none")
-    if path.suffix in ARRAYS and not path.is_dir():
+    if suffix in ARRAYS:
         array = load_array(path, key)
+        if array.dtype.kind not in "fiub":
+            raise ValueError(f"{path} holds values of type {array.dtype}: samples and pixels must be real numbers")
         if array.ndim == 2:
             return Vectors(array)
         if array.ndim not in (3, 4):
@@ -95,6 +116,7 @@ def open_data(
         smallest_side=smallest_side,
         longest_side=longest_side,
         skip_bad=skip_bad,
+        progress=progress,
     )
     for file, reason in folder.skipped:
         click.echo(f"skipped {file}: {reason}", err=True)
@@ -103,22 +125,33 @@ def open_data(
 
 def open_data_of(
     model: Any, notes: dict[str, Any], path: Path, *, channels: str | None, skip_bad: bool, key: str | None,
-    smallest_side: int = 1,
+    smallest_side: int, progress: Callable[[str, int, int], None],
 ) -> Any:  # fmt: skip
-    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on
-    and images of the size."""
-    from ..images.features import ImageFeatures
+    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on.
 
-    of_images = isinstance(model, ImageFeatures)
-    expected = {1: "grey", 3: "colour"}.get(model.n_channels_) if of_images else None
-    data = open_data(
-        path, smallest_side=smallest_side, channels=channels, skip_bad=skip_bad, expected=expected, key=key,
-        columns=notes.get("feature_names"), longest_side=notes.get("longest_side"),
-    )  # fmt: skip
-    if of_images == isinstance(data, Vectors):
-        kinds = ("images", "vectors") if of_images else ("vectors", "images")
+    Images are read as those were that the model was learned from, unless that is asked for otherwise.
+    """
+    features = image_features(model)
+    folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}
+    if features is not None and path.is_dir():
+        folder["channels"] = channels or notes.get("channels")
+        folder["expected"] = {1: "grey", 3: "colour"}.get(features.n_channels_)
+        folder["longest_side"] = notes.get("longest_side")
+    names = getattr(model, "feature_names_in_", None)
+    columns = notes.get("feature_names") or (None if names is None else [str(name) for name in names])
+    data = open_data(path, smallest_side=smallest_side, key=key, columns=columns, progress=progress, **folder)
+    if (features is not None) == isinstance(data, Vectors):
+        kinds = ("vectors", "images") if features is None else ("images", "vectors")
         raise ValueError(f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}")
     return data
+
+
+def image_features(model: Any) -> ImageFeatures | None:
+    """The features of images in a model, which may be the first step of a pipeline; None for a model of vectors."""
+    from ..images.features import ImageFeatures
+
+    first = model[0] if hasattr(model, "steps") else model
+    return first if isinstance(first, ImageFeatures) else None
 
 
 def check_output(path: Path, force: bool) -> None:
@@ -143,4 +176,4 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=1))
+    click.echo(json.dumps(value, indent=1, allow_nan=False, default=str))

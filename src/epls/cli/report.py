@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from . import options
+from .progress import StageProgress
 
 
 @click.command("report")
@@ -31,17 +32,19 @@ def command(
 
     options.check_output(output, force)
     loaded, notes = load_model(model), read_notes(model)
-    smallest_side = getattr(loaded, "patch_size", 1)
-    opened = options.open_data_of(
-        loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=smallest_side
-    )
-    with options.limited(threads):
+    features = options.image_features(loaded)
+    with options.limited(threads), StageProgress() as progress:
+        opened = options.open_data_of(
+            loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, progress=progress,
+            smallest_side=1 if features is None else features.patch_size,
+        )  # fmt: skip
         html = model_page(
-            loaded,
+            loaded if features is None else features,
             opened.X if isinstance(opened, options.Vectors) else opened,
             title=f"{model.name}: what was learned",
             feature_names=notes.get("feature_names"),
             random_state=seed,
+            progress=progress,
         )
     content = html.encode()
     write_atomically(output, content)

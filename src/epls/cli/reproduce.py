@@ -24,7 +24,6 @@ LEARNER_NAMES = [
     "epls", "ica", "kmeans", "omp", "psd", "random_patches", "raw", "rica", "sparse_autoencoder", "sparse_coding",
     "sparse_filtering", "sparse_rbm",
 ]  # fmt: skip
-ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
 
 @click.command("reproduce")
@@ -46,7 +45,7 @@ ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
               help="Patches to learn from.  [default: 400,000 for epls, kmeans and omp, else 100,000]")  # fmt: skip
 @click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
-@click.option("--encoder", type=click.Choice(ENCODER_NAMES), default="natural", show_default=True,
+@click.option("--encoder", type=click.Choice(options.ENCODER_NAMES), default="natural", show_default=True,
               help="What makes codes; sc is sparse_coding.")  # fmt: skip
 @click.option("--alpha", type=float,
               help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
@@ -76,7 +75,7 @@ def command(
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import Settings, run_experiment
 
-    encoder = {"sc": "sparse_coding"}.get(encoder, encoder)
+    encoder = options.full_name(encoder)
     if alpha is not None and not hasattr(ENCODERS[encoder](), "alpha"):
         raise click.UsageError(f"--alpha: the encoder {encoder} has no such setting; leave it out")
     if alpha is not None and not 0 < alpha < math.inf:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,7 @@ def command(
 
     For a folder, the files of the rows are listed in a text file beside the output.
     """
-    from ..files import atomic_file, npy_header, write_atomically
-    from ..images.features import ImageFeatures
+    from ..files import atomic_file, npy_header
     from ..images.pooling import smallest_side
     from ..persistence import load_model, read_notes
 
@@ -42,28 +42,30 @@ def command(
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
     names_file = output.with_suffix(".names.txt")
     options.check_output(output, force)
-    features = load_model(model)
-    if not hasattr(features, "transform"):
-        raise ValueError(f"{model} holds a {type(features).__name__}, which has no features: make one with epls fit")
-    least = 1
-    if isinstance(features, ImageFeatures):
-        least = smallest_side(features.patch_size, features.stride, features.grid)
-    opened = options.open_data_of(
-        features, read_notes(model), data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least
-    )
-    names = getattr(opened, "names", None) if not isinstance(opened, Vectors) else None
-    if names is not None:
-        options.check_output(names_file, force)
-    shape = (len(opened), len(features.get_feature_names_out()))
-    with options.limited(threads), StageProgress() as progress, atomic_file(output) as file:
-        file.write(npy_header(shape))
-        done = 0
-        for rows in _blocks(features, opened):
-            file.write(rows.astype("<f4", copy=False).tobytes())
-            done += len(rows)
-            progress("encode", done, len(opened))
-    if names is not None:
-        write_atomically(names_file, b"".join(os.fsencode(name) + b"\n" for name in names))
+    loaded = load_model(model)
+    features = options.image_features(loaded)
+    least = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
+    with options.limited(threads), StageProgress() as progress:
+        opened = options.open_data_of(
+            loaded, read_notes(model), data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least,
+            progress=progress,
+        )  # fmt: skip
+        names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
+        if names is not None:
+            options.check_output(names_file, force)
+        shape = (len(opened), len(loaded.get_feature_names_out()))
+        with ExitStack() as files:
+            # Both are complete before either takes its place.
+            names_written = None if names is None else files.enter_context(atomic_file(names_file))
+            written = files.enter_context(atomic_file(output))
+            written.write(npy_header(shape))
+            done = 0
+            for rows in _blocks(loaded, opened):
+                written.write(rows.astype("<f4", copy=False).tobytes())
+                done += len(rows)
+                progress("encode", done, len(opened))
+            if names_written is not None and names is not None:
+                names_written.write(b"".join(os.fsencode(name) + b"\n" for name in names))
     if as_json:
         skipped = len(getattr(opened, "skipped", ()))
         options.print_json({"features": str(output), "shape": shape, "skipped": skipped})
@@ -72,11 +74,12 @@ def command(
         click.echo(f"features of {shape[0]:,} {what}, {shape[1]:,} each, written to {output}")
 
 
-def _blocks(features: Any, data: Any) -> Iterator[Any]:
+def _blocks(model: Any, data: Any) -> Iterator[Any]:
     """Rows of features, some at a time."""
     if isinstance(data, Vectors):
         for start in range(0, len(data), _ROWS):
-            yield features.transform(data.X[start : start + _ROWS])
-    else:
-        for row in features.iter_transform(data):
-            yield row[None]
+            yield model.transform(data.X[start : start + _ROWS])
+        return
+    features, after = (model[0], model[1:]) if hasattr(model, "steps") else (model, None)
+    for row in features.iter_transform(data):
+        yield row[None] if after is None else after.transform(row[None])

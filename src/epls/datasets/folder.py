@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal, overload
 
 import numpy as np
 
+from ..threads import blas_threads
 from ._decode import BadImageError, decode_image, require_pillow
 from ._files import Bytes, Labels, checked_folder
 
@@ -44,6 +45,8 @@ class ImageFolder(Sequence[Bytes]):
     skip_bad : bool, default=False
         Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of grey
         and colour images, the fewer ones (of as many, the grey).
+    progress : callable or None, default=None
+        Is told "look through", the files that were decoded and the files in all.
 
     Attributes
     ----------
@@ -86,6 +89,7 @@ class ImageFolder(Sequence[Bytes]):
         smallest_side: int = 1,
         longest_side: int | None = None,
         skip_bad: bool = False,
+        progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
         if channels not in (None, "grey", "colour"):
             raise ValueError(f'channels={channels!r}: give "grey", "colour" or None')
@@ -102,7 +106,7 @@ class ImageFolder(Sequence[Bytes]):
         files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
         if not files:
             raise ValueError(f"{root} and the folders in it hold no image files ({', '.join(sorted(SUFFIXES))})")
-        findings = _inspect(files, channels, expected, smallest_side, longest_side)
+        findings = _inspect(files, channels, expected, smallest_side, longest_side, progress)
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
         if bad and not (skip_bad and good):
@@ -169,7 +173,12 @@ def _cannot_list(error: OSError) -> None:
 
 
 def _inspect(
-    files: list[Path], channels: str | None, expected: str | None, smallest_side: int, longest_side: int | None
+    files: list[Path],
+    channels: str | None,
+    expected: str | None,
+    smallest_side: int,
+    longest_side: int | None,
+    progress: Callable[[str, int, int], None] | None,
 ) -> list[tuple[int, ...] | str]:
     """The shape of each image, or the reason why it cannot be used."""
 
@@ -182,8 +191,12 @@ def _inspect(
             return f"{shape[0]} x {shape[1]} pixels, where {smallest_side} x {smallest_side} is the least"
         return shape
 
-    with ThreadPoolExecutor(max_workers=min(8, os.cpu_count() or 1)) as pool:  # Pillow decodes without the GIL
-        findings = list(pool.map(inspect, files))
+    findings = []
+    with ThreadPoolExecutor(max_workers=blas_threads()) as pool:  # Pillow decodes without the GIL
+        for found in pool.map(inspect, files):
+            findings.append(found)
+            if progress is not None:
+                progress("look through", len(findings), len(files))
     n_axes = [len(found) for found in findings if not isinstance(found, str)]
     n_colour, n_grey = n_axes.count(3), n_axes.count(2)
     wanted = expected or ("colour" if n_colour >= n_grey else "grey")

@@ -31,16 +31,19 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     """
     path = _existing(path)
     try:
-        if path.suffix == ".npy":
+        if path.suffix.lower() == ".npy":
             return np.load(path, mmap_mode="r", allow_pickle=False)
         with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return np.asarray(archive[_chosen_key(path, archive.files, key)])
-    except (ValueError, EOFError, OSError) as error:
+            chosen = _chosen_key(archive.files, key)
+            if chosen is not None:
+                return np.asarray(archive[chosen])
+            names = ", ".join(archive.files)
+    except Exception as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
-        raise ValueError(f"{path} is not an array that NumPy can read without pickle ({error})") from error
-    except Exception as error:  # zipfile's own, and struct's
-        raise ValueError(f"{path} is damaged: {error}") from error
+        # zipfile, struct and NumPy have errors of their own for damaged files.
+        raise ValueError(f"{path} is damaged, or not an array that NumPy can read without pickle ({error})") from error
+    raise ValueError(f"{path} holds the arrays {names}: say which one with --key")
 
 
 def load_table(
@@ -71,9 +74,11 @@ def load_table(
     except ImportError as error:
         raise ImportError(f'{path.suffix} files need pyarrow: pip install "epls[tables]"') from error
     try:
-        table = csv.read_csv(path) if path.suffix == ".csv" else parquet.read_table(path)
-    except pa.ArrowException as error:
+        table = csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
+        names = table.column_names
+    except (pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
+    _check_names(path, names)
     if missing := [name for name in (*drop, *(columns or ())) if name not in table.column_names]:
         raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
     table = table.drop_columns(list(drop))
@@ -94,7 +99,7 @@ def load_table(
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
-        X[:, number] = column.cast(pa.float64() if not single else pa.float32()).to_numpy()
+        X[:, number] = column.cast(pa.float64() if not single else pa.float32(), safe=False).to_numpy()
     if not np.isfinite(X).all():
         bad = [
             f"{name} ({n_bad})"
@@ -105,14 +110,30 @@ def load_table(
     return X, list(table.column_names)
 
 
-def _chosen_key(path: Path, keys: list[str], key: str | None) -> str:
-    if key is None:
-        usual = keys if len(keys) == 1 else [name for name in ("X", "images") if name in keys]
-        if len(usual) == 1:
-            return usual[0]
-    elif key in keys:
-        return key
-    raise ValueError(f"{path} holds the arrays {', '.join(keys)}: say which one with --key")
+def _check_names(path: Path, names: list[str]) -> None:
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        called = ", ".join(map(repr, twice))
+        raise ValueError(f"{path} has several columns called {called}: give each a name of its own")
+    if names and all(_is_number(name) for name in names):
+        raise ValueError(
+            f"the first line of {path} holds numbers, {', '.join(names[:3])} and so on, where the names of the columns "
+            f"are expected: add a line of names"
+        )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _chosen_key(keys: list[str], key: str | None) -> str | None:
+    if key is not None:
+        return key if key in keys else None
+    usual = keys if len(keys) == 1 else [name for name in ("X", "images") if name in keys]
+    return usual[0] if len(usual) == 1 else None
 
 
 def _existing(path: str | os.PathLike[str]) -> Path:

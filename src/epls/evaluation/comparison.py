@@ -104,5 +104,8 @@ def dead_units(features: ImageFeatures, images: Any) -> int:
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Entries for a JSON file."""
-    return [asdict(entry) | {"name": entry.name} for entry in entries]
+    """Entries for a JSON file, which knows no NaN."""
+    plain = [asdict(entry) | {"name": entry.name} for entry in entries]
+    for entry in plain:
+        entry |= {name: None for name in ("accuracy", "std") if np.isnan(entry[name])}
+    return plain

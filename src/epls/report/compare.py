@@ -45,7 +45,7 @@ def comparison_page(
 def _plain(entry: Entry, filters: NDArray[np.uint8] | None) -> dict[str, Any]:
     settings = {name: str(value) for name, value in asdict(entry.settings).items() if value not in (None, {})}
     plain = {"name": entry.name, "failed": entry.failed, "folds": list(entry.folds), "settings": settings}
-    picture = None if filters is None else pictures.data_url(pictures.encoded(filters, optimize=True), "image/png")
+    picture = None if filters is None else pictures.png(filters)
     if entry.failed is not None:
         return plain | {"filters": None}
     return plain | {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from ..encoders import NaturalEncoder
 from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
 from ..images.patches import sample_placed_patches
-from ..metrics import lifetime_sparsity, population_sparsity, summary, unresponsive_units
 from . import pictures
 from .filters import filter_statistics
 from .page import page
@@ -23,14 +22,15 @@ from .units import N_BINS, UnitStatistics, unit_statistics
 
 Array = NDArray[np.floating]
 
-_CODES = 48_000_000  # at a time: 192 MB
+_CODES = 48_000_000  # 192 MB; some times that is needed
 _MOST_SAMPLES = 30_000
 _MOST_IMAGES = 200
 _THUMBNAIL = 160  # pixels
 _TOP = 9  # patches or samples of each unit
+_CANDIDATES = 4  # times as many, of which some overlap
 _TOP_FEATURES = 8
 _PATCH_BYTES = 3_500_000  # of all top patches, before they are compressed
-_LARGEST_TILE = 24  # pixels; patches and filters that are larger are thinned out
+_LARGEST_TILE = 24  # pixels; of patches and filters that are larger, pixels are averaged
 
 # Key, name, explanation; the last three tell of images only.
 _MEASURES = [
@@ -53,6 +53,7 @@ def model_page(
     title: str = "What was learned",
     feature_names: Sequence[str] | None = None,
     random_state: Any = 0,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> str:
     """A page that shows what a model has learned, on samples of data.
 
@@ -68,6 +69,8 @@ def model_page(
         Of vectors; by default those that the model was fitted with, or numbers.
     random_state : int, RandomState or None, default=0
         Which ones.
+    progress : callable, optional
+        Is told the stage, the steps done and the steps in all.
 
     Returns
     -------
@@ -76,135 +79,185 @@ def model_page(
     """
     check_is_fitted(model)
     random = check_random_state(random_state)
-    if isinstance(model, ImageFeatures):
-        described = _of_images(model, X, random)
-        learner = model.learner_
-    else:
-        described = _of_vectors(model, X, feature_names, random)
-        learner = model[-1] if isinstance(model, Pipeline) else model
-    content, codes, statistics = described
-    content["measures"] = [
-        {"key": key, "name": name, "explanation": explanation}
-        for key, name, explanation in _MEASURES
-        if key in content["units"]
-    ]
-    content["facts"] = _facts(model, learner, codes, content)
-    content["charts"] = _charts(learner, codes, statistics)
-    return page("model", title, content)
+    progress("report", 0, 2)
+    content = (
+        _of_images(model, X, random)
+        if isinstance(model, ImageFeatures)
+        else _of_vectors(model, X, feature_names, random)
+    )
+    progress("report", 1, 2)
+    html = page("model", title, content)
+    progress("report", 2, 2)
+    return html
 
 
-def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -> tuple[dict[str, Any], Array, Any]:
+def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -> dict[str, Any]:
     images = ImageCollection(X, model.patch_size, model.n_channels_, model.whole_numbers_)
     numbers = np.sort(random.permutation(len(images))[:_MOST_IMAGES])
     shown = ImageCollection(_Subset(images, numbers), model.patch_size, model.n_channels_, model.whole_numbers_)
     bases = model.encoder_.bases()
     pixels, places = sample_placed_patches(shown, _n_samples(len(bases)), model.patch_size, random_state=random)
-    codes = NaturalEncoder(model.learner_).transform(model.prepare_patches(pixels))
+    places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
+    pixels = pixels[different]
+    codes = _checked_codes(NaturalEncoder(model.learner_).transform(model.prepare_patches(pixels)), bases)
+    # More than are shown: patches that overlap are much the same.
+    statistics = unit_statistics(codes, bases, n_top=_CANDIDATES * _TOP)
     shape = (model.patch_size, model.patch_size, model.n_channels_)
-    step = -(-model.patch_size // _LARGEST_TILE)
-    values = int(np.ceil(model.patch_size / step)) ** 2 * 3
-    statistics = unit_statistics(codes, bases, n_top=min(_TOP, max(1, _PATCH_BYTES // (values * len(bases)))))
     filters = bases.reshape(-1, *shape)
     of_filters = filter_statistics(filters)
-    content = _common(statistics, codes, "patches")
+    content = _common(statistics, "patches")
     content["units"] |= {
         "frequency": _rounded(of_filters.frequency),
-        "orientation": _rounded(of_filters.orientation, 1),
+        "orientation": _rounded(of_filters.orientation),
         "colour": _rounded(of_filters.colour),
     }
     content["kind"] = "images"
-    content["tiles"] = _sheet(pictures.filter_tiles(filters[:, ::step, ::step]))
-    used = np.unique(statistics.strongest)
-    low, high = (0.0, 255.0) if model.whole_numbers_ else (float(pixels.min()), float(pixels.max()))
-    tiles = pictures.as_bytes(pixels[used].reshape(-1, *shape)[:, ::step, ::step], low, high)
+    content["tiles"] = _sheet(pictures.filter_tiles(pictures.shrunk(filters, _LARGEST_TILE)))
+    tile_bytes = 3 * min(model.patch_size, _LARGEST_TILE) ** 2
+    n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(bases))))
+    top = [_apart(samples, places, model.patch_size, n_top) for samples in statistics.strongest]
+    used = np.unique(np.concatenate(top))
+    low, high = (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
+    tiles = pictures.shrunk(pictures.as_bytes(pixels[used].reshape(-1, *shape), low, high), _LARGEST_TILE)
     content["patches"] = _sheet(pictures.as_colour(tiles)) | {"size": model.patch_size}
     content["top"] = [
         [
-            {"tile": int(np.searchsorted(used, k)), "place": places[k].tolist(), "answer": round(float(a), 4)}
-            for k, a in zip(samples, np.abs(codes[samples, unit]), strict=True)
+            {"tile": int(np.searchsorted(used, k)), "place": places[k].tolist(), "answer": _round(abs(codes[k, unit]))}
+            for k in samples
         ]
-        for unit, samples in enumerate(statistics.strongest)
+        for unit, samples in enumerate(top)
     ]
     content["images"] = [_thumbnail(shown, number, low, high) for number in range(len(shown))]
-    content["count"] = {"images": len(images), "shown": len(shown), "samples": len(codes)}
-    return content, codes, statistics
+    size = model.patch_size
+    encoder = type(model.encoder_).__name__
+    content["facts"] = _facts(
+        statistics,
+        model.learner_,
+        f"{size} x {size} pixels, {model.n_channels_} channel(s)" + (", whitened" if model.whiten else ""),
+        f"{len(codes):,} different patches of {len(shown):,} out of {len(images):,} images",
+        f"the learner's own; features of images are made by {encoder}, stride {model.stride}, {model.pooling} pooling",
+    )
+    content["charts"] = _charts(model.learner_, statistics)
+    content["measures"] = _measures(content)
+    return content
 
 
-def _of_vectors(
-    model: Any, X: Any, names: Sequence[str] | None, random: np.random.RandomState
-) -> tuple[dict[str, Any], Array, Any]:
-    learner = model[-1] if isinstance(model, Pipeline) else model
+def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.random.RandomState) -> dict[str, Any]:
+    learner = learner_of(model)
     bases = np.asarray(learner.components_)
     numbers = np.sort(random.permutation(len(X))[: _n_samples(len(bases))])
     samples = X.iloc[numbers] if hasattr(X, "iloc") else check_array(np.asarray(X)[numbers])
-    codes = np.asarray(model.transform(samples))
-    if codes.shape[1] != len(bases):
-        raise ValueError(
-            f"{type(learner).__name__} has {len(bases)} bases but gives {codes.shape[1]} codes: a report shows "
-            f"learners with a code for each basis"
-        )
+    codes = _checked_codes(np.asarray(model.transform(samples)), bases)
     statistics = unit_statistics(codes, bases, n_top=_TOP)
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
+    names = _feature_names(model, bases.shape[1], names)
     strongest = np.argsort(-np.abs(bases), axis=1, kind="stable")[:, :_TOP_FEATURES]
-    content = _common(statistics, codes, "samples")
+    content = _common(statistics, "samples")
     content["kind"] = "vectors"
     content["tiles"] = _sheet(pictures.bar_tiles(bases))
     content["features"] = [
-        [[str(names[k]) if names is not None else f"feature {k}", float(f"{bases[unit, k]:.4g}")] for k in features]
-        for unit, features in enumerate(strongest)
+        [[names[k], _round(bases[unit, k])] for k in features] for unit, features in enumerate(strongest)
     ]
     content["top"] = [
-        [{"sample": int(numbers[k]), "answer": round(float(abs(codes[k, unit])), 4)} for k in tops]
+        [{"sample": int(numbers[k]), "answer": _round(abs(codes[k, unit]))} for k in tops]
         for unit, tops in enumerate(statistics.strongest)
     ]
-    content["count"] = {"samples": len(codes), "all": len(X)}
-    return content, codes, statistics
+    content["facts"] = _facts(
+        statistics,
+        learner,
+        f"{bases.shape[1]} features",
+        f"{len(codes):,} of {len(X):,} samples",
+        "the learner's own" + (", after the steps before it" if learner is not model else ""),
+    )
+    content["charts"] = _charts(learner, statistics)
+    content["measures"] = _measures(content)
+    return content
 
 
-def _common(statistics: UnitStatistics, codes: Array, samples: str) -> dict[str, Any]:
+def learner_of(model: Any) -> Any:
+    """The learner in a model of vectors: itself, or the last step of a pipeline."""
+    learner = model[-1] if isinstance(model, Pipeline) else model
+    if not hasattr(learner, "components_"):
+        raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
+    return learner
+
+
+def _checked_codes(codes: Array, bases: Array) -> Array:
+    if codes.shape[1] != len(bases):
+        raise ValueError(
+            f"the model has {len(bases)} bases but gives {codes.shape[1]} codes: a report shows learners with a code "
+            f"for each basis"
+        )
+    return codes
+
+
+def _feature_names(model: Any, n_features: int, names: Sequence[str] | None) -> list[str]:
+    """Names of what the learner was given: of the columns, or of what the steps before it make of them."""
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if isinstance(model, Pipeline) and len(model.steps) > 1:
+        names = model[:-1].get_feature_names_out(names)
+    elif names is None:
+        names = [f"x{k}" for k in range(n_features)]
+    if len(names) != n_features:
+        raise ValueError(f"{len(names)} feature_names were given, and the learner has {n_features} features")
+    return [str(name) for name in names]
+
+
+def _apart(samples: NDArray[np.intp], places: NDArray[np.intp], size: int, n_top: int) -> list[int]:
+    """The first of these patches that do not overlap by half with one before them."""
+    chosen: list[int] = []
+    for k in samples:
+        away = np.abs(places[chosen] - places[k])
+        if not ((away[:, 0] == 0) & (away[:, 1] <= size // 2) & (away[:, 2] <= size // 2)).any():
+            chosen.append(int(k))
+            if len(chosen) == n_top:
+                break
+    return chosen
+
+
+def _common(statistics: UnitStatistics, samples: str) -> dict[str, Any]:
     return {
         "samples": samples,
         "units": {
             "number": list(range(len(statistics.mean))),
-            "mean": _rounded(statistics.mean, 5),
+            "mean": _rounded(statistics.mean),
             "largest": _rounded(statistics.largest),
-            "often": _rounded(statistics.often, 5),
+            "often": _rounded(statistics.often),
             "wins": statistics.wins.tolist(),
-            "lifetime": _rounded(lifetime_sparsity(codes)),
+            "lifetime": _rounded(statistics.lifetime_sparsity),
             "redundancy": _rounded(statistics.redundancy),
         },
         "histogram": statistics.histogram.tolist(),
         "nearest": _neighbours(statistics.nearest, statistics.cosines),
         "together": _neighbours(statistics.together, statistics.correlations),
-        "silent": unresponsive_units(codes).tolist(),
+        "dead": statistics.dead.tolist(),
     }
 
 
-def _facts(model: Any, learner: Any, codes: Array, content: dict[str, Any]) -> list[list[str]]:
-    """Name and value of what one wants to know first."""
-    count = content["count"]
-    units = f"{type(learner).__name__}, {len(content['units']['mean'])} units"
-    if content["kind"] == "images":
-        size = model.patch_size
-        data = f"{count['samples']:,} patches of {count['shown']} out of {count['images']:,} images"
-        seen = f"{size} x {size} pixels, {model.n_channels_} channel(s)" + (", whitened" if model.whiten else "")
-    else:
-        data = f"{count['samples']:,} of {count['all']:,} samples"
-        seen = f"{learner.n_features_in_} features"
-    whole = summary(codes, learner.components_)
+def _measures(content: dict[str, Any]) -> list[dict[str, str]]:
     return [
-        ["Model", units],
-        ["A unit sees", seen],
-        ["Shown here", data],
-        ["Silent units", f"{whole['unresponsive units']}: answer to everything alike"],
-        ["Population sparsity", f"{whole['population sparsity']:.2f}: 1 if one unit answers to each of the samples"],
-        ["Lifetime sparsity", f"{whole['lifetime sparsity']:.2f}: 1 if each unit answers to one of the samples"],
-        ["Most redundant pair", f"cosine {whole['largest redundancy']:.2f}: 1 if two units are the same"],
+        {"key": key, "name": name, "explanation": explanation}
+        for key, name, explanation in _MEASURES
+        if key in content["units"]
     ]
 
 
-def _charts(learner: Any, codes: Array, statistics: UnitStatistics) -> list[dict[str, str]]:
+def _facts(statistics: UnitStatistics, learner: Any, seen: str, data: str, answers: str) -> list[list[str]]:
+    """Name and value of what one wants to know first."""
+    sparsity = (statistics.population_sparsity.mean(), statistics.lifetime_sparsity.mean())
+    return [
+        ["Model", f"{type(learner).__name__}, {len(statistics.mean)} units"],
+        ["A unit sees", seen],
+        ["Shown here", data],
+        ["Answers", answers],
+        ["Dead units", f"{len(statistics.dead)}: answer to all alike, within a tenth of what others' answers vary"],
+        ["Population sparsity", f"{sparsity[0]:.2f}: 1 if one unit answers to each of the samples"],
+        ["Lifetime sparsity", f"{sparsity[1]:.2f}: 1 if each unit answers to one of the samples"],
+        ["Most redundant pair", f"cosine {statistics.redundancy.max():.2f}: 1 if two units are the same"],
+    ]
+
+
+def _charts(learner: Any, statistics: UnitStatistics) -> list[dict[str, str]]:
     charts = []
     curve = np.asarray(getattr(learner, "loss_curve_", []), float)
     if len(curve) > 1:
@@ -215,11 +268,11 @@ def _charts(learner: Any, codes: Array, statistics: UnitStatistics) -> list[dict
     svg = pictures.bar_chart(counts, 0, most, "wins (the last bar: so many or more)", "units")
     explanation = "For how many samples a unit is the strongest: one narrow hill means a fair share each."
     charts.append(_chart("Wins per unit", explanation, svg))
-    counts, _ = np.histogram(population_sparsity(codes), bins=N_BINS, range=(0, 1))
+    counts, _ = np.histogram(statistics.population_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "population sparsity", "samples")
     explanation = "Of each sample: near 1, few units answer to it; near 0, all alike."
     charts.append(_chart("Population sparsity", explanation, svg))
-    counts, _ = np.histogram(lifetime_sparsity(codes), bins=N_BINS, range=(0, 1))
+    counts, _ = np.histogram(statistics.lifetime_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "lifetime sparsity", "units")
     explanation = "Of each unit: near 1, it answers to few samples; near 0, to all alike."
     charts.append(_chart("Lifetime sparsity", explanation, svg))
@@ -232,27 +285,26 @@ def _chart(title: str, explanation: str, svg: str) -> dict[str, str]:
 
 def _sheet(tiles: NDArray[np.uint8]) -> dict[str, Any]:
     picture, n_columns = pictures.sheet(tiles)
-    url = pictures.data_url(pictures.encoded(picture, optimize=True), "image/png")
-    return {"url": url, "columns": n_columns, "rows": picture.shape[0] // tiles.shape[1]}
+    return {"url": pictures.png(picture), "columns": n_columns, "rows": picture.shape[0] // tiles.shape[1]}
 
 
 def _thumbnail(images: ImageCollection, number: int, low: float, high: float) -> dict[str, Any]:
     image = images[number]
-    pixels = pictures.as_colour(pictures.as_bytes(image, low, high))
-    content, _, _ = pictures.thumbnail(np.ascontiguousarray(pixels), _THUMBNAIL)
-    url = pictures.data_url(content, "image/jpeg")
+    pixels = np.ascontiguousarray(pictures.as_colour(pictures.as_bytes(image, low, high)))
+    url = pictures.thumbnail(pixels, _THUMBNAIL)
     return {"url": url, "name": images.name(number), "height": image.shape[0], "width": image.shape[1]}
 
 
 def _neighbours(units: NDArray[np.intp], similarities: Array) -> list[list[list[float]]]:
-    return [
-        [[int(k), round(float(s), 3)] for k, s in zip(*pair, strict=True)]
-        for pair in zip(units, similarities, strict=True)
-    ]
+    return [[[int(k), _round(s)] for k, s in zip(*pair, strict=True)] for pair in zip(units, similarities, strict=True)]
 
 
-def _rounded(values: Array, digits: int = 4) -> list[float]:
-    return np.round(np.asarray(values, np.float64), digits).tolist()
+def _round(value: Any) -> float:
+    return float(f"{float(value):.4g}")
+
+
+def _rounded(values: Array) -> list[float]:
+    return [_round(value) for value in values]
 
 
 def _n_samples(n_units: int) -> int:
@@ -260,10 +312,10 @@ def _n_samples(n_units: int) -> int:
 
 
 class _Subset(Sequence[NDArray[Any]]):
-    """Some images of a collection, read when they are needed."""
+    """Some images, as they were given, read when they are needed."""
 
-    def __init__(self, images: ImageCollection, numbers: Sequence[int] | NDArray[np.intp]) -> None:
-        self._images = images
+    def __init__(self, images: ImageCollection, numbers: NDArray[np.intp]) -> None:
+        self._images = images.images
         self._numbers = numbers
         self.names = [images.name(int(number)) for number in numbers]
 

@@ -21,26 +21,40 @@ def data_url(content: bytes, kind: str) -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def encoded(pixels: NDArray[np.uint8], kind: str = "png", **options: Any) -> bytes:
-    """An image file of pixels (height, width, 3)."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError('reports with pictures need pillow: pip install "epls[images]"') from error
+def png(pixels: NDArray[np.uint8]) -> str:
+    """A picture (height, width, 3) inside of a page."""
     file = io.BytesIO()
-    Image.fromarray(pixels).save(file, kind, **options)
-    return file.getvalue()
+    _pillow().fromarray(pixels).save(file, "png", optimize=True)
+    return data_url(file.getvalue(), "image/png")
 
 
-def thumbnail(image: NDArray[np.uint8], longest_side: int) -> tuple[bytes, int, int]:
-    """A JPEG of an image (height, width, 3), made smaller if it is larger than that; its width and height."""
-    from PIL import Image
-
-    picture = Image.fromarray(image)
+def thumbnail(pixels: NDArray[np.uint8], longest_side: int) -> str:
+    """A photograph (height, width, 3) inside of a page, made smaller if it is larger than that."""
+    picture = _pillow().fromarray(pixels)
     picture.thumbnail((longest_side, longest_side))
     file = io.BytesIO()
     picture.save(file, "jpeg", quality=70)
-    return file.getvalue(), *picture.size
+    return data_url(file.getvalue(), "image/jpeg")
+
+
+def _pillow() -> Any:
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('pages with pictures need Pillow: pip install "epls[images]"') from error
+    return Image
+
+
+def shrunk(pictures: NDArray[Any], longest_side: int) -> NDArray[Any]:
+    """Pictures (n, height, width, channels) with blocks of pixels averaged until no side is longer than that."""
+    step = -(-max(pictures.shape[1:3]) // longest_side)
+    if step == 1:
+        return pictures
+    height, width = (-(-side // step) for side in pictures.shape[1:3])
+    edges = ((0, 0), (0, height * step - pictures.shape[1]), (0, width * step - pictures.shape[2]), (0, 0))
+    padded = np.pad(pictures, edges, mode="edge")
+    means = padded.reshape(len(pictures), height, step, width, step, -1).mean(axis=(2, 4))
+    return np.rint(means).astype(pictures.dtype) if pictures.dtype.kind in "ui" else means.astype(pictures.dtype)
 
 
 def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:

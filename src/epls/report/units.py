@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..learners.base import unit_rows
-from ..metrics import redundancy
+from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.intp]
 
 N_BINS = 20
 N_NEIGHBOURS = 6
+_UNITS_AT_A_TIME = 64
+_SAMPLES_AT_A_TIME = 2048
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,12 @@ class UnitStatistics:
         How similar these are.
     redundancy : ndarray of shape (n,)
         The absolute cosine to the nearest basis.
+    lifetime_sparsity : ndarray of shape (n,)
+        See :func:`epls.metrics.lifetime_sparsity`.
+    population_sparsity : ndarray of shape (n_samples,)
+        Of each sample.
+    dead : ndarray of int
+        The units that answer to all samples alike: see :func:`epls.metrics.unresponsive_units`.
     """
 
     mean: Array
@@ -53,31 +61,62 @@ class UnitStatistics:
     together: Indices
     correlations: Array
     redundancy: Array
+    lifetime_sparsity: Array
+    population_sparsity: Array
+    dead: Indices
 
 
 def unit_statistics(codes: Array, bases: Array, n_top: int) -> UnitStatistics:
     """Figures of units from the codes of samples (n_samples, n_units) and their bases (n_units, n_features)."""
     answers = np.abs(codes)
-    largest = answers.max(axis=0)
-    n_top = min(n_top, len(answers))
-    candidates = np.argpartition(answers, len(answers) - n_top, axis=0)[-n_top:]
-    order = np.argsort(-np.take_along_axis(answers, candidates, axis=0), axis=0, kind="stable")
     unit_bases = unit_rows(np.asarray(bases, np.float32))
     nearest, cosines = _most_similar(np.abs(unit_bases @ unit_bases.T))
     together, correlations = _most_similar(_correlations(answers))
+    strongest, often, histogram = _by_unit(answers, min(n_top, len(answers)))
     return UnitStatistics(
         mean=answers.mean(axis=0, dtype=np.float64),
-        largest=largest,
-        often=(answers > largest / 2).mean(axis=0),
-        wins=np.bincount(answers.argmax(axis=1), minlength=answers.shape[1]),
-        histogram=_histograms(answers, largest),
-        strongest=np.take_along_axis(candidates, order, axis=0).T,
+        largest=answers.max(axis=0),
+        often=often,
+        wins=_wins(answers),
+        histogram=histogram,
+        strongest=strongest,
         nearest=nearest,
         cosines=cosines,
         together=together,
         correlations=correlations,
-        redundancy=redundancy(bases),
+        redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(bases)),
+        lifetime_sparsity=lifetime_sparsity(codes),
+        population_sparsity=population_sparsity(codes),
+        dead=unresponsive_units(codes),
     )
+
+
+def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
+    """Strongest samples, share of strong answers and histograms, of some units at a time."""
+    strongest, often, histograms = [], [], []
+    for start in range(0, answers.shape[1], _UNITS_AT_A_TIME):
+        some = np.ascontiguousarray(answers[:, start : start + _UNITS_AT_A_TIME].T)
+        largest = some.max(axis=1, keepdims=True)
+        candidates = np.argpartition(some, some.shape[1] - n_top, axis=1)[:, -n_top:]
+        order = np.argsort(-np.take_along_axis(some, candidates, axis=1), axis=1, kind="stable")
+        strongest.append(np.take_along_axis(candidates, order, axis=1))
+        often.append((some > largest / 2).mean(axis=1))
+        bins = np.minimum((some / np.where(largest > 0, largest, 1) * N_BINS).astype(np.intp), N_BINS - 1)
+        bins += np.arange(len(some))[:, None] * N_BINS
+        histograms.append(np.bincount(bins.ravel(), minlength=len(some) * N_BINS).reshape(-1, N_BINS))
+    return np.concatenate(strongest), np.concatenate(often), np.concatenate(histograms)
+
+
+def _wins(answers: Array) -> Indices:
+    """For how many samples each unit is stronger than all others; what two share, or none answers to, is no win."""
+    wins = np.zeros(answers.shape[1], np.intp)
+    for start in range(0, len(answers), _SAMPLES_AT_A_TIME):
+        some = answers[start : start + _SAMPLES_AT_A_TIME]
+        winners = some.argmax(axis=1)
+        first = some[np.arange(len(some)), winners]
+        n_as_strong = np.count_nonzero(some == first[:, None], axis=1)
+        wins += np.bincount(winners[(n_as_strong == 1) & (first > 0)], minlength=len(wins))
+    return wins
 
 
 def _most_similar(similarities: Array) -> tuple[Indices, Array]:
@@ -93,9 +132,3 @@ def _correlations(answers: Array) -> Array:
     deviations = np.linalg.norm(centred, axis=0)
     centred /= np.where(deviations > 0, deviations, 1)
     return centred.T @ centred
-
-
-def _histograms(answers: Array, largest: Array) -> Indices:
-    bins = np.minimum((answers / np.where(largest > 0, largest, 1) * N_BINS).astype(np.intp), N_BINS - 1)
-    bins += np.arange(answers.shape[1]) * N_BINS
-    return np.bincount(bins.ravel(), minlength=answers.shape[1] * N_BINS).reshape(-1, N_BINS)

@@ -5,12 +5,14 @@ const heads = byId("rows").tHead.rows[0];
 let sortedBy = "accuracy";
 let descending = true;
 
+const seconds = (value) => (value < 10 ? value.toPrecision(2) : value.toFixed(0));
+
 const columns = [
   { key: "name", title: "learner, encoder", text: (entry) => entry.name },
   { key: "accuracy", title: "% right (std)", text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
   { key: "bar", title: "" },
-  { key: "learn", title: "learn s", text: (entry) => entry.learn.toFixed(0) },
-  { key: "encode", title: "encode s", text: (entry) => entry.encode.toFixed(0) },
+  { key: "learn", title: "learn s", text: (entry) => seconds(entry.learn) },
+  { key: "encode", title: "encode s", text: (entry) => seconds(entry.encode) },
   { key: "to_tune", title: "to tune", text: (entry) => String(entry.to_tune) },
   { key: "dead", title: "dead units", text: (entry) => `${entry.dead} of ${entry.units}` },
 ];
@@ -23,25 +25,24 @@ function barOf(entry) {
   return bar;
 }
 
-function rowOf(entry, number) {
-  const row = element("tr", { tabIndex: 0 });
-  row.dataset.number = number;
-  row.setAttribute("aria-selected", "false");
-  if (entry.failed !== null) {
-    row.append(element("td", {}, entry.name), element("td", { colSpan: columns.length - 1 }, `failed: ${entry.failed}`));
-  } else {
-    for (const { key, text } of columns) {
-      row.append(key === "bar" ? element("td", { className: "bar" }, barOf(entry)) : element("td", {}, text(entry)));
-    }
-  }
-  row.addEventListener("click", () => choose(row, entry));
-  row.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") choose(row, entry);
-    else if (event.key === "ArrowDown" && row.nextElementSibling) row.nextElementSibling.focus();
-    else if (event.key === "ArrowUp" && row.previousElementSibling) row.previousElementSibling.focus();
-    else return;
+function rowOf(entry) {
+  const row = element("tr");
+  const name = element("button", { type: "button", "aria-expanded": "false" }, entry.name);
+  name.addEventListener("keydown", (event) => {
+    const next = { ArrowDown: row.nextElementSibling, ArrowUp: row.previousElementSibling }[event.key];
+    if (!next) return;
     event.preventDefault();
+    next.querySelector("button").focus();
   });
+  row.addEventListener("click", () => choose(row, entry));
+  row.append(element("td", {}, name));
+  if (entry.failed !== null) {
+    row.append(element("td", { colSpan: columns.length - 1 }, `failed: ${entry.failed}`));
+    return row;
+  }
+  for (const { key, text } of columns.slice(1)) {
+    row.append(key === "bar" ? element("td", { className: "bar" }, barOf(entry)) : element("td", {}, text(entry)));
+  }
   return row;
 }
 
@@ -60,19 +61,36 @@ function arrange() {
   }
 }
 
+function mark(row, chosen) {
+  row.classList.toggle("chosen", chosen);
+  row.querySelector("button").setAttribute("aria-expanded", String(chosen));
+}
+
+function leave() {
+  panel.hidden = true;
+  for (const row of rows) mark(row, false);
+}
+
 function choose(row, entry) {
-  for (const other of rows) other.setAttribute("aria-selected", "false");
-  row.setAttribute("aria-selected", "true");
+  for (const other of rows) mark(other, other === row);
   const settings = Object.entries(entry.settings).map(([name, value]) => element("tr", {}, element("td", {}, name), element("td", {}, value)));
   panel.hidden = false;
+  const close = element("button", { className: "close", type: "button", "aria-label": "close" }, "\u00d7");
+  close.addEventListener("click", leave);
   panel.replaceChildren(
+    close,
     element("h2", {}, entry.name),
     ...(entry.filters ? [element("img", { className: "sheet", src: entry.filters, alt: `filters of ${entry.name}` })] : []),
     ...(entry.folds.length ? [element("h3", {}, "Each fold, % right"), element("p", {}, entry.folds.map((value) => value.toFixed(1)).join(", "))] : []),
     element("h3", {}, "Settings"),
     element("table", {}, ...settings),
   );
+  panel.scrollIntoView({ block: "nearest" });
 }
+
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") leave();
+});
 
 for (const { key, title } of columns) {
   const head = element("th", { scope: "col" });

@@ -20,7 +20,9 @@ function positionOf(sheet, number) {
 
 function unitTile(unit, name = "button") {
   const label = `unit ${unit}`;
-  return element(name, { className: "tile of-unit", style: positionOf(tiles, unit), title: label, "aria-label": label });
+  return element(name, {
+    className: "tile of-unit", style: positionOf(tiles, unit), title: label, "aria-label": label, role: name === "div" ? "img" : "button",
+  });
 }
 
 // The grid has one tile for each unit, made once; sorting moves them and filtering hides them.
@@ -45,7 +47,15 @@ function arrange() {
   const low = at(Math.min(byId("from").value, byId("to").value));
   const high = at(Math.max(byId("from").value, byId("to").value));
   order = order.filter((unit) => units[filtered][unit] >= low && units[filtered][unit] <= high);
+  for (const unit of order) {
+    const label = key === "number" ? `unit ${unit}` : `unit ${unit}, ${measureOf[key].name} ${short(units[key][unit])}`;
+    gridTiles[unit].title = label;
+    gridTiles[unit].setAttribute("aria-label", label);
+  }
   grid.replaceChildren(...order.map((unit) => gridTiles[unit]));
+  for (const id of ["from", "to"]) {
+    byId(id).setAttribute("aria-valuetext", `${measureOf[filtered].name} ${short(at(byId(id).value))}`);
+  }
   byId("kept").textContent = `${order.length} of ${count} units: ${measureOf[filtered].name} ${short(low)} to ${short(high)}`;
   byId("explanation").textContent = `${measureOf[key].name}: ${measureOf[key].explanation}.`;
   markFocusable();
@@ -63,17 +73,19 @@ function choose(unit) {
   chosen = unit;
   gridTiles[unit].setAttribute("aria-selected", "true");
   markFocusable();
-  history.replaceState(null, "", `#unit-${unit}`);
   document.body.classList.add("choosing");
   panel.hidden = false;
   panel.scrollTop = 0;
+  byId("status").textContent = `unit ${unit} chosen`;
+  gridTiles[unit].scrollIntoView({ block: "nearest" });
+  showInAddress(`#unit-${unit}`);
   const close = element("button", { className: "close", type: "button", "aria-label": "close" }, "\u00d7");
   close.addEventListener("click", leave);
   const rows = measures.slice(1).map(({ key, name }) => element("tr", {}, element("td", {}, name), element("td", {}, short(units[key][unit]))));
   const head = element("div", { className: "head" }, unitTile(unit, "div"), element("div", { className: "figures" }, close, element("h2", {}, `Unit ${unit}`), element("table", {}, ...rows)));
-  const silent = content.silent.includes(unit) ? element("p", {}, `It answers to all ${content.samples} alike.`) : null;
+  const dead = content.dead.includes(unit) ? element("p", {}, `It is dead: it answers to all ${content.samples} alike.`) : null;
   panel.replaceChildren(
-    head, ...(silent ? [silent] : []),
+    head, ...(dead ? [dead] : []),
     ...(content.kind === "images" ? topPatches(unit) : topSamples(unit)),
     ...section(`How strongly it answers to ${content.samples} (largest ${short(units.largest[unit])})`, histogram(unit)),
     ...section("Most similar units (cosine)", neighbours(content.nearest[unit])),
@@ -86,9 +98,19 @@ function leave() {
   document.body.classList.remove("choosing");
   if (chosen === null) return;
   gridTiles[chosen].setAttribute("aria-selected", "false");
-  gridTiles[chosen].focus();
+  const next = order.includes(chosen) ? gridTiles[chosen] : byId("sort"); // it may be filtered out by now
   chosen = null;
-  history.replaceState(null, "", location.pathname);
+  next.focus();
+  showInAddress("");
+}
+
+// Frames without an address of their own, as some previews use, do not let it be changed.
+function showInAddress(hash) {
+  try {
+    history.replaceState(null, "", location.pathname + location.search + hash);
+  } catch {
+    /* the page works without */
+  }
 }
 
 const section = (title, ...children) => [element("h3", {}, title), ...children];
@@ -103,7 +125,7 @@ function topPatches(unit) {
   const figures = content.top[unit].map(({ tile, place, answer }) => {
     const patch = element("button", {
       className: "tile patch", type: "button", style: positionOf(content.patches, tile), title: content.images[place[0]].name,
-      "aria-label": `patch of ${content.images[place[0]].name}`,
+      "aria-label": `patch of ${content.images[place[0]].name}, row ${place[1]}, column ${place[2]}, answer ${short(answer)}`,
     });
     const show = () => showPlace(where, caption, place);
     for (const event of ["click", "focus", "mouseenter"]) patch.addEventListener(event, show);
@@ -192,5 +214,9 @@ byId("all").addEventListener("click", () => {
   arrange();
 });
 arrange();
-const linked = /^#unit-(\d+)$/.exec(location.hash);
-if (linked && Number(linked[1]) < count) choose(Number(linked[1]));
+function followAddress() {
+  const linked = /^#unit-(\d+)$/.exec(location.hash);
+  if (linked && Number(linked[1]) < count) choose(Number(linked[1]));
+}
+addEventListener("hashchange", followAddress);
+followAddress();
