@@ -6,7 +6,7 @@ import errno
 import os
 import warnings
 from importlib import import_module
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import click
 
