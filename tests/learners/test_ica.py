@@ -145,3 +145,13 @@ class TestBadInput:
         (name,) = settings
         with pytest.raises(ValueError, match=f"'{name}' parameter of ICA must be"):
             ICA(**settings).fit(mixed)
+
+
+def test_directions_that_only_rounding_varies_in_are_left_out():
+    """As in patches whose own mean was subtracted, in single precision, and which were whitened then."""
+    X = np.random.RandomState(0).laplace(size=(5000, 20)).astype(np.float32)
+    X -= X.mean(axis=1, keepdims=True)
+    X = (X @ np.random.RandomState(1).normal(size=(20, 20)).astype(np.float32)).astype(np.float32)
+    model = ICA(random_state=0, max_iter=500).fit(X)
+    assert len(model.components_) == 19
+    assert np.abs(model.components_).max() < 100

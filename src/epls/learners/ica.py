@@ -89,7 +89,8 @@ class ICA(Learner):
                 f"features: give n_components of at most {most}, or None"
             )
         mean, scale, _ = center_and_scale([X])
-        rounding = float(np.finfo(X.dtype).eps * np.abs(mean).max()) / scale
+        # At most, of a sum over the features: patches whose own mean was subtracted vary by this along (1, 1, ..., 1).
+        rounding = float(np.finfo(X.dtype).eps * X.shape[1] * (1 + np.abs(mean).max() / scale))
         whitening = _whitening(_covariance(X, mean, scale), rounding)[: self.n_components]
         if len(whitening) == 0:
             raise ValueError("all samples are equal: ICA has no direction to find")
@@ -124,7 +125,7 @@ def _covariance(X: Array, mean: Array, scale: float) -> Float64:
 def _whitening(covariance: Float64, rounding: float) -> Float64:
     """What makes samples white, one row for each direction in which they vary, from the largest variance on.
 
-    ``rounding`` is the largest error of a number of the samples.
+    ``rounding`` is the error of a product of a sample and a direction.
     """
     variances, directions = np.linalg.eigh(covariance)
     varies = variances > max(_NO_VARIANCE * variances[-1], rounding**2)
