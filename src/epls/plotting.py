@@ -53,14 +53,19 @@ def filter_grid(
         bases = bases[check_random_state(random_state).permutation(len(bases))[:n_filters]]
     n_columns = int(np.ceil(np.sqrt(len(bases))))
     n_rows = -(-len(bases) // n_columns)
-    picture = np.full((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), 0.0)
-    for k, basis in enumerate(bases):
+    picture = np.zeros((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), np.uint8)
+    for k, image in enumerate(filter_pictures(bases.reshape(-1, height, width, channels))):
         row, column = divmod(k, n_columns)
         top, left = row * (height + 1) + 1, column * (width + 1) + 1
-        largest = np.abs(basis).max() or 1.0
-        image = (basis / largest / 2 + 0.5).reshape(height, width, channels)
         picture[top : top + height, left : left + width] = image
-    return np.rint(picture * 255).astype(np.uint8)
+    return picture
+
+
+def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
+    """Filters (n, height, width, channels) as bytes: zero is mid grey, and each has its own scale."""
+    largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
+    scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
+    return np.rint(scaled * 255).astype(np.uint8)
 
 
 def plot_filters(

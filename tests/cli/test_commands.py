@@ -10,17 +10,11 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+from run_command import epls
 from sklearn.datasets import load_sample_images
 
 from epls import ImageFeatures, load_model
 from epls.cli.main import run
-
-
-def epls(capsys, *arguments):
-    """Exit code, stdout and stderr of the command."""
-    code = run([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture(scope="module")

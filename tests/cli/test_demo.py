@@ -1,6 +1,4 @@
-import errno
 import json
-import os
 from pathlib import Path
 
 from PIL import Image
@@ -34,11 +32,7 @@ def test_demo_says_when_it_cannot_write(tmp_path, capsys):
     assert str(tmp_path / "file") in capsys.readouterr().err
 
 
-def test_a_full_disk_leaves_no_half_of_a_picture(tmp_path, capsys, monkeypatch):
-    def full(descriptor):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
+def test_a_full_disk_leaves_no_half_of_a_picture(tmp_path, capsys, full_disk):
     assert run(["demo", "--quick", "--output", str(tmp_path)]) == 1
     assert "the disk is full" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 """From files of vectors and images to models, features and pages, by commands."""
 
-import errno
 import io
 import json
 import os
@@ -13,19 +12,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from PIL import Image
+from run_command import epls
 from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, ImageFeatures, ImageFolder, load_model, read_notes, save_model
 from epls.cli.main import run
-
-
-def epls(capsys, *arguments):
-    """Exit code, stdout and stderr of the command."""
-    code = run([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 @pytest.fixture(scope="module")
@@ -211,7 +204,7 @@ class TestInspect:
         from rich.console import Console
 
         from epls.cli.inspect import _draw
-        from epls.report.pictures import filter_tiles
+        from epls.plotting import filter_pictures
 
         model = load_model(work / "photos.epls")
         filters = model.learner_.components_.reshape(-1, 10, 10, 3)
@@ -219,7 +212,7 @@ class TestInspect:
         _draw(screen, filters)
         text = screen.file.getvalue()
         assert text.count("▀") == 12 * 10 * 5
-        red, green, blue = filter_tiles(filters)[0, 0, 0]
+        red, green, blue = filter_pictures(filters)[0, 0, 0]
         assert f"38;2;{red};{green};{blue}" in text
 
 
@@ -258,11 +251,7 @@ class TestReport:
         assert output.read_text() == "mine"
         assert epls(capsys, *arguments, "--force")[0] == 0
 
-    def test_a_full_disk_leaves_nothing(self, work, tmp_path, capsys, monkeypatch):
-        def full(descriptor):
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        monkeypatch.setattr(os, "fsync", full)
+    def test_a_full_disk_leaves_nothing(self, work, tmp_path, capsys, full_disk):
         for arguments in (
             ["report", work / "table.epls", "--data", work / "table.parquet", "-o", tmp_path / "r.html"],
             ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--units", 5],

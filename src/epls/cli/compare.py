@@ -12,7 +12,7 @@ import click
 
 from . import options
 from .progress import StageProgress
-from .reproduce import LEARNER_NAMES, going_on, parsed_settings
+from .reproduce import going_on, parsed_settings
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("data", type=click.Path(path_type=Path))
-@click.option("--learner", "learners", type=click.Choice(LEARNER_NAMES), multiple=True,
+@click.option("--learner", "learners", type=click.Choice(options.LEARNER_NAMES), multiple=True,
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
               help="May be given several times.")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
 @click.option("--encoder", "encoders", type=click.Choice(options.ENCODER_NAMES), multiple=True,
               help="May be given several times.  [default: each learner's own]")  # fmt: skip
-@click.option("--split-sign/--no-split-sign", default=None,
-              help="Twice as many codes, by sign.  [default: the encoder's]")  # fmt: skip
+@options.split_sign
 @click.option("--set", "learner_settings", multiple=True, metavar="LEARNER.NAME=VALUE",
               help="A setting of a learner, such as omp.n_nonzero_coefs=5.")  # fmt: skip
 @click.option("--whiten", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
@@ -37,10 +36,9 @@ if TYPE_CHECKING:
 @click.option("--units", type=click.IntRange(min=1), default=400, show_default=True, help="Bases to learn.")
 @click.option("--patches", type=click.IntRange(min=2), default=100_000, show_default=True, help="To learn from.")
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
-@click.option("--stride", type=click.IntRange(min=1), default=2, show_default=True, help="Pixels from patch to patch.")
-@click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
-@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
-              help="How codes are pooled.")  # fmt: skip
+@options.stride(2)
+@options.grid
+@options.pooling
 @click.option("--folds", type=click.IntRange(1, 10), default=5, show_default=True,
               help="Of cross-validation; of STL-10, how many of its folds.")  # fmt: skip
 @click.option("--output", type=click.Path(path_type=Path), default=Path("epls-compare"), show_default=True,
@@ -70,7 +68,7 @@ def command(
     from ..images.pooling import smallest_side
     from ..plotting import filter_grid
 
-    names = LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
+    names = options.LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
     given = _by_learner(learner_settings, names)
     chosen_encoders = list(dict.fromkeys(options.full_name(name) for name in encoders))
     wanted = [
@@ -186,17 +184,13 @@ def _write(
 
 
 def _chart(entries: Sequence[Entry]) -> bytes:
-    import io
-
     from ..plotting import plot_comparison
 
     done = [entry for entry in entries if entry.failed is None]
     axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])
     figure = axes.get_figure(root=True)
     assert figure is not None  # it was made for these axes
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=150)
-    return picture.getvalue()
+    return options.png_of(figure, dpi=150)
 
 
 def _print(entries: Sequence[Entry]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 import numpy as np
@@ -52,10 +50,10 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=axes[0]).set_title("100 of the filters")
     plot_loss_curve(model.loss_curve_, ax=axes[1]).set_title("training")
     plot_wins(winners, n_components, ax=axes[2]).set_title("wins per unit")
-    _write_picture(figure, output / "training.png", dpi=110)
+    write_atomically(output / "training.png", options.png_of(figure, dpi=110))
     figure, only = plt.subplots(figsize=(6, 6), layout="constrained")
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=only)
-    _write_picture(figure, output / "filters.png", dpi=150)
+    write_atomically(output / "filters.png", options.png_of(figure, dpi=150))
     plt.close("all")
     page = model_page(features, photographs, title="Filters of two photographs")
     write_atomically(output / "report.html", page.encode())
@@ -70,12 +68,6 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
         "noise filters": len(noise_filters(model.components_, patches)),
         **summary(codes, model.components_),
     }
-
-
-def _write_picture(figure: Any, path: Path, dpi: int) -> None:
-    picture = io.BytesIO()
-    figure.savefig(picture, dpi=dpi)
-    write_atomically(path, picture.getvalue())
 
 
 def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str, NDArray[np.floating]]:

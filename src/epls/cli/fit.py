@@ -11,7 +11,6 @@ import click
 from . import options
 from .options import Vectors
 from .progress import StageProgress
-from .reproduce import LEARNER_NAMES
 
 _SUMMARY_SAMPLES = 10_000
 _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign", "stride", "grid", "pooling")
@@ -21,9 +20,7 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign
 @click.argument("data", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The model file to write.")
 @click.option("--units", type=click.IntRange(min=1), help="To learn.  [default: 400 for images, 100 for vectors]")
-@click.option(
-    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
-)
+@options.learner
 @click.option("--scale/--no-scale", default=None,
               help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
@@ -32,12 +29,10 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign
 @click.option("--encoder", type=click.Choice(options.ENCODER_NAMES), default="natural", show_default=True,
               help="What makes codes of patches; sc is sparse_coding.")  # fmt: skip
 @click.option("--alpha", type=float, help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; 1]")
-@click.option("--split-sign/--no-split-sign", default=None,
-              help="Codes with the mirrored bases, too.  [default: the encoder's]")  # fmt: skip
-@click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
-@click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
-@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
-              help="How codes are pooled.")  # fmt: skip
+@options.split_sign
+@options.stride(1)
+@options.grid
+@options.pooling
 @options.longest_side
 @options.image_folder
 @click.option("--drop", multiple=True, metavar="COLUMN",
@@ -139,13 +134,12 @@ def _notes(model: Any, data: Any) -> dict[str, Any]:
     from ..encoders import NaturalEncoder
     from ..metrics import summary
 
+    learner = options.learner_of(model)
     if isinstance(data, Vectors):
-        learner = model[-1] if hasattr(model, "steps") else model
         rows = np.linspace(0, len(data) - 1, min(_SUMMARY_SAMPLES, len(data))).astype(int)
         codes = model.transform(np.asarray(data.X[rows]))
         told: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
     else:
-        learner = model.learner_
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))
         told = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
     return {

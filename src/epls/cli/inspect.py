@@ -49,7 +49,7 @@ def command(model: Path, filters: int, as_json: bool) -> None:
 def _facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     from ..images.features import ImageFeatures
 
-    learner = _learner(model)
+    learner = options.learner_of(model)
     facts: dict[str, Any] = {"kind": _kind(model), "learner": type(learner).__name__}
     bases = getattr(learner, "components_", None)
     if bases is not None:
@@ -75,13 +75,6 @@ def _kind(model: Any) -> str:
     return type(model).__name__ if steps is None else "Pipeline of " + ", ".join(type(s).__name__ for _, s in steps)
 
 
-def _learner(model: Any) -> Any:
-    features = options.image_features(model)
-    if features is not None:
-        return features.learner_
-    return model[-1] if hasattr(model, "steps") else model
-
-
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
@@ -96,7 +89,7 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
 
     from ..images.features import ImageFeatures
 
-    learner = _learner(model)
+    learner = options.learner_of(model)
     bases = getattr(learner, "components_", None)
     if bases is None:
         return
@@ -123,9 +116,10 @@ def _draw(console: Console, filters: Any) -> None:
     import numpy as np
     from rich.text import Text
 
-    from ..report.pictures import filter_tiles
+    from ..plotting import filter_pictures
+    from ..report.pictures import as_colour
 
-    tiles = filter_tiles(filters)
+    tiles = as_colour(filter_pictures(filters))
     size = tiles.shape[1]
     if size % 2:
         tiles = np.pad(tiles, ((0, 0), (0, 1), (0, 0), (0, 0)))

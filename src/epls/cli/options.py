@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable, Iterator
@@ -15,6 +16,10 @@ import click
 if TYPE_CHECKING:
     from ..images.features import ImageFeatures
 
+LEARNER_NAMES = [
+    "epls", "ica", "kmeans", "omp", "psd", "random_patches", "raw", "rica", "sparse_autoencoder", "sparse_coding",
+    "sparse_filtering", "sparse_rbm",
+]  # fmt: skip
 ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -25,6 +30,26 @@ seed = click.option(
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")
+
+
+learner = click.option(
+    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
+)
+split_sign = click.option("--split-sign/--no-split-sign", default=None,
+                          help="Codes with the mirrored bases, too: twice as many features.  "
+                          "[default: the encoder's]")  # fmt: skip
+grid = click.option(
+    "--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions."
+)
+pooling = click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
+                       help="How codes are pooled; sum is the paper's.")  # fmt: skip
+
+
+def stride(default: int) -> Callable[[Command], Command]:
+    """The option of the pixels from one encoded patch to the next."""
+    return click.option(
+        "--stride", type=click.IntRange(min=1), default=default, show_default=True, help="Pixels from patch to patch."
+    )
 
 
 def image_folder(command: Command) -> Command:
@@ -154,6 +179,14 @@ def image_features(model: Any) -> ImageFeatures | None:
     return first if isinstance(first, ImageFeatures) else None
 
 
+def learner_of(model: Any) -> Any:
+    """The learner in a model, which may be the last step of a pipeline."""
+    features = image_features(model)
+    if features is not None:
+        return features.learner_
+    return model[-1] if hasattr(model, "steps") else model
+
+
 def check_output(path: Path, force: bool) -> None:
     """Refuse to overwrite, or to work for an hour for a place that cannot be written to."""
     if path.is_dir():
@@ -164,6 +197,13 @@ def check_output(path: Path, force: bool) -> None:
         raise click.ClickException(f"there is no folder {path.parent}: make it, or give another place")
     if not os.access(path.parent, os.W_OK):
         raise click.ClickException(f"not allowed to write to the folder {path.parent}: give another place")
+
+
+def png_of(figure: Any, dpi: int) -> bytes:
+    """A picture of matplotlib as the content of a file, to be written as a whole."""
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=dpi)
+    return picture.getvalue()
 
 
 @contextmanager

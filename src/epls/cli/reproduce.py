@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 
 _PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
-LEARNER_NAMES = [
-    "epls", "ica", "kmeans", "omp", "psd", "random_patches", "raw", "rica", "sparse_autoencoder", "sparse_coding",
-    "sparse_filtering", "sparse_rbm",
-]  # fmt: skip
 
 
 @click.command("reproduce")
@@ -35,9 +31,7 @@ LEARNER_NAMES = [
 @click.option("--protocol", type=click.Choice(["development", "test"]),
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
               "its files are there]")  # fmt: skip
-@click.option(
-    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
-)
+@options.learner
 @click.option("--units", type=click.IntRange(min=1), default=1600, show_default=True, help="Bases to learn.")
 @click.option("--set", "learner_settings", multiple=True, metavar="NAME=VALUE",
               help="A setting of the learner; may be given several times.")  # fmt: skip
@@ -50,12 +44,10 @@ LEARNER_NAMES = [
 @click.option("--alpha", type=float,
               help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
               "1.25 and 1.5 by cross-validation]")  # fmt: skip
-@click.option("--split-sign/--no-split-sign", default=None,
-              help="Codes with the mirrored bases, too: twice as many features.  [default: the encoder's]")  # fmt: skip
-@click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True, help="Pixels from patch to patch.")
-@click.option("--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions.")
-@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
-              help="How codes are pooled; sum is the paper's.")  # fmt: skip
+@options.split_sign
+@options.stride(1)
+@options.grid
+@options.pooling
 @click.option("--table", is_flag=True, help="All twelve rows of the paper's Table 2, each with our figure. A long run.")
 @click.option("--folds", type=click.IntRange(1, 10), default=10, show_default=True, help="How many of STL-10's folds.")
 @options.seed

@@ -15,6 +15,7 @@ from ..encoders import NaturalEncoder
 from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
 from ..images.patches import sample_placed_patches
+from ..plotting import filter_pictures
 from . import pictures
 from .filters import filter_statistics
 from .page import page
@@ -112,7 +113,7 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
         "colour": _rounded(of_filters.colour),
     }
     content["kind"] = "images"
-    content["tiles"] = _sheet(pictures.filter_tiles(pictures.shrunk(filters, _LARGEST_TILE)))
+    content["tiles"] = _sheet(pictures.as_colour(filter_pictures(pictures.shrunk(filters, _LARGEST_TILE))))
     tile_bytes = 3 * min(model.patch_size, _LARGEST_TILE) ** 2
     n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(bases))))
     top = [_apart(samples, places, model.patch_size, n_top) for samples in statistics.strongest]

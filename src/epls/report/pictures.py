@@ -68,13 +68,6 @@ def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
     return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3)), n_columns
 
 
-def filter_tiles(filters: Array) -> NDArray[np.uint8]:
-    """Filters (n, height, width, channels) as pictures: zero is mid grey, each on its own scale."""
-    largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
-    scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
-    return as_colour(np.rint(scaled * 255).astype(np.uint8))
-
-
 def bar_tiles(bases: Array) -> NDArray[np.uint8]:
     """Bases of vectors as pictures: a bar for each feature, up or down from the middle; the strongest of several."""
     n_bars = min(bases.shape[1], _BAR_TILE)
