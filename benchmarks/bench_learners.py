@@ -15,11 +15,13 @@ import time
 import warnings
 
 import numpy as np
+from sklearn.base import clone
 
 from epls import ZCAWhitening
 from epls.callbacks import OnEpoch
 from epls.datasets import load_stl10
 from epls.evaluation.comparison import WHITENED
+from epls.evaluation.experiment import Settings, new_learner
 from epls.images.patches import normalize_patches, sample_patches
 from epls.learners import LEARNERS
 
@@ -42,11 +44,10 @@ class Stopwatch(OnEpoch):
 
 def measure(name, n_components, X, seconds, results):
     warnings.simplefilter("ignore")  # of those that are stopped early
-    learner = LEARNERS[name]()
-    settings = {"n_components": None if name == "ica" else n_components, "random_state": 0}
-    available = learner.get_params()
-    learner.set_params(**{key: value for key, value in settings.items() if key in available})
-    compiled = type(learner)(**learner.get_params() | {"max_iter": 1} if "max_iter" in available else {})
+    learner = new_learner(Settings(name, n_components=n_components, seed=0))
+    compiled = clone(learner)
+    if "max_iter" in compiled.get_params():
+        compiled.set_params(max_iter=1)
     compiled.fit(X[: max(2 * n_components, 400)])  # compilation is not counted
     watch = Stopwatch(seconds)
     if hasattr(learner, "set_callbacks"):

@@ -22,6 +22,7 @@ from stl10_proxy import ridge_accuracy
 from epls import ImageFeatures
 from epls.datasets import load_stl10
 from epls.evaluation.comparison import WHITENED
+from epls.evaluation.experiment import Settings, new_learner
 from epls.files import write_atomically
 from epls.learners import LEARNERS
 
@@ -60,10 +61,7 @@ def quickest_first(wanted):
 
 
 def outcome(name, settings, images, labels, folds, options):
-    learner = LEARNERS[name]()
-    available = learner.get_params()
-    given = {"random_state": 0} | settings | ({} if name == "ica" else {"n_components": options.components})
-    learner.set_params(**{key: value for key, value in given.items() if key in available})
+    learner = new_learner(Settings(name, learner_settings=settings, n_components=options.components, seed=0))
     started = time.perf_counter()
     features = ImageFeatures(
         learner,
