@@ -1,5 +1,6 @@
 """What several test files share."""
 
+import errno
 import os
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is loaded: scikit-learn checks one thing more with it
@@ -19,3 +20,13 @@ def blobs():
     random = np.random.RandomState(0)
     centres = 50 * random.normal(size=(8, 6)) + 200
     return centres[random.randint(8, size=400)] + 5 * random.normal(size=(400, 6))
+
+
+@pytest.fixture
+def full_disk(monkeypatch):
+    """No file can be brought to the disk."""
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
