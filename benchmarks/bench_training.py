@@ -18,11 +18,12 @@ import numpy as np
 from sklearn.datasets import load_sample_images
 
 from epls.activations import LOGISTIC
+from epls.batches import ArrayBatches
 from epls.images.patches import normalize_patches, sample_patches
 from epls.optimizers import Adam
 from epls.target import AuctionTarget, LiteralTarget
 from epls.threads import blas_threads
-from epls.training import ArrayBatches, Trainer, initial_weights, train
+from epls.training import Trainer, initial_weights, train
 
 FIXED_OVERHEAD = 64  # MiB: compiled code, thread stacks, BLAS buffers, the shuffled order of the samples
 

@@ -12,9 +12,10 @@ import epls
 SOURCE = Path(epls.__file__).parent
 # The rooms in the order of the data's way: a module imports only from its own room and from those before it.
 ROOMS = [
-    {"_version", "kernels", "activations", "threads", "standardize", "callbacks", "files"},
-    {"target", "optimizers", "lasso"},
+    {"_version", "kernels", "activations", "threads", "standardize", "callbacks", "files", "blocks"},
+    {"target", "optimizers", "lasso", "batches"},
     {"training"},
+    {"checkpoints"},
     {"learners", "datasets"},
     {"encoders"},
     {"images"},

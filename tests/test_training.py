@@ -7,10 +7,11 @@ import pytest
 from scipy.special import expit
 
 from epls.activations import ABSOLUTE, ACTIVATIONS, LOGISTIC, TANH
+from epls.batches import ArrayBatches, StreamBatches
 from epls.optimizers import Adam
 from epls.target import AuctionTarget, LiteralTarget
 from epls.threads import RowThreads
-from epls.training import ArrayBatches, StreamBatches, Trainer, initial_weights, train
+from epls.training import Trainer, initial_weights, train
 
 
 class RecordingOptimizer:

@@ -151,7 +151,7 @@ class LiteralTarget:
 
     def start_epoch(self, n_samples: int) -> None:
         self.inhibitor: Array = np.zeros(self.n_components)
-        self._step = self.n_components / n_samples + np.finfo(np.float32).eps
+        self._step = float(self.n_components / n_samples + np.finfo(np.float32).eps)
 
     def assign(self, outputs: Array) -> Winners:
         winners = np.empty(len(outputs), dtype=np.intp)

@@ -30,15 +30,16 @@ docs/training.md tells what was measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .activations import LOGISTIC, Activation
+from .batches import Batch, Batches
 from .kernels.activation import logistic_float32, subtract_target
 from .kernels.steps import gather
 from .optimizers import Optimizer
@@ -46,7 +47,6 @@ from .target import Target
 from .threads import RowThreads
 
 Array = NDArray[np.floating]
-Batch = tuple[Array, NDArray[np.intp]]  # an array, and which of its rows
 
 _STEERING_GAIN = 0.2  # of the way to the wanted mean output per batch: an average over the last few batches
 _LONGEST_BIAS_STEP = 0.5
@@ -82,66 +82,6 @@ class EpochReport:
     n_dead: int
     seconds: float
     is_last: bool
-
-
-class Batches(Protocol):
-    """A source of mini-batches."""
-
-    n_samples: int
-    batch_size: int
-
-    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
-        """Arrays and which of their rows make a batch, until every sample was given once."""
-
-
-class ArrayBatches:
-    """Mini-batches of an array or a memory map, shuffled by index: the data are never copied."""
-
-    def __init__(self, X: Array, batch_size: int) -> None:
-        self.X = X
-        self.n_samples = len(X)
-        self.batch_size = batch_size
-
-    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
-        return self._cut(random.permutation(self.n_samples))
-
-    def in_order(self) -> Iterator[Batch]:
-        """The same without shuffling."""
-        return self._cut(np.arange(self.n_samples))
-
-    def _cut(self, order: NDArray[np.intp]) -> Iterator[Batch]:
-        for start in range(0, self.n_samples, self.batch_size):
-            yield self.X, order[start : start + self.batch_size]
-
-
-class StreamBatches:
-    """Mini-batches of equal size from arrays of any sizes, in the order in which they come.
-
-    Parameters
-    ----------
-    arrays : callable
-        Gives a new iterator over all arrays whenever it is called.
-    n_samples : int
-        Their rows in all.
-    batch_size : int
-        Rows of a batch; the last one of an epoch may have fewer.
-    """
-
-    def __init__(self, arrays: Callable[[], Iterable[Array]], n_samples: int, batch_size: int) -> None:
-        self.arrays = arrays
-        self.n_samples = n_samples
-        self.batch_size = batch_size
-
-    def epoch(self, random: np.random.RandomState) -> Iterator[Batch]:
-        waiting: Array | None = None
-        for array in self.arrays():
-            rows = array if waiting is None else np.concatenate([waiting, array])
-            n_whole = len(rows) - len(rows) % self.batch_size
-            for start in range(0, n_whole, self.batch_size):
-                yield rows, np.arange(start, start + self.batch_size)
-            waiting = rows[n_whole:]
-        if waiting is not None and len(waiting) > 0:
-            yield waiting, np.arange(len(waiting))
 
 
 def initial_weights(
@@ -227,6 +167,31 @@ class Trainer:
     def __getstate__(self) -> dict[str, Any]:
         """Without the buffers, which are made anew."""
         return self.__dict__ | {"_inputs": self._inputs[:0], "_outputs": self._outputs[:0]}
+
+    def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """All arrays and all plain values that change from step to step, of the parts too."""
+        arrays: dict[str, Any] = {"weights": self.weights}
+        plain: dict[str, Any] = {"n_steps_done": self.n_steps_done}
+        for part in ("optimizer", "target"):
+            for name, value in vars(getattr(self, part)).items():
+                (arrays if isinstance(value, np.ndarray) else plain)[f"{part}.{name}"] = value
+        return arrays, plain
+
+    def restore(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
+        """Go back to a state of a trainer that was made in the same way."""
+        own_arrays, own_plain = self.state()
+        if arrays.keys() != own_arrays.keys() or plain.keys() != own_plain.keys():
+            raise ValueError("the state is that of a training with other parts")
+        for name, array in own_arrays.items():
+            if arrays[name].shape != array.shape:
+                raise ValueError(f"{name} has shape {arrays[name].shape}, where {array.shape} is needed")
+        self.weights[...] = arrays["weights"]
+        self.n_steps_done = plain["n_steps_done"]
+        for values in (arrays, plain):
+            for name, value in values.items():
+                part, dot, attribute = name.partition(".")
+                if dot:
+                    setattr(getattr(self, part), attribute, value)
 
     def start_biases(self, batches: Batches, random: np.random.RandomState) -> None:
         """Where biases are not steered, begin with each unit active for its share of a batch.
@@ -319,44 +284,95 @@ class BatchReport:
     errors: Array
 
 
+@dataclass
+class Progress:
+    """How far a training has come: with the trainer's state, all that is needed to go on from there.
+
+    Attributes
+    ----------
+    epoch : int
+        The epoch under way, from 1.
+    n_batches : int
+        Batches of it that are done.
+    random_state : tuple or None
+        The state of the random numbers when it began; None before the first.
+    error, wins, largest
+        Of these batches: the sum of squared errors, each unit's wins, and its largest output at them.
+    reports : list of EpochReport
+        Of the epochs before.
+    """
+
+    epoch: int = 1
+    n_batches: int = 0
+    random_state: Any = None
+    error: float = 0.0
+    wins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    largest: Array = field(default_factory=lambda: np.zeros(0))
+    reports: list[EpochReport] = field(default_factory=list)
+
+    def start_epoch(self, n_components: int, random: np.random.RandomState) -> None:
+        self.epoch, self.n_batches = len(self.reports) + 1, 0
+        self.random_state = random.get_state()
+        self.error = 0.0
+        self.wins, self.largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
+
+    def add(self, seen: BatchReport) -> None:
+        self.n_batches += 1
+        self.error += float(seen.errors.sum(dtype=np.float64))
+        self.wins += np.bincount(seen.winners, minlength=len(self.wins))
+        np.maximum.at(self.largest, seen.winners, seen.at_winner)
+
+
 def train(
-    trainer: Trainer, batches: Batches, max_iter: int, tol: float, random: np.random.RandomState
+    trainer: Trainer,
+    batches: Batches,
+    max_iter: int,
+    tol: float,
+    random: np.random.RandomState,
+    progress: Progress | None = None,
+    after_batch: Callable[[Progress], None] | None = None,
 ) -> Generator[EpochReport]:
     """Train epoch by epoch; ends by itself.
 
-    It ends after ``max_iter`` epochs, or before, once the error changes by no more than a share of ``tol``.
+    It ends after ``max_iter`` epochs, or before, once the error changes by no more than a share of ``tol``. Given the
+    ``progress`` of a training that was stopped, and a trainer as it was then, it goes on there.
     """
     n_components, f = len(trainer.weights), trainer.activation
     alive = f.inactive + 0.1 * (f.active - f.inactive)
-    error_before = np.inf
+    progress = progress or Progress()
     with RowThreads() as threads:
-        for epoch in range(1, max_iter + 1):
-            started, error = perf_counter(), 0.0
-            wins, largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
-            trainer.target.start_epoch(batches.n_samples)
-            for batch in batches.epoch(random):
-                seen = trainer.step(batch, threads)
-                error += float(seen.errors.sum(dtype=np.float64))
-                wins += np.bincount(seen.winners, minlength=n_components)
-                np.maximum.at(largest, seen.winners, seen.at_winner)
-            if wins.sum() != batches.n_samples:
+        while len(progress.reports) < max_iter:
+            started = perf_counter()
+            if progress.n_batches == 0:
+                progress.start_epoch(n_components, random)
+                trainer.target.start_epoch(batches.n_samples)
+            else:
+                random.set_state(progress.random_state)
+            for batch in batches.epoch(random, progress.n_batches):
+                progress.add(trainer.step(batch, threads))
+                if after_batch is not None:
+                    after_batch(progress)
+            if progress.wins.sum() != batches.n_samples:
                 raise ValueError(
-                    f"epoch {epoch} had {wins.sum()} samples, and the first pass over the data {batches.n_samples}: "
-                    f"every pass must give all of them, so give a function that makes a new iterator each time"
+                    f"epoch {progress.epoch} had {progress.wins.sum()} samples, and the first pass over the data "
+                    f"{batches.n_samples}: every pass must give all of them, so give a function that makes a new "
+                    f"iterator each time"
                 )
             trainer.limit_norms()
-            error /= batches.n_samples
-            is_last = epoch == max_iter or abs(error_before - error) <= tol * error
-            error_before = error
-            yield EpochReport(
-                epoch,
+            error = progress.error / batches.n_samples
+            error_before = progress.reports[-1].error if progress.reports else np.inf
+            report = EpochReport(
+                progress.epoch,
                 error,
-                win_spread=int(wins.max() - wins.min()),
-                n_dead=int(np.count_nonzero((largest < alive) & (wins > 0))),
+                win_spread=int(progress.wins.max() - progress.wins.min()),
+                n_dead=int(np.count_nonzero((progress.largest < alive) & (progress.wins > 0))),
                 seconds=perf_counter() - started,
-                is_last=is_last,
+                is_last=progress.epoch == max_iter or abs(error_before - error) <= tol * error,
             )
-            if is_last:
+            progress.reports.append(report)
+            progress.n_batches = 0
+            yield report
+            if report.is_last:
                 return
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
+from hashlib import sha256
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -16,20 +17,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..activations import ACTIVATIONS, Activation, resolve_activation
+from ..batches import ArrayBatches, Batches, BlockBatches, StreamBatches
+from ..blocks import Blocks, as_blocks, checked_blocks
+from ..checkpoints import checkpoint_of, saver
 from ..optimizers import OPTIMIZERS
 from ..standardize import center_and_scale
 from ..target import TARGETS, AuctionTarget, LiteralTarget
 from ..threads import RowThreads
-from ..training import (
-    ArrayBatches,
-    Batches,
-    StreamBatches,
-    Trainer,
-    apply_activation,
-    gather_batch,
-    initial_weights,
-    train,
-)
+from ..training import Trainer, apply_activation, gather_batch, initial_weights, train
 from .base import earlier_fit_kept
 from .layer import Layer
 
@@ -169,8 +164,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then.
+        X : array-like, zarr array or dask array of shape (n_samples, n_features)
+            The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then. Memory maps
+            of a gigabyte or more, zarr and dask arrays are read block by block, see :class:`epls.batches.BlockBatches`.
         y : None
             Ignored.
 
@@ -178,11 +174,27 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         -------
         self
         """
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._fit_blocks(blocks)
         with earlier_fit_kept(self):
             data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
             n_components = self._checked_components(len(data))
             batches = ArrayBatches(data, self._batch_size(n_components, len(data)))
             return self._fit(center_and_scale([data])[:2], batches, n_components, _working_type(data))
+
+    def _fit_blocks(self, blocks: Blocks) -> EPLS:
+        with earlier_fit_kept(self):
+            n_samples, n_features = blocks.shape
+            if n_samples < 2:
+                raise ValueError(f"X has {n_samples} sample(s), and at least 2 are needed")
+            n_components = self._checked_components(n_samples)
+            standard = center_and_scale(checked_blocks(blocks))[:2]
+            batches = BlockBatches(blocks, self._batch_size(n_components, n_samples))
+            self._fit(standard, batches, n_components, _working_type(blocks))
+            self.n_features_in_ = n_features
+            self.__dict__.pop("feature_names_in_", None)
+        return self
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> EPLS:
@@ -231,12 +243,20 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         n_batches = -(-batches.n_samples // batches.batch_size)
         max_iter = self.max_iter or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
         trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
-        trainer.start_biases(batches, random)
+        checkpoint = checkpoint_of(self)
+        run = {} if checkpoint is None else self._description(standard, batches, trainer, max_iter)
+        progress = None if checkpoint is None else checkpoint.resume(run, trainer)
+        if progress is None:
+            trainer.start_biases(batches, random)
+        reports = [] if progress is None else list(progress.reports)
 
         fit_context = self._init_callback_context(max_subtasks=max_iter).call_on_fit_task_begin(estimator=self)
-        reports = []
-        epochs = train(trainer, batches, max_iter, self.tol, random)
-        for _ in range(max_iter):
+        for _ in reports:  # epochs that were done before count, for callbacks that tell how far it is
+            fit_context.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self).call_on_fit_task_end(
+                estimator=self, reconstruction_attributes=lambda: _attributes(trainer)
+            )
+        epochs = train(trainer, batches, max_iter, self.tol, random, progress, saver(checkpoint, run, trainer))
+        for _ in range(max_iter - len(reports)):
             epoch_context = fit_context.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
             reports.append(next(epochs))
             stop = epoch_context.call_on_fit_task_end(
@@ -253,7 +273,30 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self.loss_curve_ = [report.error for report in reports]
         self.n_epochs_ = len(reports)
         fit_context.call_on_fit_task_end(estimator=self)
+        if checkpoint is not None:
+            checkpoint.clear()
         return self
+
+    def _description(
+        self, standard: tuple[Array, float], batches: Batches, trainer: Trainer, max_iter: int
+    ) -> dict[str, Any]:
+        """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
+        if self.random_state is not None and not isinstance(self.random_state, Integral):
+            raise ValueError(
+                f"random_state={self.random_state!r} is not the same each time, so that a checkpoint would be of "
+                f"another training: give a number, or None to let the checkpoint keep it"
+            )
+        settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        center, scale = standard
+        return settings | {
+            "number of samples": batches.n_samples,
+            "batches": f"{type(batches).__name__} of {batches.batch_size}",
+            "epochs": max_iter,
+            "type": trainer.weights.dtype.name,
+            "shape of the weights": list(trainer.weights.shape),
+            "mean of the data": sha256(center.tobytes()).hexdigest(),
+            "scale of the data": float(scale),
+        }
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
@@ -470,7 +513,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         return tags
 
 
-def _working_type(X: Array) -> np.dtype[np.floating]:
+def _working_type(X: Array | Blocks) -> np.dtype[np.floating]:
     """The type to compute in: float64 for float64, float32 for all else that is let in."""
     return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
 
