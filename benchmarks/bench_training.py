@@ -20,6 +20,7 @@ from sklearn.datasets import load_sample_images
 from epls.activations import LOGISTIC
 from epls.batches import ArrayBatches
 from epls.images.patches import normalize_patches, sample_patches
+from epls.layer_gradient import NumpyGradient
 from epls.optimizers import Adam
 from epls.target import AuctionTarget, LiteralTarget
 from epls.threads import blas_threads
@@ -59,9 +60,7 @@ def epochs(X, n_components, n_epochs, target_class=AuctionTarget):
     target = TimedTarget(target_class(n_components))
     trainer = Trainer(
         initial_weights(n_components, X.shape[1], random, X.dtype),
-        X.mean(axis=0),
-        float(X.std()),
-        activation=LOGISTIC,
+        NumpyGradient(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC),
         target=target,
         optimizer=Adam(),
         max_norm=1.0,

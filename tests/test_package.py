@@ -14,6 +14,7 @@ SOURCE = Path(epls.__file__).parent
 ROOMS = [
     {"_version", "kernels", "activations", "threads", "standardize", "callbacks", "files", "blocks"},
     {"target", "optimizers", "lasso", "batches"},
+    {"layer_gradient"},
     {"training"},
     {"checkpoints"},
     {"learners", "datasets"},

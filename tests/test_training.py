@@ -8,6 +8,7 @@ from scipy.special import expit
 
 from epls.activations import ABSOLUTE, ACTIVATIONS, LOGISTIC, TANH
 from epls.batches import ArrayBatches, StreamBatches
+from epls.layer_gradient import NumpyGradient
 from epls.optimizers import Adam
 from epls.target import AuctionTarget, LiteralTarget
 from epls.threads import RowThreads
@@ -28,18 +29,10 @@ class RecordingOptimizer:
         self.curvatures = None if curvatures is None else curvatures.copy()
 
 
-def small_trainer(activation=LOGISTIC, optimizer=None, seed=0, **settings):
-    random = np.random.RandomState(seed)
-    weights = random.normal(size=(4, 4))
-    return Trainer(
-        weights,
-        np.array([1.0, 2.0, 3.0]),
-        2.0,
-        activation=activation,
-        target=AuctionTarget(4),
-        optimizer=optimizer or RecordingOptimizer(),
-        **settings,
-    )
+def small_trainer(activation=LOGISTIC, loss="matching", **settings):
+    weights = np.random.RandomState(0).normal(size=(4, 4))
+    layer = NumpyGradient(np.array([1.0, 2.0, 3.0]), 2.0, activation, loss, needs_curvature=True)
+    return Trainer(weights, layer, target=AuctionTarget(4), optimizer=RecordingOptimizer(), **settings)
 
 
 def losses(name, f, net, winners):
@@ -89,7 +82,7 @@ def test_a_step_reports_winners_their_outputs_and_the_squared_error():
 
 
 def test_an_activation_without_a_matching_loss_takes_the_squared_one():
-    assert not small_trainer(ABSOLUTE, loss="matching").matching
+    assert not small_trainer(ABSOLUTE, loss="matching").layer.matching
     assert not small_trainer(ABSOLUTE, loss="matching").steered
 
 
@@ -99,9 +92,7 @@ def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
     X = random.normal(size=(256, 3))
     trainer = Trainer(
         initial_weights(16, 3, random, np.dtype(float)),
-        np.zeros(3),
-        1.0,
-        activation=activation,
+        NumpyGradient(np.zeros(3), 1.0, activation),
         target=AuctionTarget(16),
         optimizer=RecordingOptimizer(needs_curvature=False),
         n_steps=400,
@@ -125,7 +116,7 @@ def test_units_are_woken_however_deep_they_sleep(bias, dtype):
     weights = initial_weights(5, 3, random, np.dtype(dtype))
     weights[:, -1] = [bias, 1, 2, 3, 4]
     target, optimizer = AuctionTarget(5), RecordingOptimizer(needs_curvature=False)
-    trainer = Trainer(weights, np.zeros(3, dtype), 1.0, activation=LOGISTIC, target=target, optimizer=optimizer)
+    trainer = Trainer(weights, NumpyGradient(np.zeros(3), 1.0, LOGISTIC), target=target, optimizer=optimizer)
     awake = weights[1:].copy()
     trainer.wake(ArrayBatches(X, 30), random)
     H = expit(X @ weights[:, :-1].T + weights[:, -1])
@@ -167,9 +158,7 @@ def run(X, target, max_iter=5, tol=0.0, batch_size=40):
     random = np.random.RandomState(0)
     trainer = Trainer(
         initial_weights(20, X.shape[1], random, np.dtype(float)),
-        X.mean(axis=0),
-        float(X.std()) or 1.0,
-        activation=LOGISTIC,
+        NumpyGradient(X.mean(axis=0), float(X.std()) or 1.0, LOGISTIC),
         target=target,
         optimizer=Adam(),
         n_steps=max_iter * -(-len(X) // batch_size),

@@ -101,8 +101,8 @@ def as_blocks(X: Any) -> Blocks | None:
     if isinstance(X, np.memmap):
         if X.ndim != 2 or X.nbytes < _LARGE_FILE_BYTES or not X.flags.c_contiguous or X.filename is None:
             return None
-        # A view of a map has the offset of the whole, and there is no telling where in the file it is.
-        if X.dtype not in _TYPES or not isinstance(X.base, mmap.mmap):
+        base: Any = X.base  # a view of a map has the offset of the whole: there is no telling where in the file it is
+        if X.dtype not in _TYPES or not isinstance(base, mmap.mmap):
             return None
         blocks = FileBlocks(X)
     elif kind == "zarr" and hasattr(X, "chunks"):

@@ -38,10 +38,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .activations import LOGISTIC, Activation
+from .activations import Activation
 from .batches import Batch, Batches
-from .kernels.activation import logistic_float32, subtract_target
-from .kernels.steps import gather
+from .layer_gradient import BatchGradient, BatchReport, LayerGradient
 from .optimizers import Optimizer
 from .target import Target
 from .threads import RowThreads
@@ -51,9 +50,6 @@ Array = NDArray[np.floating]
 _STEERING_GAIN = 0.2  # of the way to the wanted mean output per batch: an average over the last few batches
 _LONGEST_BIAS_STEP = 0.5
 _STREAM_PATH = 1000  # steps from dense to sparse outputs in a stream, where the number of steps is not known
-# Inputs are rounded to a grid. Whatever the units of the data, standardised inputs differ in the last bits only;
-# training would amplify these to other features, and the grid makes them the same inputs.
-_GRID = 2.0**20
 
 
 @dataclass(frozen=True)
@@ -100,12 +96,10 @@ class Trainer:
     ----------
     weights : ndarray of shape (n_components, n_features + 1)
         Changed in place.
-    center, scale : ndarray of float64 of shape (n_features,), float
-        A sample x enters as (x - center) / scale.
-    activation, target, optimizer
-        The parts.
-    loss : {"matching", "squared"}
-        See the top of this file.
+    layer : LayerGradient
+        Computes outputs and gradients.
+    target, optimizer
+        The other parts.
     max_norm : float or None
         To what the norm of every basis is limited at the end of an epoch.
     n_steps : int or None
@@ -115,58 +109,37 @@ class Trainer:
     def __init__(
         self,
         weights: Array,
-        center: Array,
-        scale: float,
+        layer: LayerGradient,
         *,
-        activation: Activation,
         target: Target,
         optimizer: Optimizer,
-        loss: str = "matching",
         max_norm: float | None = None,
         n_steps: int | None = None,
     ) -> None:
         self.weights = weights
-        self.center = center
-        self.scale = scale
-        self.activation = activation
+        self.layer = layer
         self.target = target
         self.optimizer = optimizer
-        self.matching = loss == "matching" and activation.increasing
-        self.steered = self.matching and activation.inverse is not None
+        self.steered = layer.matching and layer.activation.inverse is not None
         self.max_norm = max_norm
         self.n_steps = n_steps
         self.n_steps_done = 0
-        self._inputs: Array = np.empty((0, weights.shape[1]), weights.dtype)
-        self._outputs: Array = np.empty((0, len(weights)), weights.dtype)
-        self._gradient = np.empty_like(weights)
         self.optimizer.start(weights, n_steps)
 
     def step(self, batch: Batch, threads: RowThreads) -> BatchReport:
         """Learn from a batch."""
-        f, n_rows = self.activation, len(batch[1])
-        inputs, outputs = self._net_inputs(batch)
-        net = outputs.copy() if self.optimizer.needs_curvature or not self.matching else None
-        squares = apply_activation(f, outputs, threads)
-        winners = self.target.assign(outputs)
-        report = BatchReport(winners, outputs[np.arange(n_rows), winners], np.empty(n_rows, outputs.dtype))
-        inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
-        subtract_target(outputs, squares, winners, inactive, active, report.errors)
+        return self.apply(self.layer.gradient(self.weights, batch, self.target, threads), threads)
 
-        curvatures = self._curvatures(net, outputs) if net is not None and self.optimizer.needs_curvature else None
-        if net is not None and not self.matching:
-            outputs *= f.slope(net)
-        gradient = np.matmul(outputs.T, inputs, out=self._gradient)
-        gradient /= n_rows
+    def apply(self, found: BatchGradient, threads: RowThreads) -> BatchReport:
+        """Move weights and biases by what was found in a batch."""
+        gradient = found.gradient
+        gradient /= len(found.report.winners)
         if self.steered:
-            self._steer_biases(gradient[:, -1].copy(), winners)
+            self._steer_biases(gradient[:, -1].copy(), found.report.winners)
             gradient[:, -1] = 0
-        self.optimizer.step(self.weights, gradient, inputs, outputs, curvatures, threads)
+        self.optimizer.step(self.weights, gradient, found.inputs, found.slopes, found.curvatures, threads)
         self.n_steps_done += 1
-        return report
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the buffers, which are made anew."""
-        return self.__dict__ | {"_inputs": self._inputs[:0], "_outputs": self._outputs[:0]}
+        return found.report
 
     def state(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """All arrays and all plain values that change from step to step, of the parts too."""
@@ -200,10 +173,7 @@ class Trainer:
         """
         if self.steered:
             return
-        X, indices = next(batches.epoch(random))
-        inputs = np.empty((len(indices), len(self.center)), self.weights.dtype)
-        gather_batch(X, indices, self.center, self.scale, inputs)
-        net = inputs @ self.weights[:, :-1].T
+        net = self.layer.net_inputs(self.weights, next(batches.epoch(random)))
         self.weights[:, -1] = -np.quantile(net, 1 - 1 / len(self.weights), axis=0)
 
     def resume(self, components: Array, intercept: Array) -> None:
@@ -225,30 +195,14 @@ class Trainer:
         Where a tight cluster of samples is worth many shares, its units divide it between them, and each of them has a
         low output for all of it.
         """
-        f = self.activation
+        f = self.layer.activation
         if not f.increasing:
             return
         largest_net = np.full(len(self.weights), -np.inf)
         for batch in batches.epoch(random):
-            np.maximum(largest_net, self._net_inputs(batch)[1].max(axis=0), out=largest_net)
+            net = self.layer.net_inputs(self.weights, batch)
+            np.maximum(largest_net, net.max(axis=0), out=largest_net)
         self.weights[:, -1] += np.maximum(_half_active_net(f) - largest_net, 0)
-
-    def _net_inputs(self, batch: Batch) -> tuple[Array, Array]:
-        """Inputs of a batch, and the net inputs of all units."""
-        X, indices = batch
-        if len(indices) > len(self._inputs):
-            self._inputs = np.ones((len(indices), self.weights.shape[1]), self.weights.dtype)
-            self._outputs = np.empty((len(indices), len(self.weights)), self.weights.dtype)
-        inputs = self._inputs[: len(indices)]
-        gather_batch(X, indices, self.center, self.scale, inputs)
-        return inputs, np.matmul(inputs, self.weights.T, out=self._outputs[: len(indices)])
-
-    def _curvatures(self, net: Array, differences: Array) -> Array:
-        """The second derivative of each sample's loss by each net input."""
-        slope = self.activation.slope(net)
-        if self.matching:
-            return slope
-        return slope * slope + differences * self.activation.curvature(net)
 
     def _steer_biases(self, mean_difference: Array, winners: NDArray[np.intp]) -> None:
         """Move the biases so that the mean output of every unit comes nearer to what it ought to be by now.
@@ -256,7 +210,7 @@ class Trainer:
         The gradient of the bias is the mean of output - target, and the target's mean follows from the wins: so the
         mean outputs need no pass of their own.
         """
-        f, n_components = self.activation, len(self.weights)
+        f, n_components = self.layer.activation, len(self.weights)
         assert f.inverse is not None
         wins = np.bincount(winners, minlength=n_components) / len(winners)
         means = mean_difference + f.inactive + wins * (f.active - f.inactive)
@@ -273,15 +227,6 @@ class Trainer:
         share = 1 / max(len(self.weights), 2)
         path = _STREAM_PATH if self.n_steps is None else max(self.n_steps // 4, 1)
         return float(0.5 * (2 * share) ** min(self.n_steps_done / path, 1.0))
-
-
-@dataclass(frozen=True)
-class BatchReport:
-    """Of each row: its winner, the winner's output, and the squared error."""
-
-    winners: NDArray[np.intp]
-    at_winner: Array
-    errors: Array
 
 
 @dataclass
@@ -337,7 +282,7 @@ def train(
     It ends after ``max_iter`` epochs, or before, once the error changes by no more than a share of ``tol``. Given the
     ``progress`` of a training that was stopped, and a trainer as it was then, it goes on there.
     """
-    n_components, f = len(trainer.weights), trainer.activation
+    n_components, f = len(trainer.weights), trainer.layer.activation
     alive = f.inactive + 0.1 * (f.active - f.inactive)
     progress = progress or Progress()
     with RowThreads() as threads:
@@ -376,15 +321,6 @@ def train(
                 return
 
 
-def gather_batch(X: Array, indices: NDArray[np.intp], center: Array, scale: float, out: Array) -> None:
-    """Write ``(X[indices] - center) / scale`` to the leading columns of ``out``, whatever type and layout ``X`` has."""
-    if not X.flags.c_contiguous:
-        X, indices = X[indices], np.arange(len(indices))
-    X = X.view()
-    X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
-    gather(out, indices, X, center, 1 / scale, _GRID)
-
-
 def _half_active_net(activation: Activation) -> float:
     """The net input at which an increasing activation is half way from inactive to active, by bisection."""
     half = (activation.inactive + activation.active) / 2
@@ -396,22 +332,3 @@ def _half_active_net(activation: Activation) -> float:
         else:
             high = middle
     return float(high[0])
-
-
-def apply_activation(activation: Activation, net: Array, threads: RowThreads | None = None) -> Array:
-    """Replace net inputs by outputs, which must be finite; return the sums of their squares over each row."""
-    if activation is LOGISTIC and net.dtype == np.float32:
-        squares = np.empty(len(net), net.dtype)
-        if threads is None:
-            logistic_float32(net, squares)
-        else:
-            threads.run(logistic_float32, (net, squares))
-    else:
-        net[...] = activation.value(net)
-        squares = np.einsum("ij,ij->i", net, net)
-    if not np.isfinite(squares).all():
-        raise ValueError(
-            f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
-            f"input, and neither the model nor the data may hold numbers that are too large"
-        )
-    return squares

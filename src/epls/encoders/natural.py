@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..training import apply_activation
+from ..layer_gradient import apply_activation
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..activations import LOGISTIC
+from ..layer_gradient import apply_activation, gather_batch
 from ..standardize import center_and_scale
 from ..threads import RowThreads
-from ..training import apply_activation, gather_batch
 from .base import Learner
 from .layer import Layer
 

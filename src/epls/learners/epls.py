@@ -20,11 +20,12 @@ from ..activations import ACTIVATIONS, Activation, resolve_activation
 from ..batches import ArrayBatches, Batches, BlockBatches, StreamBatches
 from ..blocks import Blocks, as_blocks, checked_blocks
 from ..checkpoints import checkpoint_of, saver
+from ..layer_gradient import NumpyGradient, apply_activation, gather_batch
 from ..optimizers import OPTIMIZERS
 from ..standardize import center_and_scale
 from ..target import TARGETS, AuctionTarget, LiteralTarget
 from ..threads import RowThreads
-from ..training import Trainer, apply_activation, gather_batch, initial_weights, train
+from ..training import Trainer, initial_weights, train
 from .base import earlier_fit_kept
 from .layer import Layer
 
@@ -439,14 +440,13 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         random: np.random.RandomState,
         n_steps: int | None,
     ) -> Trainer:
+        optimizer = OPTIMIZERS[self.optimizer]()
+        activation = resolve_activation(self.activation)
         return Trainer(
             initial_weights(n_components, len(center), random, dtype),
-            center,
-            scale,
-            activation=resolve_activation(self.activation),
+            NumpyGradient(center, scale, activation, self.loss, optimizer.needs_curvature),
             target=TARGETS[self.target](n_components),
-            optimizer=OPTIMIZERS[self.optimizer](),
-            loss=self.loss,
+            optimizer=optimizer,
             max_norm=_max_norm(n_components, len(center)) if isinstance(self.max_norm, str) else self.max_norm,
             n_steps=n_steps,
         )
@@ -529,6 +529,6 @@ def _attributes(trainer: Trainer) -> dict[str, Any]:
     return {
         "components_": np.ascontiguousarray(trainer.weights[:, :-1]),
         "intercept_": trainer.weights[:, -1].copy(),
-        "mean_": trainer.center,
-        "scale_": trainer.scale,
+        "mean_": trainer.layer.center,
+        "scale_": trainer.layer.scale,
     }

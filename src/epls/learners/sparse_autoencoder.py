@@ -23,9 +23,9 @@ from sklearn.utils._param_validation import Interval
 
 from ..activations import LOGISTIC
 from ..kernels.activation import through_logistic
+from ..layer_gradient import apply_activation
 from ..optimizers import Adam
 from ..threads import RowThreads
-from ..training import apply_activation
 from ._minibatches import LogisticLearner, Minibatches
 
 Array = NDArray[np.floating]

@@ -25,8 +25,8 @@ from sklearn.utils._param_validation import Interval
 
 from ..activations import LOGISTIC
 from ..kernels.steps import momentum_step
+from ..layer_gradient import apply_activation
 from ..threads import RowThreads
-from ..training import apply_activation
 from ._minibatches import LogisticLearner, Minibatches
 
 Array = NDArray[np.floating]
