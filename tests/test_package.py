@@ -18,7 +18,7 @@ ROOMS = [
     {"training"},
     {"checkpoints"},
     {"learners", "datasets"},
-    {"encoders"},
+    {"encoders", "distributed"},
     {"images"},
     {"metrics", "plotting", "persistence"},
     {"evaluation"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ class Batches(Protocol):
     n_samples: int
     batch_size: int
 
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
+    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Any]:
         """Arrays and which of their rows make a batch, until every sample was given once.
 
         The first ``skip`` batches are left out. All that is random is drawn before the first batch.

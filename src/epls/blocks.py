@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import glob
 import mmap
-from collections.abc import Iterator
-from typing import Any, Protocol
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from copy import copy
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 _FILE_BLOCK_BYTES = 2**20
 _LARGE_FILE_BYTES = 2**30
-# Types that are taken as they are; others become the first.
-_TYPES = [np.dtype(t) for t in (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16)]
+# Types that are taken as they are, so that pixels stay bytes until a batch is made of them. Others become the first.
+TYPES = [np.dtype(t) for t in (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16)]
 
 
+@runtime_checkable
 class Blocks(Protocol):
     """A table of samples that is read some rows at a time.
 
@@ -37,28 +43,67 @@ class Blocks(Protocol):
 
 
 class FileBlocks:
-    """The rows of a memory map, read from its file: pages that are mapped stay in memory, what is read does not."""
+    """The rows of a .npy file, read as they are needed: pages of a memory map would stay in memory, these do not.
 
-    def __init__(self, X: np.memmap[Any, Any]) -> None:
-        if X.filename is None:
-            raise ValueError("the memory map has no file")
-        self._path, self._offset = X.filename, X.offset
-        self.shape = (X.shape[0], X.shape[1])
-        self.dtype = X.dtype
-        self._row_bytes = max(self.shape[1] * self.dtype.itemsize, 1)
+    Parameters
+    ----------
+    path : str
+        A file, or the address of one in an object store that fsspec knows (``s3://...``).
+    offset : int
+        Where in the file the first row begins.
+    shape, dtype
+        Of all rows, which lie one after the other.
+    """
+
+    def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
+        self.path = path
+        self.shape = shape
+        self.dtype = dtype
+        self._offset = offset
+        self._row_bytes = max(shape[1] * dtype.itemsize, 1)
         self._rows = max(1, _FILE_BLOCK_BYTES // self._row_bytes)
-        self.sizes = _equal_sizes(self.shape[0], self._rows)
+        self.sizes = _equal_sizes(shape[0], self._rows)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str]) -> FileBlocks:
+        """The rows of a .npy file, of which only the header is read."""
+        path = os.fspath(path)
+        try:
+            with _opened(path) as file:
+                major, _ = npy_format.read_magic(file)
+                read_header = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
+                shape, fortran_order, dtype = read_header(file)
+                offset = file.tell()
+                n_bytes = file.seek(0, os.SEEK_END)
+        except FileNotFoundError:
+            raise FileNotFoundError(
+                f"there is no shard {path}: every one must be where all workers can read it"
+            ) from None
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
+        if len(shape) != 2 or 0 in shape:
+            raise ValueError(f"{path} has shape {shape}, and must be (n_samples, n_features) with at least one of each")
+        if dtype not in TYPES or (fortran_order and shape[1] > 1):
+            raise ValueError(
+                f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; what can be read in part is rows "
+                f"of {', '.join(map(str, TYPES))}: write np.ascontiguousarray(X, np.float32)"
+            )
+        blocks = cls(path, offset, shape, dtype)
+        if n_bytes < offset + shape[0] * blocks._row_bytes:
+            raise ValueError(f"{path} is truncated: it has {n_bytes} bytes, and its {shape[0]} rows need more")
+        return blocks
 
     def read(self, number: int) -> NDArray[Any]:
         n_rows, start = int(self.sizes[number]), number * self._rows
-        values = np.fromfile(
-            self._path, self.dtype, count=n_rows * self.shape[1], offset=self._offset + start * self._row_bytes
-        )
-        if values.size != n_rows * self.shape[1]:
+        values = np.empty((n_rows, self.shape[1]), self.dtype)
+        with _opened(self.path) as file:
+            file.seek(self._offset + start * self._row_bytes)
+            n_read = file.readinto(values.data.cast("B"))
+        if n_read != values.nbytes:
             raise OSError(
-                f"{self._path} ends before row {start + n_rows} of {self.shape[0]}: it was shortened while it was read"
+                f"{self.path} ends before row {start + n_rows} of {self.shape[0]}: it was shortened while it was read"
             )
-        return values.reshape(n_rows, self.shape[1])
+        return values
 
 
 class ChunkedBlocks:
@@ -86,9 +131,127 @@ class DaskBlocks:
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = _type_of(X)
         self.sizes = np.array(self._X.chunks[0], np.intp)
+        self._scheduler: dict[str, str] = {}
+
+    def alone(self) -> DaskBlocks:
+        """The same for a worker of a cluster, where a block must not wait for other workers."""
+        other = copy(self)
+        other._scheduler = {"scheduler": "synchronous"}
+        return other
 
     def read(self, number: int) -> NDArray[Any]:
-        return np.asarray(self._X.blocks[number, 0].compute(), self.dtype)
+        return np.asarray(self._X.blocks[number, 0].compute(**self._scheduler), self.dtype)
+
+
+class JoinedBlocks:
+    """Several tables of equal width as one, below each other."""
+
+    def __init__(self, parts: Sequence[Blocks]) -> None:
+        self._parts = list(parts)
+        self._first_blocks = np.cumsum([0, *(len(part.sizes) for part in parts)])
+        self.shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
+        self.dtype = np.result_type(*(part.dtype for part in parts))
+        if self.dtype not in TYPES:
+            self.dtype = TYPES[0]
+        self.sizes = np.concatenate([part.sizes for part in parts])
+
+    def read(self, number: int) -> NDArray[Any]:
+        part = int(np.searchsorted(self._first_blocks, number, side="right")) - 1
+        return self._parts[part].read(number - int(self._first_blocks[part])).astype(self.dtype, copy=False)
+
+
+class RowRange:
+    """Some consecutive rows of other blocks: what falls to one shard. Only blocks that hold some of them are read."""
+
+    def __init__(self, blocks: Blocks, start: int, stop: int) -> None:
+        ends = np.cumsum(blocks.sizes)
+        self._blocks = blocks
+        self._first = int(np.searchsorted(ends, start, side="right"))
+        last = int(np.searchsorted(ends, stop, side="left"))
+        starts = ends[self._first : last + 1] - blocks.sizes[self._first : last + 1]
+        self._cuts = np.column_stack(
+            [np.maximum(start - starts, 0), np.minimum(ends[self._first : last + 1], stop) - starts]
+        )
+        self.shape = (stop - start, blocks.shape[1])
+        self.dtype = blocks.dtype
+        self.sizes = (self._cuts[:, 1] - self._cuts[:, 0]).astype(np.intp)
+
+    def read(self, number: int) -> NDArray[Any]:
+        start, stop = self._cuts[number]
+        return self._blocks.read(self._first + number)[start:stop]
+
+
+class ArrayBlocks:
+    """An array in memory, as one block."""
+
+    def __init__(self, X: NDArray[Any]) -> None:
+        self._X = X
+        self.shape = (X.shape[0], X.shape[1])
+        self.dtype = X.dtype
+        self.sizes = np.array([len(X)], np.intp)
+
+    def read(self, number: int) -> NDArray[Any]:
+        return self._X
+
+
+def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Blocks:
+    """Data that lie in several .npy files of rows, as one table that ``fit`` and ``transform`` read in parts.
+
+    Parameters
+    ----------
+    paths : path, pattern, or sequence of paths
+        A folder, whose .npy files are taken in the order of their names; a pattern such as ``"shards/*.npy"``; or the
+        files themselves. A name with ``://`` in it is an address in an object store, and read with fsspec.
+
+    Returns
+    -------
+    Blocks
+        For ``EPLS.fit``, ``EPLS.iter_transform`` and :mod:`epls.distributed`. Only the headers of the files were read.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there is no such file.
+    ValueError
+        If a file is none, is truncated, or has another number of features than the first.
+    """
+    files = _files(paths)
+    parts = [FileBlocks.open(file) for file in files]
+    for part in parts:
+        if part.shape[1] != parts[0].shape[1]:
+            raise ValueError(
+                f"{part.path} has {part.shape[1]} features, and {parts[0].path} has {parts[0].shape[1]}: all must have "
+                f"the same; leave out those that do not belong to the data"
+            )
+    return parts[0] if len(parts) == 1 else JoinedBlocks(parts)
+
+
+def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
+    if not isinstance(paths, str | os.PathLike):
+        files = [os.fspath(path) for path in paths]
+    elif "://" in (name := os.fspath(paths)):
+        files = [name]
+    elif os.path.isdir(name):
+        files = sorted(glob.glob(os.path.join(glob.escape(name), "*.npy")))
+    else:
+        files = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
+    if not files:
+        raise FileNotFoundError(f"there are no shards in {paths!r}: give .npy files, a folder of them or a pattern")
+    return files
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[Any]:
+    if "://" not in path:
+        with open(path, "rb") as file:
+            yield file
+        return
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ImportError(f'{path} cannot be read without fsspec: pip install "epls[distributed]"') from error
+    with fsspec.open(path, "rb") as file:
+        yield file
 
 
 def as_blocks(X: Any) -> Blocks | None:
@@ -98,13 +261,15 @@ def as_blocks(X: Any) -> Blocks | None:
     """
     kind = type(X).__module__.partition(".")[0]
     blocks: Blocks
-    if isinstance(X, np.memmap):
+    if isinstance(X, Blocks):
+        blocks = X
+    elif isinstance(X, np.memmap):
         if X.ndim != 2 or X.nbytes < _LARGE_FILE_BYTES or not X.flags.c_contiguous or X.filename is None:
             return None
         base: Any = X.base  # a view of a map has the offset of the whole: there is no telling where in the file it is
-        if X.dtype not in _TYPES or not isinstance(base, mmap.mmap):
+        if X.dtype not in TYPES or not isinstance(base, mmap.mmap):
             return None
-        blocks = FileBlocks(X)
+        blocks = FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
     elif kind == "zarr" and hasattr(X, "chunks"):
         blocks = ChunkedBlocks(_two_dimensional(X))
     elif kind == "dask" and hasattr(X, "rechunk"):
@@ -136,7 +301,7 @@ def _type_of(X: Any) -> np.dtype[Any]:
     dtype = np.dtype(X.dtype)
     if dtype.kind not in "fiub":
         raise ValueError(f"X holds values of type {dtype}: samples must be numbers")
-    return dtype if dtype in _TYPES else _TYPES[0]
+    return dtype if dtype in TYPES else TYPES[0]
 
 
 def _equal_sizes(n_rows: int, rows_in_block: int) -> NDArray[np.intp]:

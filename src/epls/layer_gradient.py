@@ -7,8 +7,9 @@ the weights by what was found.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,27 +54,36 @@ class BatchGradient:
 
     gradient: Array
     report: BatchReport
-    inputs: Array
-    slopes: Array
-    curvatures: Array | None
+    inputs: Array | None = None
+    slopes: Array | None = None
+    curvatures: Array | None = None
 
 
-class LayerGradient(Protocol):
-    """Computes gradients of one layer of units; weights have a unit per row, the bias last."""
+class LayerGradient(ABC):
+    """Computes gradients of one layer of units; weights have a unit per row, the bias last.
+
+    What a batch is, is between the source of batches and this.
+    """
 
     center: Array
     scale: float
     activation: Activation
     matching: bool
 
-    def gradient(self, weights: Array, batch: Batch, target: Target, threads: RowThreads) -> BatchGradient:
+    @abstractmethod
+    def gradient(self, weights: Array, batch: Any, target: Target, threads: RowThreads) -> BatchGradient:
         """Outputs, winners, and the derivative of the loss by the weights."""
 
-    def net_inputs(self, weights: Array, batch: Batch) -> Array:
-        """The net inputs of all units, (n_rows, n_components); valid until the next call."""
+    @abstractmethod
+    def largest_net(self, weights: Array, batch: Any) -> Array:
+        """The largest net input of each unit in a batch."""
+
+    @abstractmethod
+    def net_quantile(self, weights: Array, batch: Any, share: float) -> Array:
+        """What a share of each unit's net inputs in a batch does not exceed."""
 
 
-class NumpyGradient:
+class NumpyGradient(LayerGradient):
     """The layer in NumPy, and compiled passes between the matrix products.
 
     Parameters
@@ -117,9 +127,13 @@ class NumpyGradient:
         np.matmul(outputs.T, inputs, out=self._gradient)
         return BatchGradient(self._gradient, report, inputs, outputs, curvatures)
 
-    def net_inputs(self, weights: Array, batch: Batch) -> Array:
-        """The net inputs of all units."""
-        return self._forward(weights, batch)[1]
+    def largest_net(self, weights: Array, batch: Batch) -> Array:
+        """The largest net input of each unit in a batch."""
+        return np.asarray(self._forward(weights, batch)[1].max(axis=0))
+
+    def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
+        """What a share of each unit's net inputs in a batch does not exceed."""
+        return np.asarray(np.quantile(self._forward(weights, batch)[1], share, axis=0))
 
     def _forward(self, weights: Array, batch: Batch) -> tuple[Array, Array]:
         X, indices = batch

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .activations import Activation
-from .batches import Batch, Batches
+from .batches import Batches
 from .layer_gradient import BatchGradient, BatchReport, LayerGradient
 from .optimizers import Optimizer
 from .target import Target
@@ -126,7 +126,7 @@ class Trainer:
         self.n_steps_done = 0
         self.optimizer.start(weights, n_steps)
 
-    def step(self, batch: Batch, threads: RowThreads) -> BatchReport:
+    def step(self, batch: Any, threads: RowThreads) -> BatchReport:
         """Learn from a batch."""
         return self.apply(self.layer.gradient(self.weights, batch, self.target, threads), threads)
 
@@ -173,8 +173,8 @@ class Trainer:
         """
         if self.steered:
             return
-        net = self.layer.net_inputs(self.weights, next(batches.epoch(random)))
-        self.weights[:, -1] = -np.quantile(net, 1 - 1 / len(self.weights), axis=0)
+        first = next(batches.epoch(random))
+        self.weights[:, -1] = -self.layer.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
 
     def resume(self, components: Array, intercept: Array) -> None:
         """Go on, in a stream, from weights that are already sparse."""
@@ -200,8 +200,7 @@ class Trainer:
             return
         largest_net = np.full(len(self.weights), -np.inf)
         for batch in batches.epoch(random):
-            net = self.layer.net_inputs(self.weights, batch)
-            np.maximum(largest_net, net.max(axis=0), out=largest_net)
+            np.maximum(largest_net, self.layer.largest_net(self.weights, batch), out=largest_net)
         self.weights[:, -1] += np.maximum(_half_active_net(f) - largest_net, 0)
 
     def _steer_biases(self, mean_difference: Array, winners: NDArray[np.intp]) -> None:

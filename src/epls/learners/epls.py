@@ -18,12 +18,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..activations import ACTIVATIONS, Activation, resolve_activation
 from ..batches import ArrayBatches, Batches, BlockBatches, StreamBatches
-from ..blocks import Blocks, as_blocks, checked_blocks
+from ..blocks import TYPES, Blocks, as_blocks, checked_blocks
 from ..checkpoints import checkpoint_of, saver
-from ..layer_gradient import NumpyGradient, apply_activation, gather_batch
+from ..layer_gradient import LayerGradient, NumpyGradient, apply_activation, gather_batch
 from ..optimizers import OPTIMIZERS
 from ..standardize import center_and_scale
-from ..target import TARGETS, AuctionTarget, LiteralTarget
+from ..target import TARGETS, AuctionTarget, BalancedTarget, LiteralTarget, Target
 from ..threads import RowThreads
 from ..training import Trainer, initial_weights, train
 from .base import earlier_fit_kept
@@ -31,8 +31,6 @@ from .layer import Layer
 
 Array = NDArray[np.floating]
 
-# Types that are taken as they are, so that pixels stay bytes until a batch is made of them. Others become the first.
-_TYPES = [np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16]
 _DEFAULT_COMPONENTS = 100
 # Below this a batch costs more overhead than work, and the gradient of a few units would be needlessly noisy.
 _SMALLEST_BATCH = 256
@@ -179,7 +177,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         if blocks is not None:
             return self._fit_blocks(blocks)
         with earlier_fit_kept(self):
-            data = np.asarray(validate_data(self, X, dtype=_TYPES, ensure_min_samples=2))
+            data = np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=2))
             n_components = self._checked_components(len(data))
             batches = ArrayBatches(data, self._batch_size(n_components, len(data)))
             return self._fit(center_and_scale([data])[:2], batches, n_components, _working_type(data))
@@ -224,7 +222,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         def checked() -> Iterator[Array]:
             first = True
             for array in arrays():
-                piece = np.asarray(validate_data(self, array, dtype=_TYPES, reset=first, ensure_min_samples=0))
+                piece = np.asarray(validate_data(self, array, dtype=TYPES, reset=first, ensure_min_samples=0))
                 types.add(_working_type(piece))
                 first = False
                 yield piece
@@ -237,13 +235,43 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
             return self._fit((center, scale), batches, n_components, np.result_type(*types))
 
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_shards(self, data: Any) -> EPLS:
+        """Learn from shards in several places; see :mod:`epls.distributed`."""
+        if OPTIMIZERS[self.optimizer].needs_curvature:
+            raise ValueError(
+                f"optimizer={self.optimizer!r} must see each sample's gradient, and shards send their sums: take 'adam'"
+            )
+        if not issubclass(TARGETS[self.target], BalancedTarget):
+            raise ValueError(f"target={self.target!r} does not balance every shard: take 'auction'")
+        with earlier_fit_kept(self):
+            n_components = self._checked_components(data.n_samples)
+            batch_size = self._batch_size(n_components, data.n_samples // data.n_shards)
+            standard = data.center_and_scale()
+
+            def parts(layer: LayerGradient) -> tuple[LayerGradient, Target]:
+                shared: tuple[LayerGradient, Target] = data.parts(layer, self.target, batch_size, n_components)
+                return shared
+
+            self._fit(standard, data.batches(batch_size), n_components, _working_type(data), parts)
+            self.n_features_in_ = data.n_features
+            self.__dict__.pop("feature_names_in_", None)
+        return self
+
     def _fit(
-        self, standard: tuple[Array, float], batches: Batches, n_components: int, dtype: np.dtype[np.floating]
+        self,
+        standard: tuple[Array, float],
+        batches: Batches,
+        n_components: int,
+        dtype: np.dtype[np.floating],
+        in_parts: Callable[[LayerGradient], tuple[LayerGradient, Target]] | None = None,
     ) -> EPLS:
         random = check_random_state(self.random_state)
         n_batches = -(-batches.n_samples // batches.batch_size)
         max_iter = self.max_iter or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
         trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
+        if in_parts is not None:
+            trainer.layer, trainer.target = in_parts(trainer.layer)
         checkpoint = checkpoint_of(self)
         run = {} if checkpoint is None else self._description(standard, batches, trainer, max_iter)
         progress = None if checkpoint is None else checkpoint.resume(run, trainer)
@@ -321,7 +349,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         """
         first_call = not hasattr(self, "components_")
         with earlier_fit_kept(self):
-            data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=first_call, ensure_min_samples=1 + first_call))
+            data = np.asarray(validate_data(self, X, dtype=TYPES, reset=first_call, ensure_min_samples=1 + first_call))
         if not hasattr(self, "_trainer"):
             self._trainer = self._stream_trainer(data, first_call)
             self.loss_curve_ = []
@@ -352,7 +380,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             The codes: float64 for float64, else float32.
         """
         check_is_fitted(self)
-        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
+        data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
         codes = np.empty((len(data), len(self.components_)), _working_type(data))
         with RowThreads() as threads:
             for start, block in self._outputs(data, self._transform_rows(), threads):
@@ -376,7 +404,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             The unit of each sample.
         """
         check_is_fitted(self)
-        data = np.asarray(validate_data(self, X, dtype=_TYPES, reset=False))
+        data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
         n_components = len(self.components_)
         target = AuctionTarget(n_components)
         n_rows = n_components * max(self._transform_rows() // n_components, 1)  # whole rounds of wins

@@ -15,10 +15,11 @@ Array = NDArray[np.floating]
 class Optimizer(Protocol):
     """Moves the weights after each batch.
 
-    Besides the gradient it is given the gradient's two factors: with one layer, every second moment of the per-sample
-    gradients is a product of these, and an optimiser computes only those that it needs.
+    Besides the gradient it is given the gradient's two factors, if it needs them: with one layer, every second moment
+    of the per-sample gradients is a product of these, and an optimiser computes only those that it wants.
     """
 
+    #: Whether it looks at curvatures, and at the gradient's factors: it then needs all samples in one place.
     needs_curvature: bool
 
     def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
@@ -31,8 +32,8 @@ class Optimizer(Protocol):
         self,
         weights: Array,
         gradient: Array,
-        inputs: Array,
-        slopes: Array,
+        inputs: Array | None,
+        slopes: Array | None,
         curvatures: Array | None,
         threads: RowThreads,
     ) -> None:

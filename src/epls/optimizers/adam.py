@@ -43,8 +43,8 @@ class Adam:
         self,
         weights: Array,
         gradient: Array,
-        inputs: Array,
-        slopes: Array,
+        inputs: Array | None,
+        slopes: Array | None,
         curvatures: Array | None,
         threads: RowThreads,
     ) -> None:

@@ -51,13 +51,13 @@ class VSGD:
         self,
         weights: Array,
         gradient: Array,
-        inputs: Array,
-        slopes: Array,
+        inputs: Array | None,
+        slopes: Array | None,
         curvatures: Array | None,
         threads: RowThreads,
     ) -> None:
-        if curvatures is None:
-            raise ValueError("vSGD needs the curvature of the loss")
+        if inputs is None or slopes is None or curvatures is None:
+            raise ValueError("vSGD needs the curvature of the loss, and every sample's slope")
         n = len(inputs)
         squared_inputs = inputs * inputs
         square = (slopes * slopes).T @ squared_inputs / n

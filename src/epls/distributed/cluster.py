@@ -1,0 +1,206 @@
+"""The shards as the training sees them: in this process, or on the workers of a dask cluster."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from ..blocks import Blocks
+from .shard import Shard, answer
+
+_PATIENCE = 60.0  # seconds without any worker, after which a training gives up
+_LOOK_AGAIN = 5.0  # seconds between two looks at which workers there are
+_POLL = 2.0  # seconds after which an answer that has not come is asked after
+
+
+def connect(address: str, *, timeout: float = 10.0) -> Any:
+    """A client of the dask scheduler at an address.
+
+    Parameters
+    ----------
+    address : str
+        As ``dask scheduler`` prints it, such as ``"tcp://10.0.0.1:8786"``.
+    timeout : float, default=10
+        Seconds to wait for an answer.
+
+    Returns
+    -------
+    distributed.Client
+        A client; close it after use, or use it in a ``with`` statement.
+
+    Raises
+    ------
+    ConnectionError
+        If no scheduler answers.
+    """
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise ImportError('several machines need dask.distributed: pip install "epls[distributed]"') from error
+    try:
+        return Client(address, timeout=timeout, set_as_default=False, direct_to_workers=True)
+    except (OSError, ValueError) as error:
+        raise ConnectionError(
+            f"no dask scheduler answers at {address} within {timeout:g} s: start one with `dask scheduler`, and "
+            f"workers with `dask worker {address}`, or check the address"
+        ) from error
+
+
+class Shards(ABC):
+    """Calls the same method of every shard."""
+
+    n_shards: int
+
+    @abstractmethod
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What the method of each shard returns for its arguments; an exception of a shard is raised here."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the workers."""
+
+
+class LocalShards(Shards):
+    """All shards in this process, one after the other: what a cluster computes, bit for bit."""
+
+    def __init__(self, parts: Sequence[Blocks]) -> None:
+        self.n_shards = len(parts)
+        self._shards = [Shard(blocks, number) for number, blocks in enumerate(parts)]
+
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What the method of each shard returns for its arguments."""
+        # Each keeps its buffers, and its answers are valid until it is called again.
+        return [getattr(shard, method)(*given) for shard, given in zip(self._shards, arguments, strict=True)]
+
+    def close(self) -> None:
+        """There is nothing to let go of."""
+
+
+class WorkerShard:
+    """A shard on a worker of a cluster."""
+
+    def __init__(self, blocks: Blocks, number: int) -> None:
+        self._shard = Shard(blocks, number)
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        """See :func:`epls.distributed.shard.answer`. With as many threads as the worker was given."""
+        from distributed import get_worker
+
+        with threadpool_limits(get_worker().state.nthreads, user_api="blas"):
+            return answer(self._shard, method, arguments)
+
+
+class DaskShards(Shards):
+    """Each shard on a worker of a cluster, and on another one if that dies.
+
+    Shards are dask's actors: a call goes to the worker directly and not through the scheduler's queue, which takes half
+    of the time (docs/scale.md). dask does not revive actors; it is done here, which is easy since they keep nothing.
+    """
+
+    def __init__(self, client: Any, parts: Sequence[Blocks], patience: float = _PATIENCE) -> None:
+        self.n_shards = len(parts)
+        self.n_moved = 0
+        self._client = client
+        self._parts = list(parts)
+        self._patience = patience
+        self._homes: list[str] = [""] * len(parts)
+        self._actors: list[Any] = [None] * len(parts)
+        self._looked = -_LOOK_AGAIN
+
+    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """What the method of each shard returns for its arguments, whatever happens to workers meanwhile."""
+        if time.monotonic() - self._looked > _LOOK_AGAIN:
+            self._spread()
+        under_way = [self._begin(number, method, given) for number, given in enumerate(arguments)]
+        results = [
+            self._finish(number, future, method, given)
+            for number, (future, given) in enumerate(zip(under_way, arguments, strict=True))
+        ]
+        for result in results:
+            if isinstance(result, Exception):
+                raise result
+        return results
+
+    def close(self) -> None:
+        """Let go of the workers."""
+        self._actors = [None] * self.n_shards
+
+    def _begin(self, number: int, method: str, arguments: tuple[Any, ...]) -> Any:
+        """A future of the answer, or None if the worker is gone."""
+        try:
+            return self._actors[number].call(method, arguments)
+        except (OSError, RuntimeError):
+            return None
+
+    def _finish(self, number: int, future: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+        while True:
+            try:
+                if future is not None:
+                    return future.result(timeout=_POLL)
+            except TimeoutError:
+                if self._homes[number] in self._workers():
+                    continue  # it only takes long
+            except (OSError, RuntimeError):
+                pass  # the connection broke
+            self._move(number, self._emptiest(without=self._homes[number]))
+            future = self._begin(number, method, arguments)
+
+    def _spread(self) -> None:
+        """Give every shard a worker, and as equally many shards to each as can be."""
+        workers = self._workers() or [self._emptiest()]
+        most = -(-self.n_shards // len(workers))
+        load = Counter(home for home in self._homes if home in workers)
+        for number, home in enumerate(self._homes):
+            if home not in workers or load[home] > most:
+                load[home] -= 1
+                emptiest = min(workers, key=lambda worker: load[worker])
+                load[emptiest] += 1
+                self._move(number, emptiest)
+        self._looked = time.monotonic()
+
+    def _move(self, number: int, worker: str) -> None:
+        self.n_moved += 1
+        self._homes[number] = worker
+        # A dask actor is bound to where it was made. With the worker gone before it is made, it is made elsewhere.
+        made = self._client.submit(
+            WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker], allow_other_workers=True
+        )
+        try:
+            self._actors[number] = made.result(timeout=self._patience)
+        except TimeoutError as error:
+            raise self._nobody_left() from error
+
+    def _emptiest(self, without: str = "") -> str:
+        """The worker with the fewest shards; waits for one if there is none."""
+        until = time.monotonic() + self._patience
+        while not (workers := [worker for worker in self._workers() if worker != without]):
+            if time.monotonic() > until:
+                raise self._nobody_left()
+            time.sleep(0.2)
+        load = Counter(self._homes)
+        return min(workers, key=lambda worker: load[worker])
+
+    def _workers(self) -> list[str]:
+        try:
+            return sorted(self._client.run_on_scheduler(_addresses))
+        except (OSError, RuntimeError) as error:
+            raise ConnectionError(
+                f"the dask scheduler at {self._client.scheduler.address} no longer answers: start it and its workers "
+                f"again, and the same fit; with a Checkpoint it goes on where it was"
+            ) from error
+
+    def _nobody_left(self) -> ConnectionError:
+        return ConnectionError(
+            f"the dask cluster has had no worker for {self._patience:g} s: start workers and the same fit again; with "
+            f"a Checkpoint it goes on where it was"
+        )
+
+
+def _addresses(dask_scheduler: Any) -> list[str]:
+    """The workers that a scheduler has; runs there."""
+    return list(dask_scheduler.workers)

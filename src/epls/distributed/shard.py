@@ -1,0 +1,130 @@
+"""What a worker does: a shard's part of every step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from copy import copy
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..batches import Batch, BlockBatches
+from ..blocks import Blocks, checked_blocks
+from ..layer_gradient import BatchReport, LayerGradient
+from ..standardize import Moments
+from ..target import TARGETS, BalancedTarget
+from ..threads import RowThreads
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A batch: the same number of each shard, in an epoch whose order the seed decides."""
+
+    seed: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is the same in all steps."""
+
+    layer: LayerGradient
+    target: str
+    batch_size: int
+
+
+@dataclass(frozen=True)
+class ShardGradient:
+    """A shard's part of a step.
+
+    Attributes
+    ----------
+    gradient, report
+        As in :class:`epls.layer_gradient.BatchGradient`.
+    counts : ndarray of int of shape (n_components,)
+        The wins of each unit in this shard, with this batch.
+    seconds : float
+        Time taken.
+    """
+
+    gradient: Array
+    report: BatchReport
+    counts: NDArray[np.int64]
+    seconds: float
+
+
+class Shard:
+    """The samples of a shard. All that it keeps are buffers: its answers follow from the arguments alone.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The samples.
+    number : int
+        Which of the shards it is, for each must be shuffled in its own way.
+    """
+
+    def __init__(self, blocks: Blocks, number: int) -> None:
+        self._blocks = blocks
+        self._number = number
+        self._layer: LayerGradient | None = None
+        self._next: Place | None = None
+        self._coming: Iterator[Batch] = iter(())
+
+    def moments(self) -> Moments:
+        """Mean and spread of the samples, all of which must be finite."""
+        moments = Moments()
+        for block in checked_blocks(self._blocks):
+            moments.add(block)
+        return moments
+
+    def gradient(
+        self, weights: Array, counts: NDArray[np.int64], place: Place, settings: Settings
+    ) -> ShardGradient | None:
+        """The gradient and the winners of a batch; None if the shard has fewer batches than others."""
+        started = perf_counter()
+        batch = self._batch(place, settings)
+        if batch is None:
+            return None
+        target = TARGETS[settings.target](len(weights))
+        assert isinstance(target, BalancedTarget)
+        target.counts = counts.copy()
+        with RowThreads() as threads:
+            found = self._own_layer(settings).gradient(weights, batch, target, threads)
+        return ShardGradient(found.gradient, found.report, target.counts, perf_counter() - started)
+
+    def largest_net(self, weights: Array, place: Place, settings: Settings) -> Array | None:
+        """The largest net input of each unit in a batch."""
+        batch = self._batch(place, settings)
+        return None if batch is None else self._own_layer(settings).largest_net(weights, batch)
+
+    def net_quantile(self, weights: Array, place: Place, settings: Settings, share: float) -> Array | None:
+        """What a share of each unit's net inputs in a batch does not exceed."""
+        batch = self._batch(place, settings)
+        return None if batch is None else self._own_layer(settings).net_quantile(weights, batch, share)
+
+    def _own_layer(self, settings: Settings) -> LayerGradient:
+        """A copy of the layer, which keeps its buffers."""
+        self._layer = self._layer or copy(settings.layer)
+        return self._layer
+
+    def _batch(self, place: Place, settings: Settings) -> Batch | None:
+        """The batch at a place. Going on to the next one is cheap; any other can be had as well."""
+        if place != self._next:
+            random = np.random.RandomState([place.seed, self._number])
+            self._coming = BlockBatches(self._blocks, settings.batch_size).epoch(random, place.number)
+        self._next = Place(place.seed, place.number + 1)
+        return next(self._coming, None)
+
+
+def answer(shard: Any, method: str, arguments: tuple[Any, ...]) -> Any:
+    """What a method returns, or the exception that it raised: so that nobody takes it for one of the connection."""
+    try:
+        return getattr(shard, method)(*arguments)
+    except Exception as error:
+        return error
