@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..blocks import Blocks
-from .shard import Shard, answer
+from .shard import Shard
 
 _PATIENCE = 60.0  # seconds without any worker, after which a training gives up
 _LOOK_AGAIN = 5.0  # seconds between two looks at which workers there are
@@ -51,6 +51,14 @@ def connect(address: str, *, timeout: float = 10.0) -> Any:
         ) from error
 
 
+def direct(client: Any) -> Any:
+    """A client of the same cluster that talks to workers without the scheduler between."""
+    from distributed import Client
+
+    address, security = client.scheduler.address, client.security
+    return Client(address, security=security, set_as_default=False, direct_to_workers=True)
+
+
 class Shards(ABC):
     """Calls the same method of every shard."""
 
@@ -59,10 +67,6 @@ class Shards(ABC):
     @abstractmethod
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """What the method of each shard returns for its arguments; an exception of a shard is raised here."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Let go of the workers."""
 
 
 class LocalShards(Shards):
@@ -77,22 +81,27 @@ class LocalShards(Shards):
         # Each keeps its buffers, and its answers are valid until it is called again.
         return [getattr(shard, method)(*given) for shard, given in zip(self._shards, arguments, strict=True)]
 
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
 
 class WorkerShard:
     """A shard on a worker of a cluster."""
 
     def __init__(self, blocks: Blocks, number: int) -> None:
-        self._shard = Shard(blocks, number)
-
-    def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """See :func:`epls.distributed.shard.answer`. With as many threads as the worker was given."""
         from distributed import get_worker
 
-        with threadpool_limits(get_worker().state.nthreads, user_api="blas"):
-            return answer(self._shard, method, arguments)
+        self._shard = Shard(blocks, number)
+        self._n_threads = get_worker().state.nthreads
+        self._libraries = ThreadpoolController()  # to look for them takes 3 ms
+
+    def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
+        """What a method returns, or the exception that it raised: so that nobody takes it for one of the connection.
+
+        With as many threads as the worker was given.
+        """
+        with self._libraries.limit(limits=self._n_threads, user_api="blas"):
+            try:
+                return getattr(self._shard, method)(*arguments)
+            except Exception as error:
+                return error
 
 
 class DaskShards(Shards):
@@ -109,6 +118,7 @@ class DaskShards(Shards):
         self._parts = list(parts)
         self._patience = patience
         self._homes: list[str] = [""] * len(parts)
+        self._made: list[Any] = [None] * len(parts)  # dask drops an actor when nobody holds its future
         self._actors: list[Any] = [None] * len(parts)
         self._looked = -_LOOK_AGAIN
 
@@ -129,6 +139,7 @@ class DaskShards(Shards):
     def close(self) -> None:
         """Let go of the workers."""
         self._actors = [None] * self.n_shards
+        self._made = [None] * self.n_shards
 
     def _begin(self, number: int, method: str, arguments: tuple[Any, ...]) -> Any:
         """A future of the answer, or None if the worker is gone."""
@@ -143,7 +154,7 @@ class DaskShards(Shards):
                 if future is not None:
                     return future.result(timeout=_POLL)
             except TimeoutError:
-                if self._homes[number] in self._workers():
+                if self._made[number].status == "finished" and self._homes[number] in self._workers():
                     continue  # it only takes long
             except (OSError, RuntimeError):
                 pass  # the connection broke
@@ -167,11 +178,11 @@ class DaskShards(Shards):
         self.n_moved += 1
         self._homes[number] = worker
         # A dask actor is bound to where it was made. With the worker gone before it is made, it is made elsewhere.
-        made = self._client.submit(
+        self._made[number] = self._client.submit(
             WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker], allow_other_workers=True
         )
         try:
-            self._actors[number] = made.result(timeout=self._patience)
+            self._actors[number] = self._made[number].result(timeout=self._patience)
         except TimeoutError as error:
             raise self._nobody_left() from error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from itertools import pairwise
 from typing import Any
 
@@ -16,7 +17,7 @@ from ..learners.epls import EPLS
 from ..standardize import Moments
 from ..target import Target
 from ..threads import RowThreads
-from .cluster import DaskShards, LocalShards, Shards, connect
+from .cluster import DaskShards, LocalShards, Shards, connect, direct
 from .shard import Place, Settings, ShardGradient
 
 Array = NDArray[np.floating]
@@ -68,25 +69,20 @@ def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = No
                 f"where they can, and give epls.open_shards of these, or give a zarr or dask array"
             )
         blocks = ArrayBlocks(check_array(data, dtype=TYPES))
-    if isinstance(client, str):
-        with connect(client) as own:
-            return fit(model, blocks, own, n_shards=n_shards)
-    if n_shards is None:
-        n_shards = 1 if client is None else max(len(client.scheduler_info(n_workers=-1)["workers"]), 1)
-    parts = _parts(blocks, n_shards, client)
-    shards = LocalShards(parts) if client is None else DaskShards(client, parts)
-    try:
-        return model._fit_shards(ShardedData(shards, blocks))
-    finally:
-        shards.close()
+    if client is None:
+        return model._fit_shards(ShardedData(LocalShards(_parts(blocks, n_shards or 1)), blocks))
+    if isinstance(blocks, DaskBlocks):
+        blocks = blocks.alone()
+    with connect(client) if isinstance(client, str) else direct(client) as own, own.as_current():
+        n_shards = n_shards or max(len(own.scheduler_info(n_workers=-1)["workers"]), 1)
+        with closing(DaskShards(own, _parts(blocks, n_shards))) as shards:
+            return model._fit_shards(ShardedData(shards, blocks))
 
 
-def _parts(blocks: Blocks, n_shards: int, client: Any) -> list[Blocks]:
+def _parts(blocks: Blocks, n_shards: int) -> list[Blocks]:
     n_samples = blocks.shape[0]
     if not 1 <= n_shards <= n_samples:
         raise ValueError(f"n_shards={n_shards}: give 1 to {n_samples}, the number of samples")
-    if client is not None and isinstance(blocks, DaskBlocks):
-        blocks = blocks.alone()
     cuts = np.linspace(0, n_samples, n_shards + 1).astype(int)
     return [RowRange(blocks, int(start), int(stop)) for start, stop in pairwise(cuts)]
 
@@ -161,6 +157,7 @@ class ShardedGradient(LayerGradient):
         )  # fmt: skip
         self._shards = shards
         self._settings = settings
+        self._sum: Array = np.empty((0, 0))
         self.compute_seconds = 0.0
 
     def gradient(self, weights: Array, batch: Place, target: Target, threads: RowThreads) -> BatchGradient:
@@ -173,13 +170,15 @@ class ShardedGradient(LayerGradient):
                 target.counts[number] = part.counts
                 some.append(part)
         # In the order of the shards, whoever was first: the sum has the same bits every time.
-        gradient = some[0].gradient.copy()
+        if self._sum.shape != weights.shape:
+            self._sum = np.empty_like(weights)
+        self._sum[...] = some[0].gradient
         for part in some[1:]:
-            gradient += part.gradient
+            self._sum += part.gradient
         self.compute_seconds = max(part.seconds for part in some)
         fields = ("winners", "at_winner", "errors")
         joined = (np.concatenate([getattr(part.report, field) for part in some]) for field in fields)
-        return BatchGradient(gradient, BatchReport(*joined))
+        return BatchGradient(self._sum, BatchReport(*joined))
 
     def largest_net(self, weights: Array, batch: Place) -> Array:
         """The largest net input of each unit in a batch."""

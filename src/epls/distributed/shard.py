@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,11 +119,3 @@ class Shard:
             self._coming = BlockBatches(self._blocks, settings.batch_size).epoch(random, place.number)
         self._next = Place(place.seed, place.number + 1)
         return next(self._coming, None)
-
-
-def answer(shard: Any, method: str, arguments: tuple[Any, ...]) -> Any:
-    """What a method returns, or the exception that it raised: so that nobody takes it for one of the connection."""
-    try:
-        return getattr(shard, method)(*arguments)
-    except Exception as error:
-        return error
