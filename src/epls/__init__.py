@@ -34,6 +34,7 @@ __all__ = [
     "OMP",
     "PSD",
     "RICA",
+    "Checkpoint",
     "ImageFeatures",
     "ImageFolder",
     "KMeansTriangle",
@@ -50,12 +51,14 @@ __all__ = [
     "ZCAWhitening",
     "__version__",
     "load_model",
+    "open_shards",
     "read_notes",
     "save_model",
 ]
 
 # Names are loaded when first used: scikit-learn and numba take a second to import.
 _HOME = {
+    "Checkpoint": ".checkpoints",
     "EPLS": ".learners.epls",
     "ICA": ".learners.ica",
     "ImageFeatures": ".images.features",
@@ -77,6 +80,7 @@ _HOME = {
     "TriangleEncoder": ".encoders",
     "ZCAWhitening": ".images.whitening",
     "load_model": ".persistence",
+    "open_shards": ".blocks",
     "read_notes": ".persistence",
     "save_model": ".persistence",
 }

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..blocks import Blocks, RowRange, as_blocks
 
-_ROWS = 16_384  # in a piece of work
+_ROWS = 4096  # in a piece of work
 
 
 def transform(model: Any, data: Any) -> Any:
