@@ -1,7 +1,8 @@
 """What several workers gain: one worker with one thread against two, in the same run, and what a step costs.
 
-The data are made up, or those of a file, on disk, and read by the workers. From the costs of a step, measured with more and more workers,
-follows what 8 and 64 of them would gain on machines of their own, with a network as fast as this machine's loopback.
+The data are made up, or those of a file, on disk, and read by the workers. From the costs of a step, measured with more
+and more workers, follows what 8 and 64 of them would gain on machines of their own, with a network as fast as this
+machine's loopback.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class StepClock:
 
 
 def cluster(n_workers: int) -> LocalCluster:
-    return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=None)
+    return LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0")
 
 
 def fit_seconds(model: EPLS, shards, client, n_shards: int) -> tuple[float, dict[str, float], EPLS]:

@@ -1,5 +1,6 @@
 """Every source gives each sample once, and can begin in the middle."""
 
+import time
 from itertools import chain
 
 import numpy as np
@@ -56,6 +57,7 @@ def test_arrays_and_streams_begin_anywhere(sizes, batch_size, skip, seed):
     for batches in (
         ArrayBatches(X, batch_size),
         StreamBatches(lambda: (pieces.read(k) for k in range(len(sizes))), len(X), batch_size),
+        StreamBatches(lambda: (pieces.read(k) for k in range(len(sizes))), len(X), batch_size, buffer_bytes=80),
     ):
         whole = values(batches.epoch(np.random.RandomState(seed)))
         assert sorted(chain(*whole)) == list(range(len(X)))
@@ -77,6 +79,25 @@ def test_what_is_skipped_is_not_read():
     rest = values(batches.epoch(np.random.RandomState(0), skip=75))
     assert len(rest) == 25
     assert pieces.n_read <= 40
+
+
+def test_the_next_buffer_is_read_while_this_one_is_used():
+    pieces = Pieces([10] * 3)
+    epoch = BlockBatches(pieces, 10, buffer_rows=10).epoch(np.random.RandomState(0))
+    next(epoch)
+    until = time.monotonic() + 10
+    while pieces.n_read < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    assert pieces.n_read == 2  # nobody has asked for the second one yet, and the third has to wait
+
+
+def test_a_stream_that_fails_tells():
+    def arrays():
+        yield np.zeros((5, 1))
+        raise OSError("the line is dead")
+
+    with pytest.raises(OSError, match="the line is dead"):
+        list(StreamBatches(arrays, 10, 3).epoch(np.random.RandomState(0)))
 
 
 def test_a_reader_that_fails_tells():

@@ -12,7 +12,7 @@ import epls
 SOURCE = Path(epls.__file__).parent
 # The rooms in the order of the data's way: a module imports only from its own room and from those before it.
 ROOMS = [
-    {"_version", "kernels", "activations", "threads", "standardize", "callbacks", "files", "blocks"},
+    {"_version", "kernels", "activations", "threads", "standardize", "callbacks", "files", "blocks", "parts"},
     {"target", "optimizers", "lasso", "batches"},
     {"layer_gradient"},
     {"training"},

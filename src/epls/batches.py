@@ -55,7 +55,10 @@ class ArrayBatches:
 
 
 class StreamBatches:
-    """Mini-batches of equal size from arrays of any sizes, in the order in which they come.
+    """Mini-batches from arrays of any sizes that come one after the other, shuffled as far as little memory allows.
+
+    Arrays are gathered until they fill a buffer of 128 MiB, and the samples in it are shuffled. While one buffer is
+    trained on, the next one comes.
 
     Parameters
     ----------
@@ -65,28 +68,35 @@ class StreamBatches:
         Their rows in all.
     batch_size : int
         Rows of a batch; the last one of an epoch may have fewer.
+    buffer_bytes : int
+        Of the arrays that are shuffled together, at least.
     """
 
-    def __init__(self, arrays: Callable[[], Iterable[Array]], n_samples: int, batch_size: int) -> None:
+    def __init__(
+        self,
+        arrays: Callable[[], Iterable[Array]],
+        n_samples: int,
+        batch_size: int,
+        buffer_bytes: int = _BUFFER_BYTES,
+    ) -> None:
         self.arrays = arrays
         self.n_samples = n_samples
         self.batch_size = batch_size
+        self._buffer_bytes = buffer_bytes
 
     def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
-        for number, batch in enumerate(self._in_order()):
-            if number >= skip:
-                yield batch
+        seed = random.randint(2**31 - 1)
+        return _shuffled(enumerate(_ahead(self._buffers())), self.batch_size, seed, skip * self.batch_size)
 
-    def _in_order(self) -> Iterator[Batch]:
-        waiting: Array | None = None
+    def _buffers(self) -> Iterator[Array]:
+        gathered: list[Array] = []
         for array in self.arrays():
-            rows = array if waiting is None else np.concatenate([waiting, array])
-            n_whole = len(rows) - len(rows) % self.batch_size
-            for start in range(0, n_whole, self.batch_size):
-                yield rows, np.arange(start, start + self.batch_size)
-            waiting = rows[n_whole:]
-        if waiting is not None and len(waiting) > 0:
-            yield waiting, np.arange(len(waiting))
+            gathered.append(array)
+            if sum(part.nbytes for part in gathered) >= self._buffer_bytes:
+                yield np.concatenate(gathered)
+                gathered = []
+        if gathered:
+            yield np.concatenate(gathered)
 
 
 class BlockBatches:
@@ -113,49 +123,19 @@ class BlockBatches:
         self._buffer_rows = buffer_rows or max(1, _BUFFER_BYTES // (blocks.shape[1] * blocks.dtype.itemsize))
 
     def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
-        order = random.permutation(len(self.blocks.sizes))
+        groups = self._groups(random.permutation(len(self.blocks.sizes)))
         seed = random.randint(2**31 - 1)
-        return self._batches(self._groups(order), seed, skip)
+        ends = np.cumsum([self.blocks.sizes[group].sum() for group in groups])
+        first = int(np.searchsorted(ends, skip * self.batch_size, side="right"))  # what is before need not be read
+        skipped_rows = skip * self.batch_size - (int(ends[first - 1]) if first > 0 else 0)
+        buffers = zip(range(first, len(groups)), _ahead(map(self._read, groups[first:])), strict=True)
+        return _shuffled(buffers, self.batch_size, seed, skipped_rows)
 
     def _groups(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Blocks that go into a buffer together, in the order of the epoch."""
         ends = np.cumsum(self.blocks.sizes[order])
         buffer_of_block = (ends - 1) // self._buffer_rows
         return np.split(order, np.flatnonzero(np.diff(buffer_of_block)) + 1)
-
-    def _batches(self, groups: list[NDArray[np.intp]], seed: int, skip: int) -> Iterator[Batch]:
-        sizes = np.array([self.blocks.sizes[group].sum() for group in groups])
-        position = skip * self.batch_size
-        first = int(np.searchsorted(np.cumsum(sizes), position, side="right"))
-        position -= int(sizes[:first].sum())
-        waiting: Array | None = None  # the end of a buffer that is less than a batch
-        for number, rows in self._read_ahead(groups, first):
-            order = np.random.RandomState([seed, number]).permutation(len(rows))
-            if waiting is not None:
-                position = self.batch_size - len(waiting)
-                joined = np.concatenate([waiting, rows[order[:position]]])
-                if len(joined) < self.batch_size and number + 1 < len(groups):
-                    waiting = joined
-                    continue
-                yield joined, np.arange(len(joined))
-            n_whole = max(len(order) - position, 0) // self.batch_size * self.batch_size
-            for start in range(position, position + n_whole, self.batch_size):
-                yield rows, order[start : start + self.batch_size]
-            rest = order[position + n_whole :]
-            waiting = rows[rest] if len(rest) > 0 else None
-            position = 0
-        if waiting is not None:
-            yield waiting, np.arange(len(waiting))
-
-    def _read_ahead(self, groups: list[NDArray[np.intp]], first: int) -> Iterator[tuple[int, Array]]:
-        """The rows of one group after the other; the next is read meanwhile."""
-        with ThreadPoolExecutor(1, thread_name_prefix="epls-read") as reader:
-            coming = reader.submit(self._read, groups[first]) if first < len(groups) else None
-            for number in range(first, len(groups)):
-                assert coming is not None
-                rows = coming.result()
-                coming = reader.submit(self._read, groups[number + 1]) if number + 1 < len(groups) else None
-                yield number, rows
 
     def _read(self, group: NDArray[np.intp]) -> Array:
         sizes = self.blocks.sizes[group]
@@ -165,3 +145,33 @@ class BlockBatches:
             rows[end : end + size] = self.blocks.read(int(block))
             end += int(size)
         return rows
+
+
+def _ahead(items: Iterator[Array]) -> Iterator[Array]:
+    """The same items; each is made in a thread while the one before it is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="epls-read") as reader:
+        coming = reader.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = reader.submit(next, items, None)
+            yield item
+
+
+def _shuffled(buffers: Iterable[tuple[int, Array]], batch_size: int, seed: int, skipped_rows: int) -> Iterator[Batch]:
+    """Batches of buffers that are shuffled one by one, each by its number; what is left of one goes with the next."""
+    waiting: Array | None = None  # the end of a buffer that is less than a batch
+    for number, rows in buffers:
+        order = np.random.RandomState([seed, number]).permutation(len(rows))[skipped_rows:]
+        skipped_rows = max(skipped_rows - len(rows), 0)
+        if waiting is not None:
+            n_missing = batch_size - len(waiting)
+            waiting = np.concatenate([waiting, rows[order[:n_missing]]])
+            order = order[n_missing:]
+            if len(waiting) < batch_size:
+                continue
+            yield waiting, np.arange(batch_size)
+        n_whole = len(order) // batch_size * batch_size
+        for start in range(0, n_whole, batch_size):
+            yield rows, order[start : start + batch_size]
+        waiting = rows[order[n_whole:]] if n_whole < len(order) else None
+    if waiting is not None:
+        yield waiting, np.arange(len(waiting))

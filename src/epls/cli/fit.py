@@ -38,6 +38,8 @@ _OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign
 @click.option("--drop", multiple=True, metavar="COLUMN",
               help="A column of a table to leave out; may be given several times.")  # fmt: skip
 @options.array_key
+@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Where to keep the training every minute; the same command goes on from there.")  # fmt: skip
 @options.seed
 @options.threads
 @options.force
@@ -47,12 +49,14 @@ def command(
     context: click.Context, data: Path, output: Path, units: int | None, learner: str, scale: bool | None,
     patch_size: int, patches: int | None, whiten: bool, encoder: str, alpha: float | None, split_sign: bool | None,
     stride: int, grid: int, pooling: str, longest_side: int | None, channels: str | None, skip_bad: bool,
-    drop: tuple[str, ...], key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
+    drop: tuple[str, ...], key: str | None, checkpoint: Path | None, seed: int, threads: int | None, force: bool,
+    as_json: bool,
 ) -> None:  # fmt: skip
     """Learn features from DATA.
 
     DATA is a folder of image files, a .npy or .npz array of images (n, height, width[, channels]) or of vectors (n,
-    n_features), or a .csv or .parquet table of vectors.
+    n_features), a .csv or .parquet table of vectors, a folder of .npy files of vectors, or a zarr array. Vectors may be
+    more than fit in memory.
     """
     from ..images.features import ImageFeatures
     from ..images.pooling import smallest_side
@@ -69,7 +73,7 @@ def command(
         if given:
             kinds = ("images", "vectors") if vectors else ("vectors", "images")
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
-        made = _learner(learner, units, seed, vectors, progress)
+        made = _learner(learner, units, seed, vectors, progress, checkpoint)
         if isinstance(opened, Vectors):
             model = _vector_model(made, scale if scale is not None else opened.names is not None)
         else:
@@ -78,7 +82,12 @@ def command(
                 encoder=_encoder(encoder, alpha, split_sign), grid=grid, pooling=pooling,
             )  # fmt: skip
         started = time.perf_counter()
-        model.fit(opened.X if isinstance(opened, Vectors) else opened)
+        try:
+            model.fit(opened.X if isinstance(opened, Vectors) else opened)
+        except KeyboardInterrupt as error:
+            if checkpoint is None:
+                raise
+            raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
         seconds = time.perf_counter() - started
         notes = {"data": data.name, **_notes(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
@@ -97,8 +106,11 @@ def _was_given(context: click.Context, name: str) -> bool:
     return context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE
 
 
-def _learner(name: str, units: int | None, seed: int, vectors: bool, progress: StageProgress) -> Any:
+def _learner(
+    name: str, units: int | None, seed: int, vectors: bool, progress: StageProgress, checkpoint: Path | None
+) -> Any:
     from ..callbacks import OnEpoch
+    from ..checkpoints import Checkpoint
     from ..learners import LEARNERS
 
     learner = LEARNERS[name]()
@@ -107,7 +119,12 @@ def _learner(name: str, units: int | None, seed: int, vectors: bool, progress: S
         raise click.UsageError(f"--units: {name} has as many units as there are features")
     settings = {"n_components": units or (None if vectors or name == "ica" else 400), "random_state": seed}
     learner.set_params(**{key: value for key, value in settings.items() if key in available})
-    return learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
+    if checkpoint is not None:
+        if name != "epls":
+            raise click.UsageError(f"--checkpoint: only epls can go on in the middle, not {name}; leave it out")
+        callbacks.append(Checkpoint(checkpoint))
+    return learner.set_callbacks(*callbacks)
 
 
 def _encoder(name: str, alpha: float | None, split_sign: bool | None) -> Any:
@@ -129,15 +146,12 @@ def _vector_model(learner: Any, scale: bool) -> Any:
 
 def _notes(model: Any, data: Any) -> dict[str, Any]:
     """What is kept in the file with the model, and told at the end."""
-    import numpy as np
-
     from ..encoders import NaturalEncoder
     from ..metrics import summary
 
     learner = options.learner_of(model)
     if isinstance(data, Vectors):
-        rows = np.linspace(0, len(data) - 1, min(_SUMMARY_SAMPLES, len(data))).astype(int)
-        codes = model.transform(np.asarray(data.X[rows]))
+        codes = model.transform(data.some(_SUMMARY_SAMPLES))
         told: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
     else:
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))

@@ -22,6 +22,8 @@ LEARNER_NAMES = [
 ]  # fmt: skip
 ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
+_ROWS_OF_BLOCKS = 200_000
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 seed = click.option(
@@ -82,7 +84,26 @@ class Vectors:
     names: list[str] | None = None
 
     def __len__(self) -> int:
-        return len(self.X)
+        return int(self.X.shape[0])
+
+    def in_memory(self) -> Any:
+        """An array or memory map of them; of data that are read in blocks, some hundred thousand."""
+        from ..blocks import as_blocks
+
+        return self.X if as_blocks(self.X) is None else self.some(_ROWS_OF_BLOCKS)
+
+    def some(self, n_rows: int) -> Any:
+        """So many samples, from everywhere, or all."""
+        import numpy as np
+
+        from ..blocks import as_blocks
+
+        blocks = as_blocks(self.X)
+        if blocks is None:
+            return np.asarray(self.X[np.linspace(0, len(self) - 1, min(n_rows, len(self))).astype(int)])
+        numbers = np.random.RandomState(0).permutation(len(blocks.sizes))
+        n_blocks = int(np.searchsorted(np.cumsum(blocks.sizes[numbers]), n_rows)) + 1
+        return np.concatenate([blocks.read(int(number)) for number in numbers[:n_blocks]])[:n_rows]
 
 
 def open_data(
@@ -100,12 +121,14 @@ def open_data(
 ) -> Any:
     """Vectors, or images: those of a folder, or an array of three or four dimensions.
 
+    A folder is one of image files, a zarr array, or one of .npy files that hold vectors.
+
     Tells on stderr what is left out. Options that have no meaning for the kind of data are refused.
     """
     from ..datasets.folder import ImageFolder
     from ..datasets.tables import ARRAYS, TABLES, load_array, load_table
 
-    suffix = "" if path.is_dir() else path.suffix.lower()
+    suffix = path.suffix.lower() if not path.is_dir() else next(iter(_folder_kinds(path)), "")
     for name, given, kinds in (
         ("drop", drop, TABLES),
         ("key", key, (".npz",)),
@@ -117,8 +140,12 @@ def open_data(
             raise click.UsageError(f"--{name} is for {' and '.join(kinds) or 'folders of images'}, not for {path}")
     if suffix in TABLES:
         return Vectors(*load_table(path, drop, columns))
-    if suffix in ARRAYS:
-        array = load_array(path, key)
+    if suffix == "shards":
+        from ..blocks import open_shards
+
+        return Vectors(open_shards(path))
+    if suffix in (*ARRAYS, "zarr"):
+        array = _zarr_array(path) if suffix == "zarr" else load_array(path, key)
         if array.dtype.kind not in "fiub":
             raise ValueError(f"{path} holds values of type {array.dtype}: samples and pixels must be real numbers")
         if array.ndim == 2:
@@ -146,6 +173,24 @@ def open_data(
     for file, reason in folder.skipped:
         click.echo(f"skipped {file}: {reason}", err=True)
     return folder
+
+
+def _folder_kinds(path: Path) -> Iterator[str]:
+    if any((path / name).exists() for name in ("zarr.json", ".zarray")):
+        yield "zarr"
+    elif any(path.glob("*.npy")):
+        yield "shards"
+
+
+def _zarr_array(path: Path) -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(f'{path} is a zarr array, and reading it needs zarr: pip install "epls[zarr]"') from error
+    try:
+        return zarr.open_array(path, mode="r")
+    except Exception as error:  # zarr, its codecs and JSON have errors of their own
+        raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error
 
 
 def open_data_of(

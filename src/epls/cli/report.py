@@ -40,7 +40,7 @@ def command(
         )  # fmt: skip
         html = model_page(
             loaded if features is None else features,
-            opened.X if isinstance(opened, options.Vectors) else opened,
+            opened.in_memory() if isinstance(opened, options.Vectors) else opened,
             title=f"{model.name}: what was learned",
             feature_names=notes.get("feature_names"),
             random_state=seed,

@@ -14,8 +14,6 @@ from . import options
 from .options import Vectors
 from .progress import StageProgress
 
-_ROWS = 4096  # vectors at a time
-
 
 @click.command("transform")
 @click.argument("model", type=click.Path(path_type=Path))
@@ -76,9 +74,10 @@ def command(
 
 def _blocks(model: Any, data: Any) -> Iterator[Any]:
     """Rows of features, some at a time."""
+    from ..parts import codes_in_parts
+
     if isinstance(data, Vectors):
-        for start in range(0, len(data), _ROWS):
-            yield model.transform(data.X[start : start + _ROWS])
+        yield from codes_in_parts(model, data.X)
         return
     features, after = (model[0], model[1:]) if hasattr(model, "steps") else (model, None)
     for row in features.iter_transform(data):

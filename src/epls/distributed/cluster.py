@@ -111,12 +111,12 @@ class DaskShards(Shards):
     of the time (docs/scale.md). dask does not revive actors; it is done here, which is easy since they keep nothing.
     """
 
-    def __init__(self, client: Any, parts: Sequence[Blocks], patience: float = _PATIENCE) -> None:
+    def __init__(self, client: Any, parts: Sequence[Blocks]) -> None:
         self.n_shards = len(parts)
         self.n_moved = 0
         self._client = client
         self._parts = list(parts)
-        self._patience = patience
+        self._patience = _PATIENCE
         self._homes: list[str] = [""] * len(parts)
         self._made: list[Any] = [None] * len(parts)  # dask drops an actor when nobody holds its future
         self._actors: list[Any] = [None] * len(parts)

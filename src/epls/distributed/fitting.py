@@ -70,11 +70,12 @@ def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = No
             )
         blocks = ArrayBlocks(check_array(data, dtype=TYPES))
     if client is None:
-        return model._fit_shards(ShardedData(LocalShards(_parts(blocks, n_shards or 1)), blocks))
+        return model._fit_shards(ShardedData(LocalShards(_parts(blocks, 1 if n_shards is None else n_shards)), blocks))
     if isinstance(blocks, DaskBlocks):
         blocks = blocks.alone()
     with connect(client) if isinstance(client, str) else direct(client) as own, own.as_current():
-        n_shards = n_shards or max(len(own.scheduler_info(n_workers=-1)["workers"]), 1)
+        if n_shards is None:
+            n_shards = max(len(own.scheduler_info(n_workers=-1)["workers"]), 1)
         with closing(DaskShards(own, _parts(blocks, n_shards))) as shards:
             return model._fit_shards(ShardedData(shards, blocks))
 

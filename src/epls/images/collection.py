@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -17,13 +18,41 @@ Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
+class ChunkedImages:
+    """The images of a zarr or dask array. A chunk is read at a time, and kept for the images that follow."""
+
+    def __init__(self, images: Any) -> None:
+        self.shape = tuple(images.shape)
+        self.ndim = len(self.shape)
+        self._images = images
+        heights = images.chunks[0]
+        per_chunk = [heights] * -(-len(self) // heights) if isinstance(heights, int) else heights
+        self._ends = np.minimum(np.cumsum(per_chunk), len(self))
+        self._kept: tuple[int, Any] = (-1, None)
+        self._reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, number: int) -> NDArray[Any]:
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no image {number} of {len(self)}")
+        chunk = int(np.searchsorted(self._ends, number, side="right"))
+        start = int(self._ends[chunk - 1]) if chunk > 0 else 0
+        with self._reading:  # threads that encode neighbours want the same chunk
+            if self._kept[0] != chunk:
+                self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
+            image: NDArray[Any] = self._kept[1][number - start]
+            return image
+
+
 class ImageCollection:
     """A sequence of checked images of shape (height, width, channels), C-contiguous, uint8 or float32.
 
     Parameters
     ----------
     images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-        Images. A memory map or a folder is read image by image.
+        Images. A memory map or a folder is read image by image, a zarr or dask array chunk by chunk.
     smallest_side : int
         What height and width must reach at least.
     n_channels : int or None
@@ -37,7 +66,9 @@ class ImageCollection:
     ) -> None:
         if isinstance(images, str | os.PathLike):
             images = ImageFolder(images, smallest_side=smallest_side)
-        if isinstance(images, np.ndarray) and images.ndim not in (3, 4):
+        if type(images).__module__.partition(".")[0] in ("zarr", "dask") and hasattr(images, "chunks"):
+            images = ChunkedImages(images)  # type: ignore[assignment]
+        if isinstance(images, np.ndarray | ChunkedImages) and images.ndim not in (3, 4):
             raise ValueError(
                 f"images must be an array of shape (n, height, width) or (n, height, width, channels), got shape "
                 f"{images.shape}: reshape rows of pixels to images, and put a single image in a list"

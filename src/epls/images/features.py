@@ -19,6 +19,7 @@ from ..encoders.base import BLOCK_ROWS, BlockEncoder
 from ..kernels.codes import add_to_regions
 from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
+from ..parts import is_dask, lazy_transform
 from ..threads import map_tasks
 from .collection import ImageCollection, Images
 from .patches import normalize_patches, sample_patches
@@ -203,13 +204,16 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images, of any sizes that a patch fits in. They are read as they are needed.
+            Images, of any sizes that a patch fits in. They are read as they are needed. A dask array is not computed.
 
         Returns
         -------
-        ndarray of float32 of shape (n_images, grid * grid * n_codes)
+        ndarray or dask array of float32 of shape (n_images, grid * grid * n_codes)
             Region by region, row by row; in each the codes.
         """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazy_transform(self, X)
         images = self._images(X)
         features = np.empty((len(images), self._n_features_out), np.float32)
         for place, row in zip(features, self._rows(images), strict=True):

@@ -14,6 +14,8 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..parts import transform_in_parts
+
 Array = NDArray[np.floating]
 
 _DEFAULT_COMPONENTS = 100
@@ -91,15 +93,18 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
+        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            Samples. Those that do not fit in memory are read in parts.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_codes)
-            The codes: float64 for float64, else float32.
+        ndarray or dask array of shape (n_samples, n_codes)
+            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
         """
         check_is_fitted(self)
+        in_parts = transform_in_parts(self, X)
+        if in_parts is not None:
+            return in_parts
         data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
         n_rows = max(1, _TRANSFORM_ELEMENTS // max(self.components_.shape))
         codes_of = self.coder(data.dtype)

@@ -22,6 +22,7 @@ from ..blocks import TYPES, Blocks, as_blocks, checked_blocks
 from ..checkpoints import checkpoint_of, saver
 from ..layer_gradient import LayerGradient, NumpyGradient, apply_activation, gather_batch
 from ..optimizers import OPTIMIZERS
+from ..parts import codes_in_parts, transform_in_parts
 from ..standardize import center_and_scale
 from ..target import TARGETS, AuctionTarget, BalancedTarget, LiteralTarget, Target
 from ..threads import RowThreads
@@ -163,9 +164,10 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 
         Parameters
         ----------
-        X : array-like, zarr array or dask array of shape (n_samples, n_features)
+        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
             The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then. Memory maps
-            of a gigabyte or more, zarr and dask arrays are read block by block, see :class:`epls.batches.BlockBatches`.
+            of a gigabyte or more, zarr and dask arrays and what :func:`epls.open_shards` gives are read block by block,
+            in a new order each epoch, and shuffled in buffers: see :class:`epls.batches.BlockBatches`.
         y : None
             Ignored.
 
@@ -199,7 +201,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> EPLS:
         """Learn from arrays that come one after the other, as often as is needed.
 
-        Samples are taken in the order in which they come: shuffle them, or an epoch sees first one kind, then another.
+        Samples are shuffled among their neighbours, in buffers of 128 MiB. If there are more, and sorted, an epoch
+        still sees first one kind, then another: mix them when they are written. The next buffer is filled in a thread
+        while the samples of this one are learned from.
 
         Parameters
         ----------
@@ -371,21 +375,41 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
+        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            Samples. Those that do not fit in memory are read in parts; see :meth:`iter_transform` for codes that do not
+            fit either.
 
         Returns
         -------
-        ndarray of shape (n_samples, n_components)
-            The codes: float64 for float64, else float32.
+        ndarray or dask array of shape (n_samples, n_components)
+            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
         """
         check_is_fitted(self)
+        in_parts = transform_in_parts(self, X)
+        if in_parts is not None:
+            return in_parts
         data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
         codes = np.empty((len(data), len(self.components_)), _working_type(data))
         with RowThreads() as threads:
             for start, block in self._outputs(data, self._transform_rows(), threads):
                 codes[start : start + len(block)] = block
         return codes
+
+    def iter_transform(self, X: Any) -> Iterator[Array]:
+        """The codes of some thousand samples after the other, in constant memory.
+
+        Parameters
+        ----------
+        X : array, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            Samples.
+
+        Yields
+        ------
+        ndarray of shape (some, n_components)
+            The next samples' codes.
+        """
+        check_is_fitted(self)
+        return codes_in_parts(self, X)
 
     def winners(self, X: ArrayLike) -> NDArray[np.intp]:
         """A balanced assignment of the samples to the units: all units get equally many, to within one.

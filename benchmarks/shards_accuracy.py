@@ -1,0 +1,60 @@
+"""What balancing every shard by itself does to the accuracy: STL-10's development protocol, one shard and four.
+
+    python benchmarks/shards_accuracy.py DATA --output OUT
+
+All shards are in this process, which gives the same bits as a cluster. Stages are kept in OUT, so that a run goes on
+where it was stopped.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from unittest.mock import patch
+
+from epls import EPLS
+from epls.cli.progress import StageProgress
+from epls.cli.reproduce import _load
+from epls.distributed import fit
+from epls.evaluation.cache import Cache
+from epls.evaluation.experiment import Settings, run_experiment
+
+
+def accuracy(n_shards, settings, loaded, output, progress):
+    """Mean and deviation over the folds, and what learning was like."""
+    with patch.object(EPLS, "fit", lambda self, X, y=None: fit(self, X, n_shards=n_shards)):
+        outcome = run_experiment(settings, *loaded, Cache(output / f"{n_shards} shards"), progress)
+    report = outcome.report()
+    learner = outcome.features.learner_
+    return {
+        "shards": n_shards,
+        "accuracy": 100 * report["accuracy"],
+        "std": 100 * report["std"],
+        "epochs": learner.n_epochs_,
+        "error": learner.loss_curve_[-1],
+        "seconds": report["seconds"],
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path, help="the folder that holds stl10_binary")
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--shards", type=int, nargs="+", default=[1, 4])
+    parser.add_argument("--units", type=int, default=1600)
+    parser.add_argument("--patches", type=int)
+    parser.add_argument("--stride", type=int, default=1)
+    options = parser.parse_args()
+    settings = Settings(n_components=options.units, n_patches=options.patches, stride=options.stride)
+    loaded = _load("stl10", options.data, False, "development", 10)
+    with StageProgress() as progress:
+        rows = [accuracy(n, settings, loaded, options.output, progress) for n in options.shards]
+    for row in rows:
+        print(
+            f"{row['shards']} shard(s): {row['accuracy']:.2f} ({row['std']:.2f}), error {row['error']:.4f} after "
+            f"{row['epochs']} epochs"
+        )
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""Training and encoding with real worker processes, some of which die."""
+
+import logging
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+from numpy.testing import assert_array_equal
+
+from epls import EPLS, open_shards
+from epls.callbacks import OnEpoch
+from epls.distributed import cluster as cluster_module
+from epls.distributed import fit, transform
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL) as local,
+        Client(local) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """Three files on a disk that all workers share."""
+    X = np.random.RandomState(0).normal(size=(3000, 20)).astype(np.float32)
+    X[:1500] *= 2
+    for number, part in enumerate(np.split(X, [500, 1750])):
+        np.save(tmp_path / f"{number}.npy", part)
+    return open_shards(tmp_path)
+
+
+def new_model():
+    return EPLS(40, max_iter=5, random_state=0)
+
+
+def assert_same(model, other):
+    assert_array_equal(model.components_, other.components_)
+    assert_array_equal(model.intercept_, other.intercept_)
+    assert model.loss_curve_ == other.loss_curve_
+
+
+@pytest.fixture
+def expected(shards, one_thread):
+    """Computed in this process, without a cluster."""
+    return fit(new_model(), shards, n_shards=3)
+
+
+@pytest.fixture
+def one_thread():
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
+        yield
+
+
+def test_a_cluster_gives_the_bits_of_one_process(client, shards, expected):
+    assert_same(fit(new_model(), shards, client, n_shards=3), expected)
+    assert_same(fit(new_model(), shards, client.scheduler.address, n_shards=3), expected)
+    with_a_shard_for_each = fit(new_model(), shards, client)
+    assert_same(with_a_shard_for_each, fit(new_model(), shards, n_shards=2))
+
+
+def test_a_killed_worker_costs_seconds_and_changes_nothing(client, shards, expected):
+    killed = []
+
+    def kill_one(epoch, total):
+        if epoch == 2 and not killed:
+            killed.append(next(iter(client.run(os.getpid).values())))
+            threading.Timer(0.02, os.kill, (killed[0], signal.SIGKILL)).start()
+
+    started = time.monotonic()
+    model = fit(new_model().set_callbacks(OnEpoch(kill_one)), shards, client, n_shards=3)
+    assert killed
+    assert time.monotonic() - started < 60
+    assert_same(model, expected)
+    assert all(report.win_spread <= 3 for report in model.epoch_reports_)
+
+
+def test_codes_are_computed_by_the_workers(client, shards, expected):
+    codes = transform(expected, shards)
+    total = client.compute(codes.sum(axis=0)).result()
+    here = np.concatenate(list(expected.iter_transform(shards)))
+    np.testing.assert_allclose(total, here.sum(axis=0), rtol=1e-4)
+    assert_array_equal(client.compute(codes[2990:]).result(), here[2990:])
+
+
+def test_an_error_in_a_shard_is_told_once_and_as_it_is(client, tmp_path):
+    X = np.zeros((50, 4), np.float32)
+    X[::2] = 1
+    X[33, 2] = np.nan
+    np.save(tmp_path / "a.npy", X)
+    blocks = open_shards(tmp_path)
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        fit(EPLS(4), blocks, client, n_shards=2)
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(FileNotFoundError, match=r"a\.npy"):
+        fit(EPLS(4), blocks, client, n_shards=2)
+
+
+def test_without_workers_it_says_so(shards, monkeypatch):
+    monkeypatch.setattr(cluster_module, "_PATIENCE", 0.5)
+    with (
+        LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=logging.CRITICAL) as local,
+        Client(local) as empty,
+        pytest.raises(ConnectionError, match=r"no worker for 0.5 s.*Checkpoint"),
+    ):
+        fit(new_model(), shards, empty)

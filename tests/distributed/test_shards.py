@@ -1,0 +1,145 @@
+"""Training in shards: balance, every sample once, the same result whoever computes it."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from epls import EPLS, Checkpoint
+from epls.activations import LOGISTIC
+from epls.batches import BlockBatches
+from epls.blocks import ArrayBlocks
+from epls.distributed import connect, fit
+from epls.distributed.shard import Place, Settings, Shard
+from epls.layer_gradient import NumpyGradient
+from epls.target import AuctionTarget, ExactTarget
+
+
+@given(
+    st.integers(1, 8),
+    st.lists(st.lists(st.integers(0, 25), min_size=1, max_size=4), min_size=1, max_size=6),
+    st.sampled_from([AuctionTarget, ExactTarget]),
+    st.integers(0, 99),
+)
+def test_the_union_of_balanced_shards_is_balanced(n_components, batches_of_shards, target_class, seed):
+    """Every shard's wins differ by at most one, so those of all by at most their number, and by 0 for whole rounds."""
+    random = np.random.RandomState(seed)
+    wins = []
+    for batches in batches_of_shards:
+        target = target_class(n_components)
+        for size in batches:
+            target.assign(random.uniform(size=(size, n_components)))
+        assert np.ptp(target.counts) <= 1
+        assert target.counts.sum() == sum(batches)
+        wins.append(target.counts)
+    n_ragged = sum(sum(batches) % n_components > 0 for batches in batches_of_shards)
+    assert np.ptp(np.sum(wins, axis=0)) <= n_ragged
+
+
+@pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
+def test_every_sample_once_and_every_unit_equally_often(blobs, n_shards):
+    model = fit(EPLS(8, max_iter=3, random_state=0), blobs, n_shards=n_shards)
+    assert model.n_features_in_ == 6
+    # train() itself counts the samples of each epoch, and fails if they are not all.
+    assert all(report.win_spread <= n_shards for report in model.epoch_reports_)
+
+
+def test_one_shard_learns_what_fit_learns(blobs):
+    sharded = fit(EPLS(8, max_iter=60, random_state=0), blobs, n_shards=1)
+    alone = EPLS(8, max_iter=60, random_state=0).fit(blobs)
+    assert_allclose(sharded.mean_, alone.mean_)
+    assert sharded.scale_ == pytest.approx(alone.scale_)
+    assert sharded.loss_curve_[-1] == pytest.approx(alone.loss_curve_[-1], abs=0.05)
+
+
+@pytest.mark.parametrize("settings", [{}, {"loss": "squared"}, {"activation": "tanh"}, {"target": "exact"}])
+def test_settings_reach_the_shards(blobs, settings):
+    model = fit(EPLS(8, max_iter=4, random_state=0, **settings), blobs, n_shards=3)
+    assert model.loss_curve_[-1] < model.loss_curve_[0]
+
+
+def test_gradients_of_shards_add_up(blobs):
+    """With the winners that shards found, the gradient of all samples is what one batch of all would give."""
+    layer = NumpyGradient(blobs.mean(axis=0), 20.0, LOGISTIC)
+    weights = np.random.RandomState(0).normal(size=(8, 7))
+    settings = Settings(layer, "auction", 200)
+    total = np.zeros_like(weights)
+    for number, part in enumerate((blobs[:200], blobs[200:])):
+        found = Shard(ArrayBlocks(part), number).gradient(weights, np.zeros(8, np.int64), Place(3, 0), settings)
+        assert found.counts.tolist() == [25] * 8
+        random = np.random.RandomState([3, number])
+        (rows, order), *rest = BlockBatches(ArrayBlocks(part), 200).epoch(random)
+        assert rest == []
+        inputs = np.column_stack([(rows[order] - layer.center) / 20, np.ones(200)])
+        outputs = 1 / (1 + np.exp(-inputs @ weights.T))
+        expected = (outputs - np.eye(8)[found.report.winners]).T @ inputs
+        assert_allclose(found.gradient, expected, atol=1e-3)
+        total += found.gradient
+    assert np.abs(total).max() > 1
+
+
+def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
+    """What a dead worker was to do, another one does with the same result."""
+    layer = NumpyGradient(blobs.mean(axis=0), 20.0, LOGISTIC)
+    weights, settings = np.random.RandomState(0).normal(size=(8, 7)), Settings(layer, "auction", 64)
+    used, new = Shard(ArrayBlocks(blobs), 0), Shard(ArrayBlocks(blobs), 0)
+    counts = np.zeros(8, np.int64)
+    for number in range(7):
+        found = used.gradient(weights, counts, Place(5, number), settings)
+        again = new.gradient(weights, counts, Place(5, number), settings) if number in (2, 3, 6) else found
+        assert_array_equal(found.gradient, again.gradient)
+        assert_array_equal(found.counts, again.counts)
+        counts = found.counts
+    assert used.gradient(weights, counts, Place(5, 7), settings) is None  # the shard has no more
+
+
+class StopError(Exception):
+    pass
+
+
+class StopAfter(Checkpoint):
+    def __init__(self, folder, n_batches):
+        super().__init__(folder, seconds=0)
+        self.left = n_batches
+
+    def save_when_due(self, run, trainer, progress):
+        super().save_when_due(run, trainer, progress)
+        self.left -= 1
+        if self.left == 0:
+            raise StopError
+
+
+def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):
+    def model():
+        return EPLS(8, max_iter=3, batch_size=40, random_state=0)
+
+    expected = fit(model(), blobs, n_shards=3)
+    with pytest.raises(StopError):
+        fit(model().set_callbacks(StopAfter(tmp_path, 6)), blobs, n_shards=3)
+    with pytest.raises(ValueError, match="checkpoint of another training"):
+        fit(model().set_callbacks(Checkpoint(tmp_path)), blobs, n_shards=2)
+    resumed = fit(model().set_callbacks(Checkpoint(tmp_path)), blobs, n_shards=3)
+    assert_array_equal(resumed.components_, expected.components_)
+    assert_array_equal(resumed.intercept_, expected.intercept_)
+    assert resumed.loss_curve_ == expected.loss_curve_
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_shards_cannot_do(blobs):
+    with pytest.raises(ValueError, match="optimizer='vsgd'"):
+        fit(EPLS(8, optimizer="vsgd"), blobs)
+    with pytest.raises(ValueError, match="target='literal'"):
+        fit(EPLS(8, target="literal"), blobs)
+    for n_shards in (0, 401):
+        with pytest.raises(ValueError, match=f"n_shards={n_shards}: give 1 to 400"):
+            fit(EPLS(8), blobs, n_shards=n_shards)
+    with pytest.raises(TypeError, match="cannot read a ndarray in this process's memory"):
+        fit(EPLS(8), blobs, "tcp://127.0.0.1:1")
+
+
+def test_a_scheduler_that_does_not_answer():
+    with pytest.raises(ConnectionError, match=r"no dask scheduler answers at tcp://127.0.0.1:9 within 0.5 s"):
+        connect("tcp://127.0.0.1:9", timeout=0.5)
+    with pytest.raises(ConnectionError, match="no dask scheduler answers at nowhere"):
+        connect("nowhere://x", timeout=0.5)
