@@ -15,11 +15,6 @@ import sys
 from time import perf_counter
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
-# Workers that unpickle functions by name must find this file.
-_HERE = os.path.dirname(os.path.abspath(__file__))
-os.environ["PYTHONPATH"] = os.pathsep.join([_HERE, os.environ.get("PYTHONPATH", "")])
-    [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
-)
 
 import numpy as np
 
@@ -165,6 +160,9 @@ def main():
     parser.add_argument("--features", type=int, default=300)
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
+    # Workers find functions by name, in this file.
+    here = os.path.dirname(os.path.abspath(__file__))
+    os.environ["PYTHONPATH"] = os.pathsep.join([here, os.environ.get("PYTHONPATH", "")])
     print(f"{'engine':14}{'workers':>8}{'step':>9}{'compute':>9}{'rest':>8}   [ms, medians]")
     for name in options.engines:
         if importlib.util.find_spec(NEEDED[name]) is None:
