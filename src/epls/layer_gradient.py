@@ -164,8 +164,13 @@ def apply_activation(activation: Activation, net: Array, threads: RowThreads | N
         net[...] = activation.value(net)
         squares = np.einsum("ij,ij->i", net, net)
     if not np.isfinite(squares).all():
-        raise ValueError(
-            f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
-            f"input, and neither the model nor the data may hold numbers that are too large"
-        )
+        raise not_finite(activation)
     return squares
+
+
+def not_finite(activation: Activation) -> ValueError:
+    """The error that outputs are NaN or infinite."""
+    return ValueError(
+        f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
+        f"input, and neither the model nor the data may hold numbers that are too large"
+    )
