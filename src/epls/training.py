@@ -204,7 +204,7 @@ class Trainer:
         for batch in batches.epoch(random):
             net = self.layer.net_inputs(self.weights, batch)
             np.maximum(largest_net, net.max(axis=0), out=largest_net)
-        self.weights[:, -1] += np.maximum(_half_active_net(f) - largest_net, 0)
+        self.weights[:, -1] += np.maximum(half_active_net(f) - largest_net, 0)
 
 
 def wanted_activity(n_components: int, n_steps_done: int, n_steps: int | None) -> float:
@@ -331,7 +331,7 @@ def train(
                 return
 
 
-def _half_active_net(activation: Activation) -> float:
+def half_active_net(activation: Activation) -> float:
     """The net input at which an increasing activation is half way from inactive to active, by bisection."""
     half = (activation.inactive + activation.active) / 2
     low, high = np.array([-100.0]), np.array([100.0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -9,7 +10,7 @@ from torch import nn
 
 from ..activations import resolve_activation
 from ..target import TARGETS, BalancedTarget
-from ..training import bias_steps, wanted_activity
+from ..training import bias_steps, half_active_net, wanted_activity
 from .activations import in_torch
 from .devices import to_device
 from .layer_gradient import finite
@@ -131,8 +132,7 @@ class EPLSLoss(nn.Module):
         Tensor
             A number to call ``backward`` on.
         """
-        self._check(net)
-        samples = net.movedim(1, -1).reshape(-1, self.n_components)
+        samples = self._samples(net)
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():
             value, gradient = self._evaluate(samples.detach())
@@ -140,6 +140,30 @@ class EPLSLoss(nn.Module):
         self.winners = self.winners.view(net.shape[0], *net.shape[2:])
         loss: torch.Tensor = _KnownGradient.apply(samples, value, gradient)
         return loss
+
+    @torch.no_grad()
+    def wake(self, nets: Iterable[torch.Tensor]) -> None:
+        """Raise the biases of the units that are active for no sample, until they are half active for one.
+
+        To be called after training, as :class:`epls.EPLS` does. Where a tight cluster of samples is worth many shares,
+        its units divide it between them, and each of them has a low output for all of it.
+
+        Parameters
+        ----------
+        nets : iterable of Tensor of shape (N, n_components) or (N, n_components, ...)
+            What the network gives for all samples, batch by batch: ``loss.wake(network(batch) for batch in batches)``.
+        """
+        largest = [self._samples(net).amax(dim=0).to(self.bias.dtype) for net in nets]
+        if not largest:
+            raise ValueError("wake needs the net inputs of at least one batch, got none")
+        if self.activation.increasing:
+            asleep = half_active_net(self.activation) - (torch.stack(largest).amax(dim=0) + self.bias)
+            self.bias += asleep.clamp(min=0)
+
+    def _samples(self, net: torch.Tensor) -> torch.Tensor:
+        """Net inputs as (n_samples, n_components)."""
+        self._check(net)
+        return net.movedim(1, -1).reshape(-1, self.n_components)
 
     def _evaluate(self, net: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of net inputs (N, n_components), and its derivative by them; a step if in training mode."""
