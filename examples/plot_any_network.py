@@ -19,7 +19,7 @@ from torch import nn
 
 from epls.torch import EPLSLoss
 
-N_UNITS, N_STEPS = 36, 600
+N_UNITS, N_STEPS = 36, 400
 torch.manual_seed(0)
 
 # %%
@@ -132,7 +132,7 @@ for first in range(0, N_UNITS, 4):
         cells.append(np.ones((SIZE + 2, 5, 3)))
     rows.append(np.concatenate(cells[:-1], axis=1))
 
-figure, (patches, curves) = plt.subplots(1, 2, figsize=(11.5, 4.6), width_ratios=[1.7, 1], layout="constrained")
+figure, (patches, curves) = plt.subplots(1, 2, figsize=(11.5, 3.9), width_ratios=[1.7, 1], layout="constrained")
 patches.imshow(np.concatenate(rows))
 patches.set_axis_off()
 patches.set_title(f"the patches that excite each of the {N_UNITS} units most")
@@ -149,5 +149,5 @@ plt.show()
 
 # %%
 # There are units for rows of tiles in either direction, for columns, for leaves, for the rim of a petal. Balance holds
-# for the wins, which the target gives out; by outputs alone one unit still has seven shares, of sky and of blurred
+# for the wins, which the target gives out; by outputs alone one unit still has five shares, of sky and of blurred
 # background, where hardly anything is to be told apart.

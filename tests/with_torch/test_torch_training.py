@@ -80,7 +80,7 @@ def test_steps_are_the_same(dtype, digits):
 
 
 def test_a_fit_in_float64_is_the_same(digits):
-    ours, other = (EPLS(30, random_state=0, device=device).fit(digits) for device in (None, "cpu"))
+    ours, other = (EPLS(30, max_iter=100, random_state=0, device=device).fit(digits) for device in (None, "cpu"))
     np.testing.assert_allclose(other.components_, ours.components_, atol=1e-6)
     np.testing.assert_allclose(other.intercept_, ours.intercept_, atol=1e-6)
     np.testing.assert_allclose(other.loss_curve_, ours.loss_curve_, rtol=1e-6)
@@ -89,7 +89,9 @@ def test_a_fit_in_float64_is_the_same(digits):
 
 def test_a_fit_in_float32_is_as_good(digits):
     """Rounding may let another unit win, and from there on weights differ; the error they reach does not."""
-    ours, other = (EPLS(30, random_state=0, device=device).fit(digits.astype(np.float32)) for device in (None, "cpu"))
+    ours, other = (
+        EPLS(30, max_iter=100, random_state=0, device=device).fit(digits.astype(np.float32)) for device in (None, "cpu")
+    )
     np.testing.assert_allclose(other.loss_curve_, ours.loss_curve_, rtol=1e-2)
     np.testing.assert_allclose(other.loss_curve_[0], ours.loss_curve_[0], rtol=1e-4)
     assert [report.win_spread for report in other.epoch_reports_] == [1] * other.n_epochs_

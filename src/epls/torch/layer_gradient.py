@@ -60,9 +60,10 @@ class TorchGradient:
         outputs = functions.in_place(net)
         winners = target.assign(finite(outputs, f).numpy(force=True))
 
-        at_winner = outputs.gather(1, to_device(winners, self.device)[:, None])
+        columns = to_device(winners, self.device)[:, None]
+        at_winner = outputs.gather(1, columns)
         differences = outputs.sub_(f.inactive) if f.inactive != 0 else outputs
-        differences.scatter_(1, to_device(winners, self.device)[:, None], at_winner - f.active)
+        differences.scatter_(1, columns, at_winner - f.active)
         errors = torch.linalg.vector_norm(differences, dim=1).square_()
         report = BatchReport(winners, at_winner[:, 0].numpy(force=True), errors.numpy(force=True))
 
