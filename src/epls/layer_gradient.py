@@ -61,6 +61,7 @@ class BatchGradient:
 class LayerGradient(Protocol):
     """Computes gradients of one layer of units; weights have a unit per row, the bias last."""
 
+    device: str | None
     center: Array
     scale: float
     activation: Activation
@@ -87,6 +88,8 @@ class NumpyGradient:
     needs_curvature : bool
         Whether second derivatives are wanted.
     """
+
+    device: str | None = None
 
     def __init__(
         self, center: Array, scale: float, activation: Activation, loss: str = "matching", needs_curvature: bool = False

@@ -1,6 +1,8 @@
 """The criterion: against NumPy's step and finite differences; networks of several kinds learn by it."""
 
 import io
+import pickle
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -218,6 +220,15 @@ def test_a_checkpoint_goes_on_exactly():
     assert one[1].n_steps_done == 20
 
 
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_a_criterion_is_pickled_and_copied(activation):
+    loss, net = EPLSLoss(4, activation=activation), torch.randn(10, 4)
+    loss(net)
+    for copy in (pickle.loads(pickle.dumps(loss)), deepcopy(loss)):
+        assert (copy.bias == loss.bias).all()
+        assert copy.eval()(net) == loss.eval()(net)
+
+
 def test_nothing_moves_in_evaluation():
     loss = EPLSLoss(4)
     loss(torch.randn(6, 4))
@@ -317,6 +328,10 @@ class TestErrors:
     def test_types(self, net, kind):
         with pytest.raises(TypeError, match=f"tensor of floating-point numbers, got {kind}"):
             EPLSLoss(4)(net)
+
+    def test_another_device(self):
+        with pytest.raises(ValueError, match=r"net inputs are on meta, and EPLSLoss on cpu: .*criterion.to\('meta'\)"):
+            EPLSLoss(4)(torch.zeros(8, 4, device="meta"))
 
     def test_waking_without_samples(self):
         with pytest.raises(ValueError, match="wake needs the net inputs of at least one batch, got none"):

@@ -109,6 +109,16 @@ def test_transform_is_the_same(name, dtype, digits):
     assert (model.winners(X) == winners).mean() > 0.99
 
 
+def test_a_stream_goes_on_elsewhere(digits):
+    expected = EPLS(10, random_state=0).partial_fit(digits).partial_fit(digits)
+    for devices in ((None, "cpu"), ("cpu", None)):
+        model = EPLS(10, random_state=0)
+        for device in devices:
+            model.set_params(device=device).partial_fit(digits)
+            assert model._trainer.layer.device == device
+        np.testing.assert_allclose(model.components_, expected.components_, atol=1e-6)
+
+
 def test_the_processor_shares_the_memory_of_arrays():
     array = np.zeros(4)
     to_device(array, torch.device("cpu"))[1] = 7

@@ -336,6 +336,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             self.loss_curve_ = []
             self.__dict__.pop("epoch_reports_", None)
         trainer = self._trainer
+        if trainer.layer.device != self.device:  # a stream may go on elsewhere
+            layer = trainer.layer
+            trainer.layer = self._new_layer(layer.center, layer.scale, trainer.optimizer.needs_curvature)
         batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
         if isinstance(trainer.target, LiteralTarget):
             trainer.target.start_epoch(len(data))

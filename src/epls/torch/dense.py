@@ -31,8 +31,8 @@ class DenseFeatures(nn.Module):
     """The ``transform`` of fitted image features as a module, for images of any size.
 
     Every patch is cut out and normalised as in NumPy. A convolution with the raw image, corrected for each patch's mean
-    and variance, would need less memory, but in single precision the difference of large numbers leaves bright patches
-    of little contrast without correct digits. Large images are encoded in strips.
+    and variance, would need less memory, but in single precision the differences of large numbers cost bright patches
+    of little contrast several digits. Large images are encoded in strips.
 
     Parameters
     ----------

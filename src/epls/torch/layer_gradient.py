@@ -43,7 +43,8 @@ class TorchGradient:
         loss: str = "matching",
         needs_curvature: bool = False,
     ) -> None:
-        self.device = resolve_device(device)
+        self.device: str | None = device
+        self._place = resolve_device(device)
         in_torch(activation)
         self.center = center
         self.scale = scale
@@ -60,7 +61,7 @@ class TorchGradient:
         outputs = functions.in_place(net)
         winners = target.assign(finite(outputs, f).numpy(force=True))
 
-        columns = to_device(winners, self.device)[:, None]
+        columns = to_device(winners, self._place)[:, None]
         at_winner = outputs.gather(1, columns)
         differences = outputs.sub_(f.inactive) if f.inactive != 0 else outputs
         differences.scatter_(1, columns, at_winner - f.active)
@@ -91,8 +92,8 @@ class TorchGradient:
         if len(indices) > len(self._inputs):
             self._inputs = np.ones((len(indices), weights.shape[1]), weights.dtype)
         gather_batch(X, indices, self.center, self.scale, self._inputs[: len(indices)])
-        inputs = to_device(self._inputs[: len(indices)], self.device)
-        return inputs, inputs @ to_device(weights, self.device).T
+        inputs = to_device(self._inputs[: len(indices)], self._place)
+        return inputs, inputs @ to_device(weights, self._place).T
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the buffer, which is made anew."""

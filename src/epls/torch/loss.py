@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -85,7 +86,7 @@ class EPLSLoss(nn.Module):
     ) -> None:
         super().__init__()
         for name, value in {"n_components": n_components, "n_steps": n_steps}.items():
-            if not (isinstance(value, int) and value >= 1) and not (name == "n_steps" and value is None):
+            if not (isinstance(value, Integral) and value >= 1) and not (name == "n_steps" and value is None):
                 raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
         if target not in _BALANCED:
             raise ValueError(
@@ -96,8 +97,7 @@ class EPLSLoss(nn.Module):
         self.target = target
         self.n_steps = n_steps
         self.winners: torch.Tensor | None = None
-        self._functions = in_torch(self.activation)
-        self._module = self._functions.module()
+        self._module = in_torch(self.activation).module()
         self.register_buffer("bias", torch.zeros(n_components))
         self.register_buffer("counts", torch.zeros(n_components, dtype=torch.int64))
         self.register_buffer("n_steps_done", torch.zeros((), dtype=torch.int64))
@@ -167,7 +167,7 @@ class EPLSLoss(nn.Module):
 
     def _evaluate(self, net: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of net inputs (N, n_components), and its derivative by them; a step if in training mode."""
-        f, functions = self.activation, self._functions
+        f, functions = self.activation, in_torch(self.activation)
         outputs = finite(functions.in_place(net.clone()), f)
         target = _BALANCED[self.target](self.n_components)
         target.counts[:] = self.counts.numpy(force=True)
@@ -203,6 +203,11 @@ class EPLSLoss(nn.Module):
                 f"EPLSLoss({self.n_components}) got net inputs of shape {tuple(net.shape)}; needed is (N, "
                 f"{self.n_components}), or (N, {self.n_components}, ...) for feature maps, with at least one sample: "
                 f"give n_components as the number of outputs or channels of the network's last layer"
+            )
+        if net.device != self.bias.device:
+            raise ValueError(
+                f"net inputs are on {net.device}, and EPLSLoss on {self.bias.device}: bring them together, as in "
+                f"criterion.to({net.device.type!r})"
             )
 
     def extra_repr(self) -> str:
