@@ -85,8 +85,9 @@ class EPLSLoss(nn.Module):
         self, n_components: int, *, activation: str = "logistic", target: str = "auction", n_steps: int | None = None
     ) -> None:
         super().__init__()
-        for name, value in {"n_components": n_components, "n_steps": n_steps}.items():
-            if not (isinstance(value, Integral) and value >= 1) and not (name == "n_steps" and value is None):
+        counts: dict[str, Any] = {"n_components": n_components} | ({} if n_steps is None else {"n_steps": n_steps})
+        for name, value in counts.items():
+            if not (isinstance(value, Integral) and int(value) >= 1):
                 raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
         if target not in _BALANCED:
             raise ValueError(
