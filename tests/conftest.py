@@ -2,6 +2,7 @@
 
 import errno
 import os
+from importlib.util import find_spec
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is loaded: scikit-learn checks one thing more with it
 
@@ -12,6 +13,20 @@ from hypothesis import HealthCheck, settings
 # Compiling a kernel for a new type takes seconds, once: no deadline per example.
 settings.register_profile("epls", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
 settings.load_profile("epls")
+
+collect_ignore = [
+    path
+    for path, library in {"with_torch": "torch", "test_onnx.py": "onnxruntime"}.items()
+    if find_spec(library) is None
+]
+
+
+@pytest.fixture(scope="session", params=[None, "cpu"], ids=["numpy", "torch"])
+def device(request):
+    """Where to compute: what holds for numbers holds for both engines."""
+    if request.param is not None:
+        pytest.importorskip("torch")
+    return request.param
 
 
 @pytest.fixture

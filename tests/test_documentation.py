@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import epls
-from epls import callbacks, datasets, distributed, metrics, plotting, report
+from epls import callbacks, datasets, distributed, metrics, onnx, plotting, report
+from epls import torch as epls_torch
 
 ROOT = Path(epls.__file__).parents[2]
 MADE = {"_build", "auto_examples", "generated"}  # by Sphinx
@@ -132,10 +133,10 @@ def test_links_of_the_readme():
 def test_api_page_has_every_name():
     listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE))
     public = {name for name in epls.__all__ if not name.startswith("_")}
-    for module in (datasets, distributed, report):
+    for module in (datasets, distributed, report, epls_torch):
         room = module.__name__.removeprefix("epls.")
         public |= {f"{room}.{name}" for name in module.__all__ if name not in public}
-    for module in (callbacks, metrics, plotting):
+    for module in (callbacks, metrics, onnx, plotting):
         room = module.__name__.removeprefix("epls.")
         public |= {
             f"{room}.{name}"

@@ -1,6 +1,7 @@
 """Algorithm 2: a step against plain NumPy, the derivatives against finite differences, the parts of the loop."""
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,9 +30,19 @@ class RecordingOptimizer:
         self.curvatures = None if curvatures is None else curvatures.copy()
 
 
-def small_trainer(activation=LOGISTIC, loss="matching", **settings):
+@pytest.fixture
+def new_layer(device):
+    """What makes the part that looks at samples, by either engine."""
+    if device is None:
+        return NumpyGradient
+    from epls.torch.layer_gradient import TorchGradient
+
+    return partial(TorchGradient, device)
+
+
+def small_trainer(new_layer=NumpyGradient, activation=LOGISTIC, loss="matching", **settings):
     weights = np.random.RandomState(0).normal(size=(4, 4))
-    layer = NumpyGradient(np.array([1.0, 2.0, 3.0]), 2.0, activation, loss, needs_curvature=True)
+    layer = new_layer(np.array([1.0, 2.0, 3.0]), 2.0, activation, loss, needs_curvature=True)
     return Trainer(weights, layer, target=AuctionTarget(4), optimizer=RecordingOptimizer(), **settings)
 
 
@@ -48,15 +59,15 @@ def losses(name, f, net, winners):
 
 @pytest.mark.parametrize("name", ACTIVATIONS)
 @pytest.mark.parametrize("loss", ["squared", "matching"])
-def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss):
+def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss, new_layer):
     f = ACTIVATIONS[name]
     if not f.increasing:
         loss = "squared"
-    trainer = small_trainer(f, loss=loss)
+    trainer = small_trainer(new_layer, f, loss=loss)
     X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
     with RowThreads() as threads:
         winners = trainer.step((X, np.arange(8)), threads).winners
-    weights = small_trainer(f).weights
+    weights = small_trainer().weights
     standard = np.column_stack([(X - [1, 2, 3]) / 2, np.ones(8)])
     net, step = standard @ weights.T, 1e-4
     up, here, down = (losses(loss, f, net + shift, winners) for shift in (step, 0, -step))
@@ -68,31 +79,33 @@ def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss):
     np.testing.assert_allclose(trainer.optimizer.gradient, expected, atol=1e-5)
 
 
-def test_a_step_reports_winners_their_outputs_and_the_squared_error():
-    trainer = small_trainer()
+@pytest.mark.parametrize("activation", [LOGISTIC, TANH])
+def test_a_step_reports_winners_their_outputs_and_the_squared_error(activation, new_layer):
+    trainer = small_trainer(new_layer, activation)
     X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
     weights = trainer.weights.copy()
     with RowThreads() as threads:
         report = trainer.step((X, np.arange(8)), threads)
-    H = expit((X - [1, 2, 3]) / 2 @ weights[:, :-1].T + weights[:, -1])
-    T = np.eye(4)[report.winners]
-    np.testing.assert_allclose(report.at_winner, (H * T).sum(axis=1), rtol=1e-5)
+    H = activation.value((X - [1, 2, 3]) / 2 @ weights[:, :-1].T + weights[:, -1])
+    T = np.where(np.eye(4)[report.winners] == 1, activation.active, activation.inactive)
+    np.testing.assert_allclose(report.at_winner, H[np.arange(8), report.winners], rtol=1e-5)
     np.testing.assert_allclose(report.errors, ((H - T) ** 2).sum(axis=1), rtol=1e-5)
     assert np.bincount(report.winners).tolist() == [2, 2, 2, 2]
 
 
-def test_an_activation_without_a_matching_loss_takes_the_squared_one():
-    assert not small_trainer(ABSOLUTE, loss="matching").layer.matching
-    assert not small_trainer(ABSOLUTE, loss="matching").steered
+def test_an_activation_without_a_matching_loss_takes_the_squared_one(new_layer):
+    trainer = small_trainer(new_layer, ABSOLUTE, loss="matching")
+    assert not trainer.layer.matching
+    assert not trainer.steered
 
 
 @pytest.mark.parametrize("activation", [LOGISTIC, TANH])
-def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
+def test_mean_outputs_are_steered_from_one_half_to_the_share(activation, new_layer):
     random = np.random.RandomState(0)
     X = random.normal(size=(256, 3))
     trainer = Trainer(
         initial_weights(16, 3, random, np.dtype(float)),
-        NumpyGradient(np.zeros(3), 1.0, activation),
+        new_layer(np.zeros(3), 1.0, activation),
         target=AuctionTarget(16),
         optimizer=RecordingOptimizer(needs_curvature=False),
         n_steps=400,
@@ -110,13 +123,13 @@ def test_mean_outputs_are_steered_from_one_half_to_the_share(activation):
 
 @pytest.mark.parametrize("bias", [0.0, -5.0, -30.0, -80.0])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_units_are_woken_however_deep_they_sleep(bias, dtype):
+def test_units_are_woken_however_deep_they_sleep(bias, dtype, new_layer):
     random = np.random.RandomState(0)
     X = random.normal(size=(100, 3)).astype(dtype)
     weights = initial_weights(5, 3, random, np.dtype(dtype))
     weights[:, -1] = [bias, 1, 2, 3, 4]
     target, optimizer = AuctionTarget(5), RecordingOptimizer(needs_curvature=False)
-    trainer = Trainer(weights, NumpyGradient(np.zeros(3), 1.0, LOGISTIC), target=target, optimizer=optimizer)
+    trainer = Trainer(weights, new_layer(np.zeros(3), 1.0, LOGISTIC), target=target, optimizer=optimizer)
     awake = weights[1:].copy()
     trainer.wake(ArrayBatches(X, 30), random)
     H = expit(X @ weights[:, :-1].T + weights[:, -1])
@@ -154,11 +167,11 @@ def test_stream_batches_recut_arrays_of_any_sizes(sizes):
     assert (np.sort(np.concatenate(parts), axis=0) == X).all()
 
 
-def run(X, target, max_iter=5, tol=0.0, batch_size=40):
+def run(new_layer, X, target, max_iter=5, tol=0.0, batch_size=40):
     random = np.random.RandomState(0)
     trainer = Trainer(
         initial_weights(20, X.shape[1], random, np.dtype(float)),
-        NumpyGradient(X.mean(axis=0), float(X.std()) or 1.0, LOGISTIC),
+        new_layer(X.mean(axis=0), float(X.std()) or 1.0, LOGISTIC),
         target=target,
         optimizer=Adam(),
         n_steps=max_iter * -(-len(X) // batch_size),
@@ -166,8 +179,8 @@ def run(X, target, max_iter=5, tol=0.0, batch_size=40):
     return list(train(trainer, ArrayBatches(X, batch_size), max_iter, tol, random))
 
 
-def test_reports_tell_of_every_epoch(blobs):
-    reports = run(blobs, AuctionTarget(20))
+def test_reports_tell_of_every_epoch(blobs, new_layer):
+    reports = run(new_layer, blobs, AuctionTarget(20))
     assert [r.epoch for r in reports] == [1, 2, 3, 4, 5]
     assert [r.is_last for r in reports] == [False] * 4 + [True]
     assert all(r.win_spread == 0 for r in reports)
@@ -175,11 +188,11 @@ def test_reports_tell_of_every_epoch(blobs):
     assert reports[-1].error < reports[0].error
 
 
-def test_reports_show_that_the_literal_rule_does_not_balance(blobs):
-    assert max(r.win_spread for r in run(blobs, LiteralTarget(20))) > 1
+def test_reports_show_that_the_literal_rule_does_not_balance(blobs, new_layer):
+    assert max(r.win_spread for r in run(new_layer, blobs, LiteralTarget(20))) > 1
 
 
-def test_training_ends_when_the_error_no_longer_changes():
-    reports = run(np.ones((40, 3)), AuctionTarget(20), max_iter=50, tol=0.9)
+def test_training_ends_when_the_error_no_longer_changes(new_layer):
+    reports = run(new_layer, np.ones((40, 3)), AuctionTarget(20), max_iter=50, tol=0.9)
     assert len(reports) < 50
     assert reports[-1].is_last

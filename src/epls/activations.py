@@ -59,9 +59,14 @@ class Activation:
     increasing: bool = True
     inverse: Callable[[Array], Array] | None = None
 
+    @property
+    def is_built_in(self) -> bool:
+        """Whether it is one of the library's own, which other libraries can compute, too."""
+        return ACTIVATIONS.get(self.name) is self
+
     def __reduce__(self) -> Any:
         """Pickle the library's own by name: their functions have none."""
-        if ACTIVATIONS.get(self.name) is self:
+        if self.is_built_in:
             return resolve_activation, (self.name,)
         return super().__reduce__()
 

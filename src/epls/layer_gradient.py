@@ -65,6 +65,7 @@ class LayerGradient(ABC):
     What a batch is, is between the source of batches and this.
     """
 
+    device: str | None
     center: Array
     scale: float
     activation: Activation
@@ -97,6 +98,8 @@ class NumpyGradient(LayerGradient):
     needs_curvature : bool
         Whether second derivatives are wanted.
     """
+
+    device: str | None = None
 
     def __init__(
         self, center: Array, scale: float, activation: Activation, loss: str = "matching", needs_curvature: bool = False
@@ -178,8 +181,13 @@ def apply_activation(activation: Activation, net: Array, threads: RowThreads | N
         net[...] = activation.value(net)
         squares = np.einsum("ij,ij->i", net, net)
     if not np.isfinite(squares).all():
-        raise ValueError(
-            f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
-            f"input, and neither the model nor the data may hold numbers that are too large"
-        )
+        raise not_finite(activation)
     return squares
+
+
+def not_finite(activation: Activation) -> ValueError:
+    """The error that outputs are NaN or infinite."""
+    return ValueError(
+        f"the outputs of {activation.name!r} are not finite: its function must give a finite number for every net "
+        f"input, and neither the model nor the data may hold numbers that are too large"
+    )

@@ -47,6 +47,7 @@ _CLASSES = {
     "ZCAWhitening": "epls.images.whitening",
 }
 
+_NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
 
 # scikit-learn's own that may stand before a learner: what a fitted one has.
 _SCALER_ARRAYS = ("mean_", "scale_", "var_")
@@ -96,10 +97,8 @@ def _description(model: Any) -> dict[str, Any]:
         raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_CLASSES)}: pickle it")
     if isinstance(model, Pipeline):
         return {"learner": name, "params": {}, "steps": {key: _description(step) for key, step in model.steps}}
-    return {
-        "learner": name,
-        "params": {key: _plain(key, value) for key, value in model.get_params(deep=False).items()},
-    }
+    params = {key: _plain(key, value) for key, value in model.get_params(deep=False).items() if key not in _NOT_SAVED}
+    return {"learner": name, "params": params}
 
 
 def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:

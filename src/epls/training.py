@@ -135,7 +135,9 @@ class Trainer:
         gradient = found.gradient
         gradient /= len(found.report.winners)
         if self.steered:
-            self._steer_biases(gradient[:, -1].copy(), found.report.winners)
+            wanted = wanted_activity(len(self.weights), self.n_steps_done, self.n_steps)
+            biases = self.weights[:, -1]
+            biases += bias_steps(self.layer.activation, gradient[:, -1], found.report.winners, wanted)
             gradient[:, -1] = 0
         self.optimizer.step(self.weights, gradient, found.inputs, found.slopes, found.curvatures, threads)
         self.n_steps_done += 1
@@ -201,31 +203,39 @@ class Trainer:
         largest_net = np.full(len(self.weights), -np.inf)
         for batch in batches.epoch(random):
             np.maximum(largest_net, self.layer.largest_net(self.weights, batch), out=largest_net)
-        self.weights[:, -1] += np.maximum(_half_active_net(f) - largest_net, 0)
+        self.weights[:, -1] += np.maximum(half_active_net(f) - largest_net, 0)
 
-    def _steer_biases(self, mean_difference: Array, winners: NDArray[np.intp]) -> None:
-        """Move the biases so that the mean output of every unit comes nearer to what it ought to be by now.
 
-        The gradient of the bias is the mean of output - target, and the target's mean follows from the wins: so the
-        mean outputs need no pass of their own.
-        """
-        f, n_components = self.layer.activation, len(self.weights)
-        assert f.inverse is not None
-        wins = np.bincount(winners, minlength=n_components) / len(winners)
-        means = mean_difference + f.inactive + wins * (f.active - f.inactive)
-        # Outputs so low or high that their inverse is not finite are far off: any number far off will do.
-        tiny = np.finfo(self.weights.dtype).eps * (f.active - f.inactive)
-        wanted = f.inactive + self._wanted_activity() * (f.active - f.inactive)
-        away = f.inverse(np.array([wanted])) - f.inverse(np.clip(means, f.inactive + tiny, f.active - tiny))
-        # A batch with less than a sample per unit says as much less about the mean outputs.
-        trust = min(1.0, len(winners) / n_components)
-        self.weights[:, -1] += trust * np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
+def wanted_activity(n_components: int, n_steps_done: int, n_steps: int | None) -> float:
+    """What share of the way from inactive to active the mean output of a unit ought to be by now.
 
-    def _wanted_activity(self) -> float:
-        """From one half to 1 / n_components in equal ratios over the first quarter of the training."""
-        share = 1 / max(len(self.weights), 2)
-        path = _STREAM_PATH if self.n_steps is None else max(self.n_steps // 4, 1)
-        return float(0.5 * (2 * share) ** min(self.n_steps_done / path, 1.0))
+    From one half to 1 / n_components in equal ratios over the first quarter of the training.
+    """
+    share = 1 / max(n_components, 2)
+    path = _STREAM_PATH if n_steps is None else max(n_steps // 4, 1)
+    return float(0.5 * (2 * share) ** min(n_steps_done / path, 1.0))
+
+
+def bias_steps(
+    activation: Activation, mean_difference: Array, winners: NDArray[np.intp], wanted_activity: float
+) -> Array:
+    """By how much to move the biases so that every unit's mean output comes nearer to what it ought to be by now.
+
+    ``mean_difference``, the mean of output - target over a batch, is the gradient of the bias, and the target's mean
+    follows from the wins: so the mean outputs need no pass of their own.
+    """
+    f, n_components = activation, len(mean_difference)
+    assert f.inverse is not None
+    wins = np.bincount(winners, minlength=n_components) / len(winners)
+    means = mean_difference + f.inactive + wins * (f.active - f.inactive)
+    # Outputs so low or high that their inverse is not finite are far off: any number far off will do.
+    tiny = np.finfo(mean_difference.dtype).eps * (f.active - f.inactive)
+    wanted = f.inactive + wanted_activity * (f.active - f.inactive)
+    away = f.inverse(np.array([wanted])) - f.inverse(np.clip(means, f.inactive + tiny, f.active - tiny))
+    # A batch with less than a sample per unit says as much less about the mean outputs.
+    trust = min(1.0, len(winners) / n_components)
+    steps: Array = trust * np.clip(_STEERING_GAIN * away, -_LONGEST_BIAS_STEP, _LONGEST_BIAS_STEP)
+    return steps
 
 
 @dataclass
@@ -320,7 +330,7 @@ def train(
                 return
 
 
-def _half_active_net(activation: Activation) -> float:
+def half_active_net(activation: Activation) -> float:
     """The net input at which an increasing activation is half way from inactive to active, by bisection."""
     half = (activation.inactive + activation.active) / 2
     low, high = np.array([-100.0]), np.array([100.0])

@@ -1,5 +1,7 @@
 """Dense features against a plain loop over patches."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -58,8 +60,9 @@ def plain_features(features, image, code_of_patch):
 @pytest.mark.parametrize(
     ("pooling", "stride", "grid"), [("sum", 1, 2), ("mean", 2, 1), ("log", 2, 3), ("sum", 3, 2), ("log", 3, 2)]
 )
-def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, grid):
-    features = clone(fitted).set_params(pooling=pooling, stride=stride, grid=grid, n_patches=500).fit(photographs)
+def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, grid, device):
+    settings = {"pooling": pooling, "stride": stride, "grid": grid, "n_patches": 500, "device": device}
+    features = clone(fitted).set_params(**settings).fit(photographs)
     model = features.learner_
 
     def code(patch):
@@ -69,10 +72,10 @@ def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, gri
         np.testing.assert_allclose(row, plain_features(features, image, code), rtol=1e-4, atol=1e-5)
 
 
-def test_whitened_triangle_equals_the_plain_loop(photographs):
+def test_whitened_triangle_equals_the_plain_loop(photographs, device):
     features = ImageFeatures(
         KMeans(12, n_init=1), patch_size=6, encoder=TriangleEncoder(split_sign=True), n_patches=1000, whiten=True,
-        pooling="sum", random_state=0,
+        pooling="sum", random_state=0, device=device,
     ).fit(photographs)  # fmt: skip
     centers = features.learner_.cluster_centers_
     units = np.concatenate([centers, -centers])
@@ -124,9 +127,11 @@ def test_log_pooling_is_of_one_scale_for_all_sizes(photographs):
     assert 0.3 < once.mean() < 1.0  # log(1 + 1) = 0.69, where images are as active as the training patches
 
 
-def test_split_sign_doubles_the_codes(fitted, photographs):
-    split = clone(fitted).set_params(encoder=NaturalEncoder(split_sign=True), pooling="sum").fit(photographs)
-    plain = clone(fitted).set_params(pooling="sum").fit(photographs)
+def test_split_sign_doubles_the_codes(fitted, photographs, device):
+    split = (
+        clone(fitted).set_params(encoder=NaturalEncoder(split_sign=True), pooling="sum", device=device).fit(photographs)
+    )
+    plain = clone(fitted).set_params(pooling="sum", device=device).fit(photographs)
     both = split.transform(photographs).reshape(3, 4, 60)
     np.testing.assert_allclose(both[:, :, :30], plain.transform(photographs).reshape(3, 4, 30), rtol=1e-5)
     assert len(split.get_feature_names_out()) == 240
@@ -178,8 +183,8 @@ def test_bad_images_in_transform(fitted, photographs):
         fitted.transform("nowhere")
 
 
-def test_constant_images_have_constant_features(fitted):
-    row = fitted.transform([np.full((20, 20, 3), 77, np.uint8)])[0].reshape(4, -1)
+def test_constant_images_have_constant_features(fitted, device):
+    row = copy(fitted).set_params(device=device).transform([np.full((20, 20, 3), 77, np.uint8)])[0].reshape(4, -1)
     assert np.isfinite(row).all()
     np.testing.assert_allclose(row, np.tile(row[0], (4, 1)), rtol=1e-4)
 
@@ -196,9 +201,10 @@ def test_codes_that_are_all_zero_are_told(photographs):
         features.fit(photographs)
 
 
-def test_sums_over_a_large_image_are_exact():
+def test_sums_over_a_large_image_are_exact(device):
     """A million patches in a region: single precision would lose count."""
     features = ImageFeatures(EPLS(2, max_iter=2), patch_size=1, grid=1, pooling="mean", n_patches=500, random_state=0)
+    features.set_params(device=device)
     image = np.zeros((1, 1000, 1000), np.uint8)
     image[0, ::2] = 200
     features.fit(image)
@@ -206,7 +212,8 @@ def test_sums_over_a_large_image_are_exact():
     np.testing.assert_allclose(whole, single, rtol=1e-6)
 
 
-def test_iterating_is_transforming(fitted, photographs):
+def test_iterating_is_transforming(fitted, photographs, device):
+    fitted = copy(fitted).set_params(device=device)
     np.testing.assert_array_equal(np.stack(list(fitted.iter_transform(photographs))), fitted.transform(photographs))
     later = list(fitted.iter_region_sums(photographs, start=2))
     assert len(later) == 1

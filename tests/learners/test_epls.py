@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+from importlib.util import find_spec
 from itertools import product
 
 import joblib
@@ -24,7 +25,13 @@ from epls.activations import ACTIVATIONS, Activation
 from epls.metrics import dead_outputs, win_spread
 
 
-@parametrize_with_checks([EPLS(), EPLS(n_components=2, max_iter=3, activation="tanh", loss="squared")])
+@parametrize_with_checks(
+    [
+        EPLS(),
+        EPLS(n_components=2, max_iter=3, activation="tanh", loss="squared"),
+        *([EPLS(n_components=2, max_iter=3, device="cpu")] if find_spec("torch") else []),
+    ]
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -41,8 +48,8 @@ def digits():
 
 
 @pytest.fixture(scope="module")
-def model(digits):
-    return EPLS(30, max_iter=20, random_state=0).fit(digits)
+def model(digits, device):
+    return EPLS(30, max_iter=20, random_state=0, device=device).fit(digits)
 
 
 def test_transform_is_the_formula_of_the_attributes(model, digits):
@@ -76,9 +83,9 @@ def test_winners_are_balanced_and_agree_with_the_outputs(model, digits):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int16])
-def test_type_of_the_result(digits, dtype):
+def test_type_of_the_result(digits, dtype, device):
     X = digits.astype(dtype)
-    model = EPLS(5, max_iter=2, random_state=0).fit(X)
+    model = EPLS(5, max_iter=2, random_state=0, device=device).fit(X)
     expected = np.float64 if dtype == np.float64 else np.float32
     assert model.components_.dtype == model.intercept_.dtype == expected
     assert model.transform(X).dtype == expected
@@ -107,25 +114,25 @@ def test_units_and_origin_of_the_data_do_not_matter(digits, dtype, a, c):
 
 
 @pytest.mark.parametrize("n_samples", [1000, 1001])
-def test_mean_outputs_end_at_the_share_even_after_a_batch_of_one(n_samples):
+def test_mean_outputs_end_at_the_share_even_after_a_batch_of_one(n_samples, device):
     X = np.random.RandomState(0).normal(size=(n_samples, 20))
-    means = EPLS(10, max_norm=None, random_state=0).fit_transform(X).mean(axis=0)
+    means = EPLS(10, max_norm=None, random_state=0, device=device).fit_transform(X).mean(axis=0)
     np.testing.assert_allclose(means, 0.1, atol=0.02)
 
 
-def test_bytes_give_what_floats_of_the_same_type_give(digits):
-    as_bytes = EPLS(20, max_iter=5, random_state=0).fit_transform(digits.astype(np.uint8))
-    as_floats = EPLS(20, max_iter=5, random_state=0).fit_transform(digits.astype(np.float32))
+def test_bytes_give_what_floats_of_the_same_type_give(digits, device):
+    as_bytes = EPLS(20, max_iter=5, random_state=0, device=device).fit_transform(digits.astype(np.uint8))
+    as_floats = EPLS(20, max_iter=5, random_state=0, device=device).fit_transform(digits.astype(np.float32))
     assert (as_bytes == as_floats).all()
 
 
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_layout_does_not_matter(digits, order):
+def test_layout_does_not_matter(digits, order, device):
     X = np.asarray(digits, order=order)
-    expected = EPLS(10, max_iter=2, random_state=0).fit_transform(digits)
-    assert (EPLS(10, max_iter=2, random_state=0).fit_transform(X) == expected).all()
+    expected = EPLS(10, max_iter=2, random_state=0, device=device).fit_transform(digits)
+    assert (EPLS(10, max_iter=2, random_state=0, device=device).fit_transform(X) == expected).all()
     wide = np.repeat(digits, 2, axis=1)
-    assert (EPLS(10, max_iter=2, random_state=0).fit_transform(wide[:, ::2]) == expected).all()
+    assert (EPLS(10, max_iter=2, random_state=0, device=device).fit_transform(wide[:, ::2]) == expected).all()
 
 
 # The squared error of a rectifier has no gradient once its outputs are 0, and vSGD's steps get it there: documented.
@@ -133,15 +140,17 @@ def test_layout_does_not_matter(digits, order):
     ("activation", "loss", "optimizer"),
     sorted(set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd"])) - {("rectifier", "squared", "vsgd")}),
 )
-def test_all_parts_work_together(digits, activation, loss, optimizer):
-    model = EPLS(20, activation=activation, loss=loss, optimizer=optimizer, max_iter=30, random_state=0).fit(digits)
+def test_all_parts_work_together(digits, activation, loss, optimizer, device):
+    model = EPLS(
+        20, activation=activation, loss=loss, optimizer=optimizer, max_iter=30, random_state=0, device=device
+    ).fit(digits)
     assert np.isfinite(model.transform(digits)).all()
     assert model.loss_curve_[-1] < 0.97 * error_of_constant_outputs(20, activation)
 
 
 @pytest.mark.parametrize("target", ["auction", "exact", "literal"])
-def test_all_targets_learn(digits, target):
-    model = EPLS(20, target=target, max_iter=10, random_state=0).fit(digits)
+def test_all_targets_learn(digits, target, device):
+    model = EPLS(20, target=target, max_iter=10, random_state=0, device=device).fit(digits)
     assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(20)
 
 
@@ -153,10 +162,10 @@ def test_vsgd_with_the_squared_error_does_not_collapse(digits):
 
 
 @pytest.mark.parametrize("activation", [name for name, f in ACTIVATIONS.items() if f.increasing])
-def test_every_unit_is_half_active_for_some_sample(activation, digits):
+def test_every_unit_is_half_active_for_some_sample(activation, digits, device):
     f = ACTIVATIONS[activation]
     X = np.repeat(digits[:30], 20, axis=0)  # clusters worth many shares, which units must divide
-    codes = EPLS(60, activation=activation, max_iter=20, random_state=0).fit_transform(X)
+    codes = EPLS(60, activation=activation, max_iter=20, random_state=0, device=device).fit_transform(X)
     assert codes.max(axis=0).min() >= (f.inactive + f.active) / 2 - 1e-3
     assert codes.max() < f.active + 3
 
@@ -176,8 +185,8 @@ def test_max_norm_limits_the_bases(digits):
 
 
 @pytest.mark.parametrize("batch_size", [1, 7, 20, 33, 100, 5000])
-def test_any_batch_size_balances(digits, batch_size):
-    model = EPLS(20, batch_size=batch_size, max_iter=2, random_state=0).fit(digits[:203])
+def test_any_batch_size_balances(digits, batch_size, device):
+    model = EPLS(20, batch_size=batch_size, max_iter=2, random_state=0, device=device).fit(digits[:203])
     assert [report.win_spread for report in model.epoch_reports_] == [1, 1]  # 203 = 10 * 20 + 3
 
 
@@ -194,8 +203,8 @@ def test_one_feature(digits):
 
 
 class TestStreams:
-    def test_partial_fit_learns(self, digits):
-        model = EPLS(20, random_state=0)
+    def test_partial_fit_learns(self, digits, device):
+        model = EPLS(20, random_state=0, device=device)
         for _ in range(150):
             model.partial_fit(digits)
         assert model.loss_curve_[-1] < 0.8
@@ -234,8 +243,8 @@ class TestStreams:
         again.partial_fit(digits)
         assert again.loss_curve_[0] < 1.5 * model.loss_curve_[-1]
 
-    def test_a_pickled_stream_goes_on_the_same(self, digits):
-        model = EPLS(20, random_state=0).partial_fit(digits)
+    def test_a_pickled_stream_goes_on_the_same(self, digits, device):
+        model = EPLS(20, random_state=0, device=device).partial_fit(digits)
         copy = pickle.loads(pickle.dumps(model))
         assert (copy.partial_fit(digits).components_ == model.partial_fit(digits).components_).all()
 
@@ -244,9 +253,9 @@ class TestStreams:
         model = EPLS(20, max_iter=2, random_state=0).partial_fit(digits[:300])
         assert (model.fit(digits).components_ == expected).all()
 
-    def test_fit_batches_learns_from_an_iterator(self, digits):
+    def test_fit_batches_learns_from_an_iterator(self, digits, device):
         pieces = np.array_split(np.random.RandomState(0).permutation(digits), 11)
-        model = EPLS(20, max_iter=30, random_state=0).fit_batches(lambda: iter(pieces))
+        model = EPLS(20, max_iter=30, random_state=0, device=device).fit_batches(lambda: iter(pieces))
         assert model.loss_curve_[-1] < 0.8
         np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
         assert [report.win_spread for report in model.epoch_reports_] == [1] * 30
@@ -290,10 +299,10 @@ class TestInScikitLearn:
         assert search.best_params_ == {"epls__n_components": 50}
         assert search.best_score_ > 0.7
 
-    def test_works_in_threads(self, digits):
-        expected = EPLS(10, max_iter=3, random_state=0).fit(digits).components_
+    def test_works_in_threads(self, digits, device):
+        expected = EPLS(10, max_iter=3, random_state=0, device=device).fit(digits).components_
         fits = joblib.Parallel(n_jobs=4, backend="threading")(
-            joblib.delayed(EPLS(10, max_iter=3, random_state=0).fit)(digits) for _ in range(4)
+            joblib.delayed(EPLS(10, max_iter=3, random_state=0, device=device).fit)(digits) for _ in range(4)
         )
         for fit in fits:
             np.testing.assert_allclose(fit.components_, expected, atol=1e-6)
@@ -419,6 +428,7 @@ class TestBadInput:
             {"max_iter": 0},
             {"tol": -1},
             {"random_state": "seed"},
+            {"device": 0},
         ],
     )
     def test_settings(self, settings, digits):

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 
+from ..learners.layer import Layer
 from ..threads import map_tasks
 
 Array = NDArray[np.floating]
@@ -73,6 +74,20 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     @staticmethod
     def _finite(bases: Any, name: str) -> Array:
         return np.asarray(check_array(bases, dtype=[np.float64, np.float32], input_name=name))
+
+    def as_layer(self) -> Layer:
+        """The bare numbers of codes that are outputs of one layer of units.
+
+        Returns
+        -------
+        Layer
+            If ``split_sign``, the outputs with mirrored bases follow.
+        """
+        raise ValueError(
+            f"the codes of {type(self).__name__} with the bases of {type(self.dictionary).__name__} are not the "
+            f"outputs of one layer of units, as other libraries compute them: take the soft threshold, or the natural "
+            f"encoder of EPLS, SparseAutoencoder or SparseRBM"
+        )
 
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
         """Check the dictionary; there is nothing to learn.

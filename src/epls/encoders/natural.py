@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..layer_gradient import apply_activation
+from ..learners.layer import Layer
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]
@@ -59,6 +60,10 @@ class NaturalEncoder(Encoder):
         learner = self.dictionary
         n_outputs = len(self.bases()) if hasattr(learner, "as_layer") else len(learner.get_feature_names_out())
         return n_outputs * (2 if self.split_sign else 1)
+
+    def as_layer(self) -> Layer:
+        """The bare numbers of codes that are outputs of one layer of units."""
+        return self.dictionary.as_layer() if hasattr(self.dictionary, "as_layer") else super().as_layer()
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..activations import RECTIFIER
 from ..kernels.codes import shrink
 from ..learners.base import unit_rows
+from ..learners.layer import Layer
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]
@@ -40,11 +42,16 @@ class SoftThresholdEncoder(Encoder):
         self.alpha = alpha
         self.split_sign = split_sign
 
-    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes."""
+    def as_layer(self) -> Layer:
+        """The bare numbers of the codes: a layer of rectifiers."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
-        columns = np.ascontiguousarray(unit_rows(self.bases().astype(np.float64)).T, dtype)
+        weights = unit_rows(self.bases().astype(np.float64))
+        return Layer(weights, np.zeros(len(weights)), np.full(len(weights), -float(self.alpha)), RECTIFIER)
+
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes."""
+        columns = np.ascontiguousarray(self.as_layer().weights.T, dtype)
         threshold = dtype.type(self.alpha)
 
         def new_encoder() -> BlockEncoder:

@@ -19,6 +19,7 @@ from ..encoders.base import BLOCK_ROWS, BlockEncoder
 from ..kernels.codes import add_to_regions
 from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
+from ..learners.layer import Layer
 from ..parts import is_dask, lazy_transform
 from ..threads import map_tasks
 from .collection import ImageCollection, Images
@@ -68,6 +69,11 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         Whether patches are ZCA-whitened after they are normalised. EPLS does without.
     random_state : int, RandomState instance or None, default=None
         Which patches are drawn.
+    device : str or None, default=None
+        Where ``transform`` computes. None takes NumPy, the fastest on a processor; "cuda", "mps" or any other device of
+        torch takes that (``pip install "epls[torch]"``), for the encoders "natural" of a layer of units,
+        "soft_threshold" and "triangle". Where ``fit`` learns is set by the learner's own ``device``.
+        :func:`epls.save_model` leaves it out.
 
     Attributes
     ----------
@@ -106,6 +112,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         "pooling": [StrOptions({"log", "sum", "mean"})],
         "whiten": ["boolean"],
         "random_state": ["random_state"],
+        "device": [str, None],
     }
 
     def __init__(
@@ -120,6 +127,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         pooling: str = "log",
         whiten: bool = False,
         random_state: Any = None,
+        device: str | None = None,
     ) -> None:
         self.learner = learner
         self.patch_size = patch_size
@@ -130,6 +138,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self.pooling = pooling
         self.whiten = whiten
         self.random_state = random_state
+        self.device = device
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
@@ -306,6 +315,20 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         counts = PatchPlaces(height, width, self.patch_size, self.stride, self.grid).counts
         return pool(sums, counts, self.pooling, self.typical_code_).reshape(len(sums), -1)
 
+    def patch_layer(self) -> Layer:
+        """The bare numbers of codes that are outputs of one layer of units, for patches that are normalised.
+
+        Returns
+        -------
+        Layer
+            Whitening is contained in it. If the encoder splits signs, the outputs with mirrored bases follow.
+        """
+        check_is_fitted(self)
+        layer, whitening = self.encoder_.as_layer(), self.whitening_
+        if whitening is None:
+            return layer
+        return layer.after(whitening.mean_.astype(np.float64), whitening.matrix_.astype(np.float64))
+
     def _images(self, X: Images) -> ImageCollection:
         check_is_fitted(self)
         least = smallest_side(self.patch_size, self.stride, self.grid)
@@ -317,6 +340,10 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     def _encoded(self, images: ImageCollection, start: int = 0) -> Iterator[tuple[Array, NDArray[np.intp]]]:
         """For each image, the sums of codes over its regions and the numbers of patches in them."""
+        if self.device is not None:
+            from ..torch.dense import region_sums
+
+            return region_sums(self, images, start)
         new_encoder = self.encoder_.block_encoders(np.dtype(np.float32))
 
         def new_worker() -> Callable[[int], tuple[Array, NDArray[np.intp]]]:

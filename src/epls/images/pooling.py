@@ -14,6 +14,13 @@ class PatchPlaces:
 
     Along a side, positions are cut at round(k * positions / grid): with a grid of 2, in the four quadrants. Places are
     computed when they are asked for: a photograph has millions.
+
+    Attributes
+    ----------
+    row_cuts, column_cuts : list of int
+        The first row and column of positions of each region of the grid, and the end.
+    counts : ndarray of int of shape (grid * grid,)
+        The patches in each region.
     """
 
     def __init__(self, height: int, width: int, patch_size: int, stride: int, grid: int) -> None:
@@ -23,6 +30,7 @@ class PatchPlaces:
             n_positions = (side - patch_size) // stride + 1
             sides.append([int(k * n_positions / grid + 0.5) for k in range(grid + 1)])
         rows, columns = (np.array(cuts) for cuts in sides)
+        self.row_cuts, self.column_cuts = sides
         self._first_row, self._first_column = np.repeat(rows[:-1], grid), np.tile(columns[:-1], grid)
         self._n_columns = np.tile(np.diff(columns), grid)
         self.counts: Indices = np.repeat(np.diff(rows), grid) * self._n_columns

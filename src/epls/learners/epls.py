@@ -85,6 +85,12 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     random_state : int, RandomState instance or None, default=None
         Decides the first weights and the order of the samples. The same number gives the same result, bit for bit, with
         the same number of BLAS threads and the same type of data.
+    device : str or None, default=None
+        Where training and ``transform`` compute. None takes NumPy, the fastest on a processor; "cuda", "mps" or any
+        other device of torch takes that (``pip install "epls[torch]"``). The results differ by rounding only; as
+        training goes on, that can lead to other features that are as good. Neither an activation of your own nor, on
+        "mps", float64 can be computed there. :func:`epls.save_model` leaves it out: a loaded model computes with NumPy
+        until ``set_params(device=...)``.
 
     Attributes
     ----------
@@ -131,6 +137,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         "max_iter": [Interval(Integral, 1, None, closed="left"), None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "random_state": ["random_state"],
+        "device": [str, None],
     }
 
     def __init__(
@@ -146,6 +153,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         max_iter: int | None = None,
         tol: float = 1e-6,
         random_state: Any = None,
+        device: str | None = None,
     ) -> None:
         self.n_components = n_components
         self.activation = activation
@@ -157,6 +165,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
+        self.device = device
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: Any = None) -> EPLS:
@@ -359,6 +368,9 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             self.loss_curve_ = []
             self.__dict__.pop("epoch_reports_", None)
         trainer = self._trainer
+        if trainer.layer.device != self.device:  # a stream may go on elsewhere
+            layer = trainer.layer
+            trainer.layer = self._new_layer(layer.center, layer.scale, trainer.optimizer.needs_curvature)
         batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
         if isinstance(trainer.target, LiteralTarget):
             trainer.target.start_epoch(len(data))
@@ -455,16 +467,29 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         dtype = _working_type(X)
         weights = self.components_.astype(dtype, copy=False)
         intercept = self.intercept_.astype(dtype, copy=False)
-        activation = resolve_activation(self.activation)
+        outputs_of = self._layer_outputs(weights, intercept, threads)
         batch = np.empty((min(n_rows, len(X)), X.shape[1]), dtype)
         for start in range(0, len(X), n_rows):
             indices = np.arange(start, min(start + n_rows, len(X)))
             inputs = batch[: len(indices)]
             gather_batch(X, indices, self.mean_, self.scale_, inputs)
-            outputs = inputs @ weights.T
+            yield start, outputs_of(inputs)
+
+    def _layer_outputs(self, weights: Array, intercept: Array, threads: RowThreads) -> Callable[[Array], Array]:
+        """What makes outputs of centred and scaled samples."""
+        activation = resolve_activation(self.activation)
+        if self.device is not None:
+            from ..torch.layer_gradient import layer_on_device
+
+            return layer_on_device(self.device, weights, intercept, activation)
+
+        def outputs_of(inputs: Array) -> Array:
+            outputs: Array = inputs @ weights.T
             outputs += intercept
             apply_activation(activation, outputs, threads)
-            yield start, outputs
+            return outputs
+
+        return outputs_of
 
     def _transform_rows(self) -> int:
         return max(1, _TRANSFORM_ELEMENTS // max(self.components_.shape))
@@ -493,15 +518,22 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         n_steps: int | None,
     ) -> Trainer:
         optimizer = OPTIMIZERS[self.optimizer]()
-        activation = resolve_activation(self.activation)
         return Trainer(
             initial_weights(n_components, len(center), random, dtype),
-            NumpyGradient(center, scale, activation, self.loss, optimizer.needs_curvature),
+            self._new_layer(center, scale, optimizer.needs_curvature),
             target=TARGETS[self.target](n_components),
             optimizer=optimizer,
             max_norm=_max_norm(n_components, len(center)) if isinstance(self.max_norm, str) else self.max_norm,
             n_steps=n_steps,
         )
+
+    def _new_layer(self, center: Array, scale: float, needs_curvature: bool) -> LayerGradient:
+        settings = (center, scale, resolve_activation(self.activation), self.loss, needs_curvature)
+        if self.device is None:
+            return NumpyGradient(*settings)
+        from ..torch.layer_gradient import TorchGradient
+
+        return TorchGradient(self.device, *settings)
 
     def _stream_trainer(self, data: Array, first_call: bool) -> Trainer:
         random = check_random_state(self.random_state)

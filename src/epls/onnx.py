@@ -1,0 +1,204 @@
+"""Learned layers as ONNX files, which many other programs can run. Needs onnx (``pip install "epls[onnx]"``)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._version import __version__
+from .activations import Activation
+from .files import write_atomically
+from .images.features import ImageFeatures
+from .images.pooling import PatchPlaces, smallest_side
+from .learners.layer import Layer, layer_of, patch_filters
+
+Array = NDArray[np.floating]
+
+_OPSET, _IR_VERSION = 17, 8  # of 2022: what later programs read, too
+_OPERATORS = {
+    "absolute": "Abs",
+    "linear": "Identity",
+    "logistic": "Sigmoid",
+    "rectifier": "Relu",
+    "softplus": "Softplus",
+    "tanh": "Tanh",
+}
+
+
+def to_onnx(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    patch_shape: tuple[int, ...] | None = None,
+    image_shape: tuple[int, int] | None = None,
+) -> None:
+    """Write the ``transform`` of a model as an ONNX file, in float32.
+
+    Its input is called "input", its output "output", and the number of samples or images is free.
+
+    Parameters
+    ----------
+    model : EPLS, another learner that is one layer of units, or ImageFeatures
+        Fitted. Features of images need the encoder "soft_threshold", or "natural" with a layer of units.
+    path : path-like
+        Where to. What stood there is replaced only once the new file is complete.
+    patch_shape : (height, width) or (height, width, channels) or None, default=None
+        For a learner of flattened patches: if given, the input is images (N, channels, rows, columns) of any size, and
+        the output the codes (N, n_components, ...) at every position. The patches must be as they come: where they
+        were normalised one by one, write the ``ImageFeatures`` instead.
+    image_shape : (height, width) or None, default=None
+        For ImageFeatures, which need it: the size of the images (N, channels, height, width).
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS
+    >>> model = EPLS(20, max_iter=3).fit(load_digits().data)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     to_onnx(model, f"{folder}/model.onnx")
+    ...     os.listdir(folder)
+    ['model.onnx']
+    """
+    graph = _Graph()
+    if isinstance(model, ImageFeatures):
+        if patch_shape is not None or image_shape is None:
+            raise ValueError("features of images need image_shape, the (height, width) of the images, and nothing else")
+        shapes = _image_features(graph, model, image_shape)
+    elif image_shape is not None:
+        raise ValueError("image_shape is for ImageFeatures: give patch_shape to apply a learner of patches to images")
+    else:
+        shapes = _layer(graph, layer_of(model), patch_shape)
+    write_atomically(Path(path), graph.model(*shapes))
+
+
+Shape = list[int | str]
+
+
+class _Graph:
+    """Operations one after the other, each on the result of the one before."""
+
+    def __init__(self) -> None:
+        try:
+            import onnx
+        except ImportError as error:
+            raise ImportError('ONNX files need onnx: pip install "epls[onnx]"') from error
+        self._onnx = onnx
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self.last = "input"
+
+    def add(self, operator: str, *others: NDArray[Any] | str, given: str | None = None, **attributes: Any) -> str:
+        """Apply an operator to the last result, or to ``given``, and to arrays or earlier results."""
+        names = [given or self.last, *(other if isinstance(other, str) else self.constant(other) for other in others)]
+        self.last = f"result{len(self._nodes)}"
+        self._nodes.append(self._onnx.helper.make_node(operator, names, [self.last], **attributes))
+        return self.last
+
+    def constant(self, array: NDArray[Any]) -> str:
+        """Numbers that are part of the file."""
+        name = f"constant{len(self._constants)}"
+        array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32, order="C")
+        self._constants.append(self._onnx.numpy_helper.from_array(array, name))
+        return name
+
+    def model(self, input_shape: Shape, output_shape: Shape) -> bytes:
+        """The file."""
+        helper, number = self._onnx.helper, self._onnx.TensorProto.FLOAT
+        self.add("Identity")
+        self._nodes[-1].output[0] = "output"
+        graph = helper.make_graph(
+            self._nodes,
+            "epls",
+            [helper.make_tensor_value_info("input", number, input_shape)],
+            [helper.make_tensor_value_info("output", number, output_shape)],
+            self._constants,
+        )
+        model = helper.make_model(
+            graph,
+            producer_name="epls",
+            producer_version=__version__,
+            ir_version=_IR_VERSION,
+            opset_imports=[helper.make_opsetid("", _OPSET)],
+        )
+        self._onnx.checker.check_model(model, full_check=True)
+        content: bytes = model.SerializeToString()
+        return content
+
+
+def _layer(graph: _Graph, layer: Layer, patch_shape: tuple[int, ...] | None) -> tuple[Shape, Shape]:
+    bias = layer.intercept - layer.center
+    input_shape: Shape = ["N", layer.weights.shape[1]]
+    output_shape: Shape = ["N", len(layer.weights)]
+    if patch_shape is None:
+        graph.add("Gemm", layer.weights, bias, transB=1)
+    else:
+        filters = patch_filters(layer.weights, patch_shape)
+        graph.add("Conv", filters, bias)
+        input_shape = ["N", filters.shape[1], "rows", "columns"]
+        output_shape += ["row_positions", "column_positions"]
+    graph.add(_operator(layer.activation))
+    return input_shape, output_shape
+
+
+def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[int, int]) -> tuple[Shape, Shape]:
+    layer = features.patch_layer()
+    size, n_channels, encoder = features.patch_size, features.n_channels_, features.encoder_
+    least = smallest_side(size, features.stride, features.grid)
+    if len(image_shape) != 2 or min(image_shape) < least:
+        raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
+    n_values = layer.weights.shape[1]
+
+    # A filter for each value of a patch cuts the patches out, exactly: values as channels, positions as places.
+    graph.add("Conv", patch_filters(np.eye(n_values), (size, size, n_channels)), strides=[features.stride] * 2)
+    patches = graph.add("Reshape", np.array([0, n_values, -1]))
+    graph.add("ReduceMean", axes=[1])
+    centred = graph.add("Sub", graph.last, given=patches)
+    graph.add("Mul", centred)
+    graph.add("ReduceMean", axes=[1])
+    graph.add("Add", np.array(features.contrast_floor_))
+    graph.add("Sqrt")
+    graph.add("Div", graph.last, given=centred)
+
+    net = graph.add("MatMul", graph.last, given=graph.constant(layer.weights))
+    graph.add("Add", (layer.intercept - layer.center)[:, None])
+    codes = graph.add(_operator(layer.activation))
+    if encoder.split_sign:
+        graph.add("Neg", given=net)
+        graph.add("Add", (layer.intercept + layer.center)[:, None])
+        graph.add(_operator(layer.activation))
+        graph.add("Concat", graph.last, given=codes, axis=1)
+
+    places = PatchPlaces(*image_shape, size, features.stride, features.grid)
+    pooled = graph.add("MatMul", _pooling_matrix(places, features.pooling))
+    if features.pooling == "log":
+        graph.add("Abs")
+        graph.add("Div", np.array(features.typical_code_))
+        graph.add("Add", np.array(1.0))
+        size_of_pooled = graph.add("Log")
+        graph.add("Sign", given=pooled)
+        graph.add("Mul", size_of_pooled)
+    graph.add("Transpose", perm=[0, 2, 1])
+    graph.add("Flatten")
+    return ["N", n_channels, *image_shape], ["N", features.grid**2 * encoder.n_codes]
+
+
+def _pooling_matrix(places: PatchPlaces, pooling: str) -> Array:
+    """(n_positions, n_regions): the weight of the codes at each position, row by row, in each region."""
+    rows, columns = (
+        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (places.row_cuts, places.column_cuts)
+    )
+    matrix: Array = np.kron(rows, columns)
+    return matrix if pooling == "sum" else matrix / places.counts
+
+
+def _operator(activation: Activation) -> str:
+    if not activation.is_built_in:
+        raise ValueError(
+            f"the activation {activation.name!r} is made of NumPy's functions: only {sorted(_OPERATORS)} can be written"
+        )
+    return _OPERATORS[activation.name]

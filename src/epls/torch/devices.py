@@ -1,0 +1,43 @@
+"""Where torch computes, and the way of arrays there and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+_COMMON = ("cpu", "cuda", "mps", "xpu")
+_WITHOUT_FLOAT64 = {"mps"}
+
+
+def resolve_device(name: str) -> torch.device:
+    """The device of that name, if it can be used here."""
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0].split(". ")[0]
+        raise ValueError(
+            f"device={name!r} cannot be used here ({reason}): give one of {[d for d in _COMMON if _usable(d)]}, or "
+            f"None to compute with NumPy, as in set_params(device=None)"
+        ) from error
+    return device
+
+
+def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor:
+    """An array as a tensor; on the processor it is the same memory."""
+    if array.dtype == np.float64 and device.type in _WITHOUT_FLOAT64:
+        raise ValueError(
+            f"device={device.type!r} has no float64: give float32, as in X.astype('float32'), or another device"
+        )
+    # torch warns of memory that may not be written to, such as a memory map's.
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
+
+
+def _usable(name: str) -> bool:
+    try:
+        torch.ones(1, device=name).item()
+    except (RuntimeError, AssertionError, NotImplementedError):
+        return False
+    return True

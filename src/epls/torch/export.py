@@ -1,0 +1,96 @@
+"""Learned layers as torch modules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from ..images.features import ImageFeatures
+from ..learners.layer import Layer, layer_of, patch_filters
+from .activations import in_torch
+from .dense import DenseFeatures
+
+
+def to_linear(model: Any) -> nn.Linear:
+    """The net inputs w·x + b of a learned layer, for samples as they come.
+
+    Centring and scaling are contained in the weights. Where the mean of the data is a thousand times their spread or
+    more, this costs digits: centre the data first.
+
+    Parameters
+    ----------
+    model : EPLS or another learner that is one layer of units
+        Fitted.
+
+    Returns
+    -------
+    torch.nn.Linear
+        Of the model's type, float32 or float64.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS
+    >>> to_linear(EPLS(20, max_iter=3).fit(load_digits().data))
+    Linear(in_features=64, out_features=20, bias=True)
+    """
+    layer = layer_of(model)
+    linear = nn.Linear(layer.weights.shape[1], len(layer.weights), dtype=_type(model))
+    return _filled(linear, layer.weights, layer)
+
+
+def to_conv2d(model: Any, patch_shape: tuple[int, ...], *, stride: int = 1) -> nn.Conv2d:
+    """The net inputs of a learned layer at every position of an image.
+
+    Parameters
+    ----------
+    model : EPLS or another learner that is one layer of units
+        Fitted on patches, each flattened row by row. They must be patches as they come: where they were normalised one
+        by one, as in ``ImageFeatures``, see :func:`to_module`.
+    patch_shape : (height, width) or (height, width, channels)
+        The shape of a patch.
+    stride : int, default=1
+        Pixels from one patch to the next.
+
+    Returns
+    -------
+    torch.nn.Conv2d
+        From (N, channels, rows, columns) to (N, n_components, ...), of the model's type.
+    """
+    layer = layer_of(model)
+    filters = patch_filters(layer.weights, patch_shape)
+    conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=_type(model))
+    return _filled(conv, filters, layer)
+
+
+def to_module(model: Any) -> nn.Module:
+    """The ``transform`` of a model as a module.
+
+    Parameters
+    ----------
+    model : EPLS, another learner that is one layer of units, or ImageFeatures
+        Fitted.
+
+    Returns
+    -------
+    torch.nn.Sequential or DenseFeatures
+        From samples (N, n_features) to codes, or from images (N, channels, height, width) to features.
+    """
+    if isinstance(model, ImageFeatures):
+        return DenseFeatures(model)
+    return nn.Sequential(to_linear(model), in_torch(layer_of(model).activation).module())
+
+
+def _filled(module: Any, weights: Any, layer: Layer) -> Any:
+    """A module with the numbers of a layer."""
+    with torch.no_grad():
+        module.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))
+        module.bias.copy_(torch.from_numpy(layer.intercept - layer.center))
+    return module
+
+
+def _type(model: Any) -> torch.dtype:
+    return torch.float64 if model.components_.dtype == np.float64 else torch.float32

@@ -1,0 +1,111 @@
+"""ONNX files, run by another program and compared with transform."""
+
+import sys
+
+import numpy as np
+import onnxruntime
+import pytest
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_digits, load_sample_images
+
+from epls import EPLS, ImageFeatures, NaturalEncoder, SoftThresholdEncoder
+from epls.activations import ACTIVATIONS, Activation
+from epls.images.patches import sample_patches
+from epls.onnx import to_onnx
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data.astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    first, second = load_sample_images().images
+    return np.stack([first[100:124, 200:230], first[300:324, 10:40], second[300:324, 10:40]])
+
+
+def run(path, X):
+    return onnxruntime.InferenceSession(path).run(["output"], {"input": X.astype(np.float32)})[0]
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_a_learner_for_any_number_of_samples(name, digits, tmp_path):
+    model = EPLS(20, activation=name, max_iter=3, random_state=0).fit(digits)
+    to_onnx(model, tmp_path / "model.onnx")
+    for n_samples in (1, 300):
+        codes = run(tmp_path / "model.onnx", digits[:n_samples])
+        np.testing.assert_allclose(codes, model.transform(digits[:n_samples]), atol=1e-4)
+
+
+def test_a_learner_of_patches_at_every_position(photographs, tmp_path):
+    model = EPLS(7, max_iter=3, random_state=0).fit(sample_patches(photographs, 300, 4, random_state=0))
+    to_onnx(model, tmp_path / "model.onnx", patch_shape=(4, 4, 3))
+    codes = run(tmp_path / "model.onnx", photographs.transpose(0, 3, 1, 2))
+    assert codes.shape == (3, 7, 21, 27)
+    patches = photographs[1, 5:9, 6:10].reshape(1, -1)
+    np.testing.assert_allclose(codes[1, :, 5, 6], model.transform(patches)[0], atol=1e-4)
+    assert run(tmp_path / "model.onnx", np.zeros((1, 3, 10, 50))).shape == (1, 7, 7, 47)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "whiten", "pooling", "stride", "grid", "activation"),
+    [
+        ("natural", False, "log", 1, 2, "logistic"),
+        ("natural", True, "sum", 2, 3, "logistic"),
+        (NaturalEncoder(split_sign=True), True, "log", 2, 2, "tanh"),
+        ("soft_threshold", True, "mean", 3, 1, "logistic"),
+        (SoftThresholdEncoder(split_sign=False), False, "log", 1, 2, "logistic"),
+    ],
+)
+def test_features_of_images(photographs, tmp_path, encoder, whiten, pooling, stride, grid, activation):
+    features = ImageFeatures(
+        EPLS(20, max_iter=3, activation=activation), patch_size=6, encoder=encoder, n_patches=2000, whiten=whiten,
+        pooling=pooling, stride=stride, grid=grid, random_state=0,
+    ).fit(photographs)  # fmt: skip
+    to_onnx(features, tmp_path / "features.onnx", image_shape=(24, 30))
+    for n_images in (1, 3):
+        found = run(tmp_path / "features.onnx", photographs[:n_images].transpose(0, 3, 1, 2))
+        np.testing.assert_allclose(found, features.transform(photographs[:n_images]), rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_is_replaced_only_when_complete(digits, tmp_path, full_disk):
+    path = tmp_path / "model.onnx"
+    path.write_text("before")
+    with pytest.raises(OSError, match="No space left"):
+        to_onnx(EPLS(5, max_iter=1).fit(digits), path)
+    assert path.read_text() == "before"
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+class TestErrors:
+    def test_shapes(self, digits, photographs, tmp_path):
+        model = EPLS(5, max_iter=1).fit(digits)
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=6, n_patches=100).fit(photographs)
+        for settings in ({}, {"patch_shape": (6, 6, 3), "image_shape": (24, 30)}):
+            with pytest.raises(ValueError, match=r"need image_shape, the \(height, width\)"):
+                to_onnx(features, tmp_path / "model.onnx", **settings)
+        with pytest.raises(ValueError, match=r"image_shape=\(24, 6\): give .* at least 7"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 6))
+        with pytest.raises(ValueError, match="image_shape is for ImageFeatures"):
+            to_onnx(model, tmp_path / "model.onnx", image_shape=(8, 8))
+        with pytest.raises(ValueError, match=r"64 values, which is not patch_shape=\(5, 5\)"):
+            to_onnx(model, tmp_path / "model.onnx", patch_shape=(5, 5))
+        assert not list(tmp_path.iterdir())
+
+    def test_what_is_no_layer(self, photographs, tmp_path, digits):
+        features = ImageFeatures(KMeans(5, n_init=1), patch_size=6, encoder="triangle", n_patches=100).fit(photographs)
+        with pytest.raises(ValueError, match="TriangleEncoder with the bases of KMeans are not the outputs of one"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 30))
+        with pytest.raises(ValueError, match="a KMeans is not one layer of units"):
+            to_onnx(features.learner_, tmp_path / "model.onnx")
+
+    def test_an_activation_of_ones_own(self, digits, tmp_path):
+        own = Activation("tanh", np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: z, -1.0, 1.0)
+        with pytest.raises(ValueError, match="'tanh' is made of NumPy's functions"):
+            to_onnx(EPLS(5, activation=own, max_iter=1).fit(digits), tmp_path / "model.onnx")
+
+    def test_without_onnx(self, digits, tmp_path, monkeypatch):
+        monkeypatch.setitem(sys.modules, "onnx", None)  # which an import takes for missing
+        with pytest.raises(ImportError, match=r'ONNX files need onnx: pip install "epls\[onnx\]"'):
+            to_onnx(EPLS(2, max_iter=1).fit(digits), tmp_path / "model.onnx")
