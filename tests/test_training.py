@@ -26,8 +26,9 @@ class RecordingOptimizer:
         self.n_steps = n_steps
 
     def step(self, weights, gradient, inputs, slopes, curvatures, threads):
-        self.gradient, self.inputs, self.slopes = gradient.copy(), inputs.copy(), slopes.copy()
-        self.curvatures = None if curvatures is None else curvatures.copy()
+        self.gradient = gradient.copy()
+        if self.needs_curvature:
+            self.inputs, self.slopes, self.curvatures = inputs.copy(), slopes.copy(), curvatures.copy()
 
 
 @pytest.fixture
