@@ -27,8 +27,8 @@ def accuracy(n_shards, settings, loaded, output, progress):
     learner = outcome.features.learner_
     return {
         "shards": n_shards,
-        "accuracy": 100 * report["accuracy"],
-        "std": 100 * report["std"],
+        "accuracy": report["accuracy"],
+        "std": report["std"],
         "epochs": learner.n_epochs_,
         "error": learner.loss_curve_[-1],
         "seconds": report["seconds"],
