@@ -6,6 +6,7 @@ import signal
 import threading
 import time
 
+import dask
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
@@ -112,3 +113,17 @@ def test_without_workers_it_says_so(shards, monkeypatch):
         pytest.raises(ConnectionError, match=r"no worker for 0.5 s.*Checkpoint"),
     ):
         fit(new_model(), shards, empty)
+
+
+def test_a_scheduler_that_is_lost_meanwhile(shards):
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        local = LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0", silence_logs=logging.CRITICAL)
+        closing = threading.Thread(target=local.close)
+
+        def close(epoch, total):
+            if epoch == 2:
+                closing.start()
+
+        with Client(local) as client, pytest.raises(ConnectionError, match=r"no longer answers|no worker"):
+            fit(EPLS(40, max_iter=200, random_state=0).set_callbacks(OnEpoch(close)), shards, client)
+    closing.join()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -16,6 +18,8 @@ from .shard import Shard
 _PATIENCE = 60.0  # seconds without any worker, after which a training gives up
 _LOOK_AGAIN = 5.0  # seconds between two looks at which workers there are
 _POLL = 2.0  # seconds after which an answer that has not come is asked after
+_MOST_MOVES = 10  # of a shard for one answer
+_log = logging.getLogger(__name__)
 
 
 def connect(address: str, *, timeout: float = 10.0) -> Any:
@@ -113,7 +117,6 @@ class DaskShards(Shards):
 
     def __init__(self, client: Any, parts: Sequence[Blocks]) -> None:
         self.n_shards = len(parts)
-        self.n_moved = 0
         self._client = client
         self._parts = list(parts)
         self._patience = _PATIENCE
@@ -149,7 +152,8 @@ class DaskShards(Shards):
             return None
 
     def _finish(self, number: int, future: Any, method: str, arguments: tuple[Any, ...]) -> Any:
-        while True:
+        n_moved = 0
+        while n_moved < _MOST_MOVES:
             try:
                 if future is not None:
                     return future.result(timeout=_POLL)
@@ -158,8 +162,15 @@ class DaskShards(Shards):
                     continue  # it only takes long
             except (OSError, RuntimeError):
                 pass  # the connection broke
-            self._move(number, self._emptiest(without=self._homes[number]))
+            lost = self._homes[number]
+            self._move(number, self._emptiest(without=lost))
+            _log.warning("worker %s was lost; shard %d goes on at %s", lost, number, self._homes[number])
+            n_moved += 1
             future = self._begin(number, method, arguments)
+        raise ConnectionError(
+            f"{n_moved} workers in a row were lost or could not be reached while they computed with shard {number}, at "
+            f"last {self._homes[number]}: see their logs (memory?), and whether this machine can connect to them"
+        )
 
     def _spread(self) -> None:
         """Give every shard a worker, and as equally many shards to each as can be."""
@@ -175,35 +186,43 @@ class DaskShards(Shards):
         self._looked = time.monotonic()
 
     def _move(self, number: int, worker: str) -> None:
-        self.n_moved += 1
-        self._homes[number] = worker
-        # A dask actor is bound to where it was made. With the worker gone before it is made, it is made elsewhere.
-        self._made[number] = self._client.submit(
+        """Open a shard at a worker; at another one if that is gone meanwhile."""
+        made = self._client.submit(
             WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker], allow_other_workers=True
         )
         try:
-            self._actors[number] = self._made[number].result(timeout=self._patience)
+            self._actors[number] = made.result(timeout=self._patience)
         except TimeoutError as error:
             raise self._nobody_left() from error
+        except CancelledError as error:  # what dask says when the scheduler is gone
+            raise self._scheduler_lost() from error
+        self._made[number] = made
+        self._homes[number] = next(iter(self._client.who_has([made])[made.key]), worker)
 
     def _emptiest(self, without: str = "") -> str:
-        """The worker with the fewest shards; waits for one if there is none."""
-        until = time.monotonic() + self._patience
-        while not (workers := [worker for worker in self._workers() if worker != without]):
-            if time.monotonic() > until:
+        """The worker with the fewest shards, once there is one; ``without`` only if it stays the only one."""
+        began = time.monotonic()
+        while True:
+            waited = time.monotonic() - began
+            workers = [worker for worker in self._workers() if worker != without or waited > _LOOK_AGAIN]
+            if workers:
+                load = Counter(self._homes)
+                return min(workers, key=lambda worker: load[worker])
+            if waited > self._patience:
                 raise self._nobody_left()
             time.sleep(0.2)
-        load = Counter(self._homes)
-        return min(workers, key=lambda worker: load[worker])
 
     def _workers(self) -> list[str]:
         try:
             return sorted(self._client.run_on_scheduler(_addresses))
         except (OSError, RuntimeError) as error:
-            raise ConnectionError(
-                f"the dask scheduler at {self._client.scheduler.address} no longer answers: start it and its workers "
-                f"again, and the same fit; with a Checkpoint it goes on where it was"
-            ) from error
+            raise self._scheduler_lost() from error
+
+    def _scheduler_lost(self) -> ConnectionError:
+        return ConnectionError(
+            "the dask scheduler no longer answers: start it and its workers again, and the same fit; with a Checkpoint "
+            "it goes on where it was"
+        )
 
     def _nobody_left(self) -> ConnectionError:
         return ConnectionError(
