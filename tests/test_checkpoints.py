@@ -164,3 +164,18 @@ def test_kill_9_at_random_moments(tmp_path):
     assert train(*resumed) == 0
     assert_array_equal(np.load(tmp_path / "resumed.npy"), np.load(tmp_path / "whole.npy"))
     assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
+
+
+def test_a_full_disk_does_not_end_the_training(blobs, tmp_path, full_disk, caplog):
+    model = EPLS(8, max_iter=2, random_state=0)
+    expected = EPLS(8, max_iter=2, random_state=0).fit(blobs)
+    model.set_callbacks(Checkpoint(tmp_path, seconds=0)).fit(blobs)
+    assert_array_equal(model.components_, expected.components_)
+    assert "no checkpoint was written" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_half_written_is_removed(blobs, tmp_path):
+    (tmp_path / ".checkpoint-00000007.safetensors.abc").write_bytes(b"half")
+    EPLS(8, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert list(tmp_path.iterdir()) == []

@@ -76,6 +76,8 @@ class Checkpoint:
         ``run`` describes settings and data; checkpoints of another run are an error.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while it wrote
+            unfinished.unlink(missing_ok=True)
         self._last = time.monotonic()
         for path in reversed(self._files()):
             try:
@@ -96,9 +98,19 @@ class Checkpoint:
         return None
 
     def save_when_due(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
-        """Write a checkpoint if the last one is old enough, and remove all but two."""
+        """Write a checkpoint if the last one is old enough, and remove all but two.
+
+        If the disk is full or gone, the training goes on without: it is told, and tried again when it is due.
+        """
         if time.monotonic() - self._last < self.seconds:
             return
+        try:
+            self._save(run, trainer, progress)
+        except OSError as error:
+            _log.warning("no checkpoint was written to %s: %s", self.folder, error)
+        self._last = time.monotonic()
+
+    def _save(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
         arrays, plain = trainer.state()
         stored: dict[str, Any] = {f"trainer.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
         name, key, position, has_gauss, gauss = progress.random_state
@@ -120,7 +132,6 @@ class Checkpoint:
         write_atomically(path, to_bytes(stored, metadata={"epls": json.dumps(header)}))
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
-        self._last = time.monotonic()
 
     def clear(self) -> None:
         """Remove all checkpoints: the training is done."""
