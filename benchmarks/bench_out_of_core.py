@@ -17,9 +17,11 @@ from time import perf_counter
 
 import numpy as np
 
+from epls.files import npy_header
+
 FEATURES, UNITS = 300, 100
 WORK = """
-import json, resource, sys
+import json, re, sys
 from time import perf_counter
 import numpy as np
 from epls import EPLS, load_model, save_model
@@ -32,7 +34,8 @@ if task == "fit":
     save_model(learner, model)
 else:
     assert run(["transform", model, data, "-o", codes, "--force"]) == 0
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+# Of this program alone: what getrusage tells contains the process that it was started from.
+peak = int(re.search(r"VmHWM:\\s*(\\d+) kB", open("/proc/self/status").read())[1]) / 2**20
 print(json.dumps({{"seconds": perf_counter() - started, "peak [GiB]": peak}}))
 """
 
@@ -41,16 +44,14 @@ def make(path, n_rows):
     """Sparse mixtures of fixed directions, written a piece at a time."""
     random = np.random.default_rng(0)
     directions = random.normal(size=(500, FEATURES)).astype(np.float32)
-    out = np.lib.format.open_memmap(path, "w+", np.float32, (n_rows, FEATURES))
-    piece = None
-    for start in range(0, n_rows, 2**16):
-        n = min(2**16, n_rows - start)
-        if piece is None or start % 2**20 == 0:  # new directions for every sixteenth piece: making them takes longest
-            strengths = random.laplace(size=(2**16, 3)).astype(np.float32)
-            chosen = directions[random.integers(500, size=(2**16, 3))]
-            piece = np.einsum("ij,ijk->ik", strengths, chosen)
-        out[start : start + n] = piece[:n] + random.standard_normal((n, 1), np.float32)
-    out.flush()
+    with path.open("wb") as file:
+        file.write(npy_header((n_rows, FEATURES)))
+        for start in range(0, n_rows, 2**16):
+            if start % 2**20 == 0:  # new mixtures for every sixteenth piece: making them takes longest
+                strengths = random.laplace(size=(2**16, 3)).astype(np.float32)
+                mixtures = np.einsum("ij,ijk->ik", strengths, directions[random.integers(500, size=(2**16, 3))])
+            n = min(2**16, n_rows - start)
+            file.write((mixtures[:n] + random.standard_normal((n, 1), np.float32)).tobytes())
 
 
 def measured(task, *arguments):
