@@ -25,7 +25,7 @@ from epls.checkpoints import Checkpoint
 def train(folder, result, seconds):
     """The training, in a process of its own."""
     X = np.random.RandomState(0).normal(size=(20_000, 60)).astype(np.float32)
-    model = EPLS(100, max_iter=10, random_state=0)
+    model = EPLS(100, max_iter=30, random_state=0)
     if folder != "none":
         model.set_callbacks(Checkpoint(folder, seconds=seconds))
     print("started", flush=True)

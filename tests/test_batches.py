@@ -38,7 +38,7 @@ sizes = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
 @given(sizes, st.integers(1, 12), st.integers(1, 25), st.integers(0, 5), st.integers(0, 99))
 def test_blocks_give_each_sample_once_and_begin_anywhere(sizes, batch_size, buffer_rows, skip, seed):
-    batches = BlockBatches(Pieces(sizes), batch_size, buffer_rows)
+    batches = BlockBatches(Pieces(sizes), batch_size, 8 * buffer_rows)
     random = np.random.RandomState(seed)
     whole = values(batches.epoch(random))
     after = random.randint(1000)
@@ -66,7 +66,7 @@ def test_arrays_and_streams_begin_anywhere(sizes, batch_size, skip, seed):
 
 def test_neighbours_are_parted():
     """A batch has samples from many blocks, and epochs differ."""
-    batches = BlockBatches(Pieces([10] * 100), 50, buffer_rows=500)
+    batches = BlockBatches(Pieces([10] * 100), 50, buffer_bytes=8 * 500)
     random = np.random.RandomState(0)
     first, second = values(batches.epoch(random)), values(batches.epoch(random))
     assert first != second
@@ -75,7 +75,7 @@ def test_neighbours_are_parted():
 
 def test_what_is_skipped_is_not_read():
     pieces = Pieces([10] * 100)
-    batches = BlockBatches(pieces, 10, buffer_rows=100)
+    batches = BlockBatches(pieces, 10, buffer_bytes=8 * 100)
     rest = values(batches.epoch(np.random.RandomState(0), skip=75))
     assert len(rest) == 25
     assert pieces.n_read <= 40
@@ -83,7 +83,7 @@ def test_what_is_skipped_is_not_read():
 
 def test_the_next_buffer_is_read_while_this_one_is_used():
     pieces = Pieces([10] * 3)
-    epoch = BlockBatches(pieces, 10, buffer_rows=10).epoch(np.random.RandomState(0))
+    epoch = BlockBatches(pieces, 10, buffer_bytes=8 * 10).epoch(np.random.RandomState(0))
     next(epoch)
     until = time.monotonic() + 10
     while pieces.n_read < 2 and time.monotonic() < until:
@@ -149,3 +149,27 @@ def test_what_is_not_finite_is_found():
     pieces.read = lambda number: np.array([[0.0], [1.0], [np.nan], [2.0]]) if number else np.zeros((4, 1))
     with pytest.raises(ValueError, match="NaN or infinite in row 6"):
         list(checked_blocks(pieces))
+
+
+def test_a_map_with_changes_of_its_own_is_not_read_from_its_file(large, tmp_path):
+    changed = np.load(tmp_path / "x.npy", mmap_mode="c")
+    changed += 1000
+    assert as_blocks(changed) is None
+
+
+def test_a_stream_may_use_its_array_again():
+    room = np.empty((4, 1))
+
+    def arrays():
+        for number in range(5):
+            room[:] = np.arange(4 * number, 4 * number + 4)[:, None]
+            yield room
+
+    given = values(StreamBatches(arrays, 20, 3).epoch(np.random.RandomState(0)))
+    assert sorted(chain(*given)) == list(range(20))
+
+
+def test_a_stream_of_two_types():
+    arrays = [np.full((3, 1), 200, np.uint8), np.full((3, 1), 0.5, np.float32)]
+    batches = StreamBatches(lambda: iter(arrays), 6, 4).epoch(np.random.RandomState(0))
+    assert sorted(float(X[row, 0]) for X, rows in batches for row in rows) == [0.5] * 3 + [200.0] * 3

@@ -192,3 +192,58 @@ def test_file_blocks_know_when_a_map_is_large(X, tmp_path):
     np.save(tmp_path / "x.npy", X)
     assert as_blocks(np.load(tmp_path / "x.npy", mmap_mode="r")) is None
     assert isinstance(as_blocks(open_shards(tmp_path / "x.npy")), FileBlocks)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int64", "bool", "uint8", ">f4"])
+def test_other_types_are_converted_as_they_are_read(X, tmp_path, dtype):
+    other = (10 * X).astype(dtype)
+    model = EPLS(5, max_iter=2, random_state=0).fit(X)
+    expected = model.transform(other)
+    for data in forms_of(other, tmp_path) if dtype != ">f4" else [open_shards(saved(other, tmp_path))]:
+        codes = model.transform(data)
+        assert codes.dtype == expected.dtype
+        codes = np.asarray(codes)
+        assert codes.dtype == expected.dtype
+        assert_allclose(codes, expected, rtol=1e-5, atol=1e-6)
+    codes = OMP(5, random_state=0).fit(X).transform(da.from_array(other))
+    assert codes.compute().dtype == codes.dtype
+
+
+def saved(X, folder):
+    np.save(folder / "other.npy", X)
+    return folder / "other.npy"
+
+
+def test_each_block_is_read_once(X):
+    class Counted(ArrayBlocks):
+        n_read = 0
+
+        def read(self, number):
+            self.n_read += 1
+            return super().read(number)
+
+    tall = np.repeat(X, 50, axis=0)  # one block of more rows than are encoded at a time
+    model = EPLS(5, max_iter=2, random_state=0).fit(X)
+    for n_blocks, blocks in ((1, Counted(tall)), (300, Counted(X))):
+        blocks._rows = len(tall) if n_blocks == 1 else 1
+        blocks.sizes = np.full(n_blocks, blocks._rows)
+        parts = list(model.iter_transform(blocks))
+        assert blocks.n_read == n_blocks
+        assert max(map(len, parts)) <= 4096
+        assert_allclose(np.concatenate(parts), model.transform(tall if n_blocks == 1 else X), rtol=1e-5, atol=1e-6)
+
+
+def test_data_in_parts_are_refused_where_all_are_needed(shards):
+    blocks = open_shards(shards)
+    model = EPLS(5, max_iter=2, random_state=0).fit(blocks)
+    for call in (OMP(5).fit, model.winners, model.partial_fit):
+        with pytest.raises(TypeError, match=r"needs its samples in memory.*JoinedBlocks"):
+            call(blocks)
+
+
+def test_codes_as_a_table_do_not_disturb_parts(X):
+    model = EPLS(5, max_iter=2, random_state=0).fit(X)
+    expected = model.transform(X)
+    model.set_output(transform="pandas")
+    parts = np.concatenate(list(model.iter_transform(JoinedBlocks([ArrayBlocks(X[:100]), ArrayBlocks(X[100:])]))))
+    assert_array_equal(parts, expected)

@@ -6,14 +6,19 @@ import subprocess
 import sys
 import textwrap
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
-from epls import EPLS
+from epls import EPLS, OMP, ImageFeatures
+from epls.activations import LOGISTIC
+from epls.blocks import ArrayBlocks, JoinedBlocks
 from epls.callbacks import OnEpoch
 from epls.checkpoints import Checkpoint
+from epls.checkpoints import _read as read_checkpoint
 
 
 class StopError(Exception):
@@ -179,3 +184,90 @@ def test_what_a_killed_process_left_half_written_is_removed(blobs, tmp_path):
     (tmp_path / ".checkpoint-00000007.safetensors.abc").write_bytes(b"half")
     EPLS(8, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_new_ones_stay_where_all_before_are_damaged(blobs, tmp_path, caplog):
+    model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
+    stopped(model, blobs, tmp_path, 9)
+    damaged = sorted(tmp_path.iterdir())
+    for path in damaged:
+        path.write_bytes(b"xx")
+    stopped(model, blobs, tmp_path, 3)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not set(damaged) & set(tmp_path.iterdir())
+    assert "is passed over" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_byte_anywhere_is_noticed(blobs, tmp_path, seed):
+    model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
+    stopped(model, blobs, tmp_path, 9)
+    random = np.random.RandomState(seed)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        n_header = int.from_bytes(content[:8], "little")
+        places = [*random.randint(8, 8 + n_header, size=60), *random.randint(8 + n_header, len(content), size=20)]
+        for place in places:
+            flipped = bytearray(content)
+            flipped[place] ^= 1
+            if bytes(flipped).decode("latin1").split() == content.decode("latin1").split():
+                continue  # a space of the header became another
+            path.write_bytes(bytes(flipped))
+            with pytest.raises(ValueError, match="damaged"):
+                read_checkpoint(path)
+        path.write_bytes(content)
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_components": np.int64(8), "batch_size": np.int64(40), "max_iter": np.int64(4), "tol": np.float64(1e-9)},
+        {"activation": LOGISTIC},
+        {"activation": replace(LOGISTIC, name="mine")},
+    ],
+)
+def test_settings_of_any_type(blobs, tmp_path, settings):
+    """Text of them that holds an address, or that JSON does not know, would end a resumed training."""
+    model = EPLS(**({"n_components": 8, "max_iter": 4, "batch_size": 40, "random_state": 0} | settings))
+    expected = clone(model).fit(blobs)
+    stopped(model, blobs, tmp_path, 7)
+    header = next(tmp_path.iterdir()).read_bytes()
+    assert b" at 0x" not in header
+    model.set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert_array_equal(model.components_, expected.components_)
+
+
+def test_the_global_random_numbers_are_left_alone(blobs, tmp_path):
+    model = EPLS(8, max_iter=4, batch_size=40)
+    stopped(model, blobs, tmp_path, 7)
+    np.random.seed(5)  # noqa: NPY002
+    EPLS(8, max_iter=4, batch_size=40).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    after = np.random.randint(2**31, size=3)  # noqa: NPY002
+    random = np.random.RandomState(5)
+    random.randint(2**31 - 1)
+    assert after.tolist() == random.randint(2**31, size=3).tolist()
+
+
+def test_blocks_and_images_go_on_too(blobs, tmp_path):
+    blocks = JoinedBlocks([ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])])
+    model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
+    expected = clone(model).fit(blocks)
+    stopped(model, blocks, tmp_path / "a", 13)
+    model.set_callbacks(Checkpoint(tmp_path / "a")).fit(blocks)
+    assert_array_equal(model.components_, expected.components_)
+
+    images = np.random.RandomState(0).randint(256, size=(6, 12, 12)).astype(np.uint8)
+    settings = {"patch_size": 4, "n_patches": 300, "random_state": 0}
+    expected = ImageFeatures(EPLS(5, max_iter=4), **settings).fit(images)
+    with pytest.raises(StopError):
+        ImageFeatures(EPLS(5, max_iter=4).set_callbacks(StopAfter(tmp_path / "b", 2)), **settings).fit(images)
+    learner = EPLS(5, max_iter=4).set_callbacks(Checkpoint(tmp_path / "b", keep=True))
+    resumed = ImageFeatures(learner, **settings).fit(images)
+    assert_array_equal(resumed.learner_.components_, expected.learner_.components_)
+    assert len(list((tmp_path / "b").iterdir())) == 2  # kept, as it was told
+
+
+def test_a_learner_that_cannot_go_on_says_so(blobs, tmp_path):
+    with pytest.raises(TypeError, match="OMP cannot go on from a checkpoint"):
+        OMP(4).set_callbacks(Checkpoint(tmp_path)).fit(blobs)

@@ -76,3 +76,19 @@ def test_map_tasks_ends_when_nobody_wants_more():
     results.close()
     assert len(done) < 100
     assert blas_threads() == before
+
+
+def test_callers_in_threads_leave_the_limits_alone():
+    before = blas_threads()
+    seen = []
+
+    def call():
+        seen.extend(map_tasks(lambda: lambda task: blas_threads() + 0 * task, range(50)))
+
+    callers = [threading.Thread(target=call) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    assert seen == [before] * 150
+    assert blas_threads() == before

@@ -18,7 +18,7 @@ from .blocks import Blocks
 Array = NDArray[np.floating]
 Batch = tuple[Array, NDArray[np.intp]]  # an array, and which of its rows
 
-_BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
+BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
 
 
 class Batches(Protocol):
@@ -57,8 +57,8 @@ class ArrayBatches:
 class StreamBatches:
     """Mini-batches from arrays of any sizes that come one after the other, shuffled as far as little memory allows.
 
-    Arrays are gathered until they fill a buffer of 128 MiB, and the samples in it are shuffled. While one buffer is
-    trained on, the next one comes.
+    Arrays are copied to a buffer of 128 MiB, and the samples in it are shuffled once it is full. While one buffer is
+    trained on, the next one is filled.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class StreamBatches:
     batch_size : int
         Rows of a batch; the last one of an epoch may have fewer.
     buffer_bytes : int
-        Of the arrays that are shuffled together, at least.
+        Of the samples that are shuffled together, at most.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class StreamBatches:
         arrays: Callable[[], Iterable[Array]],
         n_samples: int,
         batch_size: int,
-        buffer_bytes: int = _BUFFER_BYTES,
+        buffer_bytes: int = BUFFER_BYTES,
     ) -> None:
         self.arrays = arrays
         self.n_samples = n_samples
@@ -89,14 +89,25 @@ class StreamBatches:
         return _shuffled(enumerate(_ahead(self._buffers())), self.batch_size, seed, skip * self.batch_size)
 
     def _buffers(self) -> Iterator[Array]:
-        gathered: list[Array] = []
+        buffer: Array | None = None
+        end = 0
         for array in self.arrays():
-            gathered.append(array)
-            if sum(part.nbytes for part in gathered) >= self._buffer_bytes:
-                yield np.concatenate(gathered)
-                gathered = []
-        if gathered:
-            yield np.concatenate(gathered)
+            if buffer is not None and array.dtype != buffer.dtype:
+                yield buffer[:end]
+                buffer = None
+            start = 0
+            while start < len(array):
+                if buffer is None:
+                    n_rows = max(1, self._buffer_bytes // max(array[:1].nbytes, 1))
+                    buffer, end = np.empty((min(n_rows, self.n_samples), array.shape[1]), array.dtype), 0
+                n_taken = min(len(array) - start, len(buffer) - end)
+                buffer[end : end + n_taken] = array[start : start + n_taken]
+                start, end = start + n_taken, end + n_taken
+                if end == len(buffer):
+                    yield buffer
+                    buffer = None
+        if buffer is not None:
+            yield buffer[:end]
 
 
 class BlockBatches:
@@ -112,15 +123,15 @@ class BlockBatches:
         The data.
     batch_size : int
         Rows of a batch; the last one of an epoch may have fewer.
-    buffer_rows : int or None
-        Samples that are shuffled together at least; by default what fills the buffer.
+    buffer_bytes : int
+        Of the samples that are shuffled together, to a block.
     """
 
-    def __init__(self, blocks: Blocks, batch_size: int, buffer_rows: int | None = None) -> None:
+    def __init__(self, blocks: Blocks, batch_size: int, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.blocks = blocks
         self.n_samples = blocks.shape[0]
         self.batch_size = batch_size
-        self._buffer_rows = buffer_rows or max(1, _BUFFER_BYTES // (blocks.shape[1] * blocks.dtype.itemsize))
+        self._buffer_rows = max(1, buffer_bytes // (blocks.shape[1] * blocks.dtype.itemsize))
 
     def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
         groups = self._groups(random.permutation(len(self.blocks.sizes)))

@@ -58,7 +58,8 @@ class FileBlocks:
     def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
         self.path = path
         self.shape = shape
-        self.dtype = dtype
+        self.dtype = _read_as(dtype)
+        self._stored_as = dtype
         self._offset = offset
         self._row_bytes = max(shape[1] * dtype.itemsize, 1)
         self._rows = max(1, _FILE_BLOCK_BYTES // self._row_bytes)
@@ -83,10 +84,10 @@ class FileBlocks:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
         if len(shape) != 2 or 0 in shape:
             raise ValueError(f"{path} has shape {shape}, and must be (n_samples, n_features) with at least one of each")
-        if dtype not in TYPES or (fortran_order and shape[1] > 1):
+        if dtype.kind not in "fiub" or (fortran_order and shape[1] > 1):
             raise ValueError(
                 f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; what can be read in part is rows "
-                f"of {', '.join(map(str, TYPES))}: write np.ascontiguousarray(X, np.float32)"
+                f"of real numbers: write np.ascontiguousarray(X, np.float32)"
             )
         blocks = cls(path, offset, shape, dtype)
         if n_bytes < offset + shape[0] * blocks._row_bytes:
@@ -95,19 +96,19 @@ class FileBlocks:
 
     def read(self, number: int) -> NDArray[Any]:
         n_rows, start = int(self.sizes[number]), number * self._rows
-        values = np.empty((n_rows, self.shape[1]), self.dtype)
+        values = np.empty((n_rows, self.shape[1]), self._stored_as)
         with _opened(self.path) as file:
             file.seek(self._offset + start * self._row_bytes)
-            n_read = file.readinto(values.data.cast("B"))
+            n_read = file.readinto(values.reshape(-1).view(np.uint8).data)
         if n_read != values.nbytes:
             raise OSError(
                 f"{self.path} ends before row {start + n_rows} of {self.shape[0]}: it was shortened while it was read"
             )
-        return values
+        return values.astype(self.dtype, copy=False)
 
 
 class ChunkedBlocks:
-    """The chunks of a zarr array, or of another one that has ``chunks`` of equal height and can be sliced."""
+    """The chunks of a zarr array."""
 
     def __init__(self, X: Any) -> None:
         self._X = X
@@ -135,6 +136,13 @@ class DaskBlocks:
 
     def alone(self) -> DaskBlocks:
         """The same for a worker of a cluster, where a block must not wait for other workers."""
+        from distributed.client import futures_of
+
+        if futures_of(self._X):
+            raise TypeError(
+                "the dask array is persisted: its blocks are in the memory of workers, where a training cannot use "
+                "them. Give the array that it was before, or write it with to_zarr and give that"
+            )
         other = copy(self)
         other._scheduler = {"scheduler": "synchronous"}
         return other
@@ -172,6 +180,7 @@ class RowRange:
         self._cuts = np.column_stack(
             [np.maximum(start - starts, 0), np.minimum(ends[self._first : last + 1], stop) - starts]
         )
+        self.start = start
         self.shape = (stop - start, blocks.shape[1])
         self.dtype = blocks.dtype
         self.sizes = (self._cuts[:, 1] - self._cuts[:, 0]).astype(np.intp)
@@ -182,16 +191,17 @@ class RowRange:
 
 
 class ArrayBlocks:
-    """An array in memory, as one block."""
+    """An array in memory."""
 
     def __init__(self, X: NDArray[Any]) -> None:
         self._X = X
         self.shape = (X.shape[0], X.shape[1])
         self.dtype = X.dtype
-        self.sizes = np.array([len(X)], np.intp)
+        self._rows = max(1, _FILE_BLOCK_BYTES // max(X[:1].nbytes, 1))
+        self.sizes = _equal_sizes(len(X), self._rows)
 
     def read(self, number: int) -> NDArray[Any]:
-        return self._X
+        return self._X[number * self._rows : (number + 1) * self._rows]
 
 
 def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Blocks:
@@ -237,7 +247,8 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
         files = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     if not files:
         raise FileNotFoundError(f"there are no shards in {paths!r}: give .npy files, a folder of them or a pattern")
-    return files
+    # Workers have working folders of their own.
+    return [file if "://" in file else os.path.abspath(file) for file in files]
 
 
 @contextmanager
@@ -254,20 +265,22 @@ def _opened(path: str) -> Iterator[Any]:
         yield file
 
 
-def as_blocks(X: Any) -> Blocks | None:
+def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     """Data as blocks, if they are large or know blocks themselves; None for all else, which is taken as an array.
 
-    A memory map is read as blocks if it has a gigabyte or more, and its rows lie one after the other in the file.
+    A memory map is read as blocks if it has a gigabyte or more, or ``smallest_map`` bytes, its rows lie one after the
+    other in the file, and it has no changes of its own.
     """
+    smallest_map = _LARGE_FILE_BYTES if smallest_map is None else smallest_map
     kind = type(X).__module__.partition(".")[0]
     blocks: Blocks
     if isinstance(X, Blocks):
         blocks = X
     elif isinstance(X, np.memmap):
-        if X.ndim != 2 or X.nbytes < _LARGE_FILE_BYTES or not X.flags.c_contiguous or X.filename is None:
+        if X.ndim != 2 or X.nbytes < smallest_map or not X.flags.c_contiguous or X.filename is None:
             return None
         base: Any = X.base  # a view of a map has the offset of the whole: there is no telling where in the file it is
-        if X.dtype not in TYPES or not isinstance(base, mmap.mmap):
+        if X.dtype.kind not in "fiub" or X.mode == "c" or not isinstance(base, mmap.mmap):
             return None
         blocks = FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
     elif kind == "zarr" and hasattr(X, "chunks"):
@@ -279,9 +292,18 @@ def as_blocks(X: Any) -> Blocks | None:
     return blocks
 
 
+def refuse_blocks(X: Any, who: str) -> None:
+    """An error for data in parts, where somebody needs them all at once."""
+    if isinstance(X, Blocks):
+        raise TypeError(
+            f"{who} needs its samples in memory, and was given a {type(X).__name__}, which is read in parts: give an "
+            f"array, or learn with EPLS.fit"
+        )
+
+
 def checked_blocks(blocks: Blocks) -> Iterator[NDArray[Any]]:
     """The blocks one after the other; an error where a value is not finite."""
-    first = 0
+    first = getattr(blocks, "start", 0)  # the row of the whole, where these are a part
     for number, size in enumerate(blocks.sizes):
         block = blocks.read(number)
         if block.dtype.kind == "f" and not np.isfinite(block).all():
@@ -301,6 +323,10 @@ def _type_of(X: Any) -> np.dtype[Any]:
     dtype = np.dtype(X.dtype)
     if dtype.kind not in "fiub":
         raise ValueError(f"X holds values of type {dtype}: samples must be numbers")
+    return _read_as(dtype)
+
+
+def _read_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return dtype if dtype in TYPES else TYPES[0]
 
 

@@ -39,6 +39,8 @@ class Checkpoint:
         Where to; made if it is not there. One training at a time may use it.
     seconds : float, default=60
         From one checkpoint to the next. A checkpoint is three times the size of the weights.
+    keep : bool, default=False
+        Whether to leave them when ``fit`` ends; for whoever has more to do with the result, and calls :meth:`clear`.
 
     Examples
     --------
@@ -50,16 +52,19 @@ class Checkpoint:
     ...     model = EPLS(10, max_iter=3).set_callbacks(Checkpoint(folder)).fit(X)
     """
 
-    def __init__(self, folder: str | os.PathLike[str], *, seconds: float = 60.0) -> None:
+    def __init__(self, folder: str | os.PathLike[str], *, seconds: float = 60.0, keep: bool = False) -> None:
         if not seconds >= 0:
             raise ValueError(f"seconds={seconds!r}: give 0 or more")
         self.folder = Path(folder)
         self.seconds = seconds
+        self.keep = keep
         self._last = time.monotonic()
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
+        """Refuse learners that cannot go on in the middle."""
+        if not getattr(estimator, "can_resume", False):
+            raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Part of scikit-learn's protocol."""
@@ -80,6 +85,8 @@ class Checkpoint:
             unfinished.unlink(missing_ok=True)
         self._last = time.monotonic()
         for path in reversed(self._files()):
+            number = int(path.stem.removeprefix("checkpoint-"))
+            self._written = max(self._written, number)  # those to come are newer, also than one that is damaged
             try:
                 header, arrays = _read(path)
             except (ValueError, OSError) as error:
@@ -91,7 +98,6 @@ class Checkpoint:
                     f"{path} is the checkpoint of another training, which differs in {', '.join(differing)}: give "
                     f"another folder, or empty this one"
                 )
-            self._written = int(path.stem.removeprefix("checkpoint-"))
             of_trainer = {name.removeprefix("trainer."): a for name, a in arrays.items() if name.startswith("trainer.")}
             trainer.restore(of_trainer, header["trainer"])
             return _progress(header["progress"], arrays)
@@ -125,8 +131,8 @@ class Checkpoint:
                 "random": [name, int(position), int(has_gauss), float(gauss)],
                 "reports": [asdict(report) for report in progress.reports],
             },
-            "digest": _digest(stored),
         }
+        header["digest"] = _digest(header, stored)
         self._written += 1
         path = self.folder / f"checkpoint-{self._written:08d}.safetensors"
         write_atomically(path, to_bytes(stored, metadata={"epls": json.dumps(header)}))
@@ -139,7 +145,7 @@ class Checkpoint:
             path.unlink(missing_ok=True)
 
     def _files(self) -> list[Path]:
-        return sorted(self.folder.glob("checkpoint-*.safetensors"))
+        return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))
 
 
 def checkpoint_of(estimator: Any) -> Checkpoint | None:
@@ -159,7 +165,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
         header = json.loads(metadata["epls"])
-        whole = header["format"] == _FORMAT and header["digest"] == _digest(arrays)
+        digest = header.pop("digest")
+        whole = header["format"] == _FORMAT and digest == _digest(header, arrays)
     except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"it is damaged ({error})") from error
     if not whole:
@@ -181,8 +188,8 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
     )
 
 
-def _digest(arrays: dict[str, Any]) -> str:
-    digest = hashlib.sha256()
+def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Blocks, RowRange, as_blocks
+from .blocks import ArrayBlocks, Blocks, as_blocks
 
-_ROWS = 4096  # at a time
+_ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
 
 def transform_in_parts(model: Any, X: Any) -> Any:
@@ -29,14 +29,15 @@ def transform_in_parts(model: Any, X: Any) -> Any:
 
 
 def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
-    """The codes of some thousand samples after the other, whatever the data are read from."""
+    """The codes of some samples after the other, whatever the data are read from."""
     blocks = as_blocks(X)
     if blocks is None:
-        for start in range(0, len(X), _ROWS):
-            yield model.transform(X[start : start + _ROWS])
-        return
-    for piece in _pieces(blocks):
-        yield model.transform(_rows(piece))
+        blocks = ArrayBlocks(X)
+    n_rows = _rows_at_a_time(blocks)
+    for first, last in _runs(blocks):
+        rows = _read(blocks, first, last)
+        for start in range(0, len(rows), n_rows):
+            yield np.asarray(model.transform(rows[start : start + n_rows]))
 
 
 def lazy_transform(model: Any, data: Any) -> Any:
@@ -61,25 +62,29 @@ def lazy_transform(model: Any, data: Any) -> Any:
     except ImportError as error:
         raise ImportError('lazy arrays need dask: pip install "epls[distributed]"') from error
     pieces: list[Any]
+    if type(data).__module__.startswith("zarr") and data.ndim > 2:
+        data = da.from_zarr(data)
     if is_dask(data):
         if any(np.isnan(size) for size in data.chunks[0]):
             raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
         data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
         pieces, sizes = list(data.to_delayed().reshape(-1)), [int(size) for size in data.chunks[0]]
     else:
-        blocks = as_blocks(data)
+        blocks = as_blocks(data, smallest_map=0)
         if blocks is None:
             raise TypeError(
                 f"data is a {type(data).__name__}, and must be a dask array, a zarr array, or what open_shards gives: "
                 f"call the model's own transform for an array in memory"
             )
-        pieces = list(_pieces(blocks))
-        sizes = [piece.shape[0] for piece in pieces]
-    shape, dtype = (len(model.get_feature_names_out()),), _type_of_codes(model, data)
+        shared_blocks = dask.delayed(blocks, pure=True)
+        runs = list(_runs(blocks))
+        pieces = [dask.delayed(_read)(shared_blocks, first, last) for first, last in runs]
+        sizes = [int(blocks.sizes[first:last].sum()) for first, last in runs]
+    n_codes, dtype = len(model.get_feature_names_out()), _type_of_codes(model, data)
     shared = dask.delayed(model, pure=True)  # it travels once, and not with each piece
-    codes = (dask.delayed(_codes)(shared, piece) for piece in pieces)
+    codes = (dask.delayed(_codes)(shared, piece, dtype) for piece in pieces)
     return da.concatenate(
-        [da.from_delayed(code, (size, *shape), dtype) for code, size in zip(codes, sizes, strict=True)]
+        [da.from_delayed(code, (size, n_codes), dtype) for code, size in zip(codes, sizes, strict=True)]
     )
 
 
@@ -88,19 +93,31 @@ def is_dask(X: Any) -> bool:
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed")
 
 
-def _pieces(blocks: Blocks) -> Iterator[RowRange]:
-    for start in range(0, blocks.shape[0], _ROWS):
-        yield RowRange(blocks, start, min(start + _ROWS, blocks.shape[0]))
+def _rows_at_a_time(blocks: Blocks) -> int:
+    return max(1, min(_ROWS, _BYTES // (8 * max(blocks.shape[1], 1))))
 
 
-def _rows(piece: Blocks) -> NDArray[Any]:
-    return np.concatenate([piece.read(number) for number in range(len(piece.sizes))])
+def _runs(blocks: Blocks) -> Iterator[tuple[int, int]]:
+    """Consecutive blocks to be read together, as the first and the one after the last: each is read once."""
+    n_rows, first, gathered = _rows_at_a_time(blocks), 0, 0
+    for number, size in enumerate(blocks.sizes):
+        if gathered + size > n_rows and gathered > 0:
+            yield first, number
+            first, gathered = number, 0
+        gathered += int(size)
+    yield first, len(blocks.sizes)
 
 
-def _codes(model: Any, piece: Any) -> Any:
-    return model.transform(_rows(piece) if isinstance(piece, Blocks) else piece)
+def _read(blocks: Blocks, first: int, last: int) -> NDArray[Any]:
+    if last - first == 1:
+        return blocks.read(first)
+    return np.concatenate([blocks.read(number) for number in range(first, last)])
+
+
+def _codes(model: Any, piece: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.asarray(model.transform(piece), dtype)
 
 
 def _type_of_codes(model: Any, data: Any) -> np.dtype[Any]:
-    preserved = model.__sklearn_tags__().transformer_tags.preserves_dtype
-    return np.dtype(np.float64 if "float64" in preserved and data.dtype == np.float64 else np.float32)
+    """What the model makes of a sample of zeros."""
+    return np.asarray(model.transform(np.zeros((1, *data.shape[1:]), data.dtype))).dtype

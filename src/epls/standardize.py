@@ -36,7 +36,8 @@ class Moments:
             part._mean = block.mean(axis=0)
             block -= part._mean
             with np.errstate(over="ignore", invalid="ignore"):  # told of in the end
-                part._squares = float(np.vdot(block, block))
+                # Not with the BLAS, whose sums depend on the number of threads.
+                part._squares = float(np.einsum("ij,ij->", block, block))
             self.merge(part)
 
     def merge(self, other: Moments) -> None:
@@ -51,7 +52,9 @@ class Moments:
         with np.errstate(over="ignore", invalid="ignore"):
             away = other._mean + shift - self._mean
             # Two groups' squared deviations add up to the whole's but for the distance of their means.
-            self._squares += other._squares + float(np.vdot(away, away)) * self.n_samples * other.n_samples / n_total
+            self._squares += (
+                other._squares + float(np.einsum("i,i->", away, away)) * self.n_samples * other.n_samples / n_total
+            )
             self._mean = self._mean + away * (other.n_samples / n_total)
         self._differs = self._differs or other._differs or bool(shift.any())
         self.n_samples = n_total

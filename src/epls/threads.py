@@ -36,8 +36,11 @@ def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterabl
     For tasks that each hold products and passes: every thread does its own with one BLAS thread, and nobody waits for
     anybody. ``new_worker()`` is called once in each thread, so that a worker can keep buffers. Only a few tasks are
     under way at a time, however many there are.
+
+    Called in a thread of somebody's pool, it takes no further threads: limits of the BLAS library are for the whole
+    process, and those of several callers would restore each other's.
     """
-    n_threads = blas_threads()
+    n_threads = blas_threads() if threading.current_thread() is threading.main_thread() else 1
     if n_threads == 1:
         yield from map(new_worker(), tasks)
         return

@@ -321,7 +321,7 @@ def train(
                 win_spread=int(progress.wins.max() - progress.wins.min()),
                 n_dead=int(np.count_nonzero((progress.largest < alive) & (progress.wins > 0))),
                 seconds=perf_counter() - started,
-                is_last=progress.epoch == max_iter or abs(error_before - error) <= tol * error,
+                is_last=bool(progress.epoch == max_iter or abs(error_before - error) <= tol * error),
             )
             progress.reports.append(report)
             progress.n_batches = 0

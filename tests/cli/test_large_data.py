@@ -1,5 +1,6 @@
 """Commands on data in parts, and trainings that are killed."""
 
+import errno
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 from run_command import epls
 
-from epls import EPLS, load_model, open_shards, read_notes
+from epls import EPLS, Checkpoint, load_model, open_shards, read_notes
 
 
 @pytest.fixture(scope="module")
@@ -59,6 +60,53 @@ def test_bad_parts(work, tmp_path, capsys):
     assert not (tmp_path / "m.epls").exists()
 
 
+def test_images_in_a_zarr_array(tmp_path, capsys):
+    images = np.random.RandomState(0).randint(256, size=(6, 20, 20, 3)).astype(np.uint8)
+    stored = zarr.create_array(str(tmp_path / "i.zarr"), shape=images.shape, chunks=(4, 20, 20, 3), dtype=images.dtype)
+    stored[:] = images
+    model, features = tmp_path / "m.epls", tmp_path / "f.npy"
+    arguments = ("fit", tmp_path / "i.zarr", "-o", model, "--units", 5, "--patches", 300, "--patch-size", 5)
+    assert epls(capsys, *arguments, "--checkpoint", tmp_path / "kept")[0] == 0
+    assert epls(capsys, "transform", model, tmp_path / "i.zarr", "-o", features)[0] == 0
+    assert_array_equal(np.load(features), load_model(model).transform(images))
+
+
+def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys):
+    from PIL import Image
+
+    for number in range(3):
+        pixels = np.random.RandomState(number).randint(256, size=(20, 20, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    np.save(tmp_path / "labels.npy", np.arange(3))
+    arguments = ("fit", tmp_path, "-o", tmp_path / "m.epls", "--units", 5, "--patches", 300, "--patch-size", 5)
+    code, out, err = epls(capsys, *arguments)
+    assert (code, "3 images" in out) == (0, True), err
+
+
+@pytest.mark.parametrize("option", [("--scale",), ("--learner", "omp")])
+def test_what_needs_all_vectors_in_memory(work, tmp_path, capsys, option):
+    code, _, err = epls(capsys, "fit", work / "parts", "-o", tmp_path / "m.epls", *option)
+    assert code == 2
+    assert f"{' '.join(option)} needs all vectors in memory" in err
+
+
+def test_checkpoints_stay_until_the_model_is_on_the_disk(work, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.0)
+    arguments = command(work, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
+    with monkeypatch.context() as broken:
+        broken.setattr("epls.persistence.write_atomically", no_room)
+        code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert "disk" in err
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+    assert epls(capsys, *arguments)[0] == 0
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def no_room(path, content):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 def command(work, *more):
     return ["fit", str(work / "x.npy"), "--units", "10", "--threads", "1", *map(str, more)]
 
@@ -98,7 +146,12 @@ def test_ctrl_c_says_where_it_goes_on(work, tmp_path, capsys, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(EPLS, "fit", interrupted)
-    code, _, err = epls(capsys, *command(work, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept"))
+    arguments = command(work, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept")
+    code, _, err = epls(capsys, *arguments)
+    assert (code, "starts again" in err) == (1, True)  # nothing has been written yet
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "checkpoint-00000001.safetensors").touch()
+    code, _, err = epls(capsys, *arguments)
     assert code == 1
     assert f"the same command goes on from {tmp_path / 'kept'}" in err
 

@@ -1,18 +1,24 @@
 """Training and encoding with real worker processes, some of which die."""
 
+import dataclasses
 import logging
 import os
 import signal
+import sys
 import threading
 import time
+import types
 
 import dask
+import dask.array as da
+import distributed
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, Future, LocalCluster
 from numpy.testing import assert_array_equal
 
 from epls import EPLS, open_shards
+from epls.activations import LOGISTIC
 from epls.callbacks import OnEpoch
 from epls.distributed import cluster as cluster_module
 from epls.distributed import fit, transform
@@ -84,6 +90,59 @@ def test_a_killed_worker_costs_seconds_and_changes_nothing(client, shards, expec
     assert all(report.win_spread <= 3 for report in model.epoch_reports_)
 
 
+@pytest.mark.parametrize("phase", ["moments", "largest_net", "_move"])
+def test_a_worker_killed_in_any_phase(client, shards, expected, phase, monkeypatch):
+    client.wait_for_workers(2, timeout=30)
+    pid = next(iter(client.run(os.getpid).values()))
+    killed = []
+
+    def kill_one():
+        os.kill(pid, signal.SIGKILL)
+
+    call, wait_for_result = cluster_module.DaskShards.call, Future.result
+
+    def call_and_kill(shards, method, arguments):
+        if method == phase and not killed:
+            killed.append(pid)
+            threading.Timer(0.005, kill_one).start()
+        return call(shards, method, arguments)
+
+    def kill_and_wait(future, timeout=None):
+        if "WorkerShard" in future.key and not killed:
+            distributed.wait(future)
+            killed.append(pid)
+            kill_one()
+        return wait_for_result(future, timeout=timeout)
+
+    if phase == "_move":
+        monkeypatch.setattr(Future, "result", kill_and_wait)
+    else:
+        monkeypatch.setattr(cluster_module.DaskShards, "call", call_and_kill)
+    assert_same(fit(new_model(), shards, client, n_shards=3), expected)
+    assert killed
+
+
+def test_settings_that_a_worker_cannot_use(client, shards):
+    """A module that only this process has."""
+    module = types.ModuleType("only_here")
+    exec("def value(net):\n    return 1 / (1 + __import__('numpy').exp(-net))", module.__dict__)
+    sys.modules["only_here"] = module
+    module.value.__module__ = "only_here"
+    with pytest.raises(RuntimeError, match="cannot use the model's settings"):
+        fit(EPLS(8, activation=dataclasses.replace(LOGISTIC, name="mine", value=module.value)), shards, client)
+    del sys.modules["only_here"]
+
+
+def test_a_persisted_array(client):
+    X = da.random.normal(size=(100, 4), chunks=(50, 4))
+    with pytest.raises(TypeError, match="is persisted"):
+        fit(EPLS(4), client.persist(X), client)
+    model = fit(
+        EPLS(4, max_iter=2, random_state=0), da.ones((100, 4), chunks=(50, 4)) * np.arange(100)[:, None], client
+    )
+    assert model.mean_.tolist() == [49.5] * 4
+
+
 def test_codes_are_computed_by_the_workers(client, shards, expected):
     codes = transform(expected, shards)
     total = client.compute(codes.sum(axis=0)).result()
@@ -110,7 +169,7 @@ def test_without_workers_it_says_so(shards, monkeypatch):
     with (
         LocalCluster(n_workers=0, dashboard_address=":0", silence_logs=logging.CRITICAL) as local,
         Client(local) as empty,
-        pytest.raises(ConnectionError, match=r"no worker for 0.5 s.*Checkpoint"),
+        pytest.raises(ConnectionError, match=r"no worker that answers for 0.5 s.*Checkpoint"),
     ):
         fit(new_model(), shards, empty)
 

@@ -5,15 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from epls import EPLS, Checkpoint
 from epls.activations import LOGISTIC
 from epls.batches import BlockBatches
-from epls.blocks import ArrayBlocks
+from epls.blocks import ArrayBlocks, JoinedBlocks
 from epls.distributed import connect, fit
+from epls.distributed.cluster import LocalShards
+from epls.distributed.fitting import ShardCounts, ShardedGradient
 from epls.distributed.shard import Place, Settings, Shard
 from epls.layer_gradient import NumpyGradient
 from epls.target import AuctionTarget, ExactTarget
+from epls.threads import RowThreads
 
 
 @given(
@@ -38,11 +42,25 @@ def test_the_union_of_balanced_shards_is_balanced(n_components, batches_of_shard
 
 
 @pytest.mark.parametrize("n_shards", [1, 2, 3, 7])
-def test_every_sample_once_and_every_unit_equally_often(blobs, n_shards):
-    model = fit(EPLS(8, max_iter=3, random_state=0), blobs, n_shards=n_shards)
+def test_every_sample_once_and_every_unit_equally_often(blobs, n_shards, monkeypatch):
+    seen = []
+    batch_of = Shard._batch
+
+    def noted(shard, place, settings):
+        batch = batch_of(shard, place, settings)
+        if batch is not None:
+            X, rows = batch
+            seen.append((place.seed, X[rows]))
+        return batch
+
+    monkeypatch.setattr(Shard, "_batch", noted)
+    model = fit(EPLS(8, max_iter=3, batch_size=40, random_state=0), blobs, n_shards=n_shards)
     assert model.n_features_in_ == 6
-    # train() itself counts the samples of each epoch, and fails if they are not all.
     assert all(report.win_spread <= n_shards for report in model.epoch_reports_)
+    for seed in {seed for seed, _ in seen}:  # three epochs, and the pass that wakes
+        rows = np.concatenate([rows for of, rows in seen if of == seed])
+        assert_array_equal(np.sort(rows, axis=0), np.sort(blobs, axis=0))
+    assert len({seed for seed, _ in seen}) == 4
 
 
 def test_one_shard_learns_what_fit_learns(blobs):
@@ -53,30 +71,33 @@ def test_one_shard_learns_what_fit_learns(blobs):
     assert sharded.loss_curve_[-1] == pytest.approx(alone.loss_curve_[-1], abs=0.05)
 
 
-@pytest.mark.parametrize("settings", [{}, {"loss": "squared"}, {"activation": "tanh"}, {"target": "exact"}])
+@pytest.mark.parametrize("settings", [{}, {"loss": "squared"}, {"activation": "tanh"}, {"tol": 0.5}, {"max_norm": 0.3}])
 def test_settings_reach_the_shards(blobs, settings):
-    model = fit(EPLS(8, max_iter=4, random_state=0, **settings), blobs, n_shards=3)
-    assert model.loss_curve_[-1] < model.loss_curve_[0]
+    """With one shard, one batch an epoch and the exact target, the order of samples does not matter."""
+    model = EPLS(8, max_iter=6, batch_size=400, target="exact", random_state=0, **settings)
+    alone = clone(model).fit(blobs)
+    sharded = fit(model, blobs, n_shards=1)
+    assert_allclose(sharded.components_, alone.components_, rtol=1e-6, atol=1e-8)
+    assert_allclose(sharded.intercept_, alone.intercept_, rtol=1e-6, atol=1e-8)
 
 
 def test_gradients_of_shards_add_up(blobs):
-    """With the winners that shards found, the gradient of all samples is what one batch of all would give."""
+    """With the winners that shards found, the sum is the gradient of all their samples."""
     layer = NumpyGradient(blobs.mean(axis=0), 20.0, LOGISTIC)
     weights = np.random.RandomState(0).normal(size=(8, 7))
-    settings = Settings(layer, "auction", 200)
-    total = np.zeros_like(weights)
-    for number, part in enumerate((blobs[:200], blobs[200:])):
-        found = Shard(ArrayBlocks(part), number).gradient(weights, np.zeros(8, np.int64), Place(3, 0), settings)
-        assert found.counts.tolist() == [25] * 8
-        random = np.random.RandomState([3, number])
-        (rows, order), *rest = BlockBatches(ArrayBlocks(part), 200).epoch(random)
-        assert rest == []
-        inputs = np.column_stack([(rows[order] - layer.center) / 20, np.ones(200)])
-        outputs = 1 / (1 + np.exp(-inputs @ weights.T))
-        expected = (outputs - np.eye(8)[found.report.winners]).T @ inputs
-        assert_allclose(found.gradient, expected, atol=1e-3)
-        total += found.gradient
-    assert np.abs(total).max() > 1
+    parts = [ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])]
+    counts = ShardCounts(2, 8)
+    sharded = ShardedGradient(LocalShards(parts), Settings(layer, "auction", 250))
+    with RowThreads() as threads:
+        found = sharded.gradient(weights, Place(3, 0), counts, threads)
+    assert counts.counts.sum(axis=1).tolist() == [150, 250]
+    orders = [next(BlockBatches(part, 250).epoch(np.random.RandomState([3, k]))) for k, part in enumerate(parts)]
+    inputs = (np.concatenate([X[rows] for X, rows in orders]) - layer.center) / 20
+    inputs = np.column_stack([inputs, np.ones(400)])
+    outputs = 1 / (1 + np.exp(-inputs @ weights.T))
+    T = np.eye(8)[found.report.winners]
+    assert_allclose(found.gradient, (outputs - T).T @ inputs, atol=1e-3)
+    assert_allclose(found.report.errors, ((outputs - T) ** 2).sum(axis=1), atol=1e-4)
 
 
 def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
@@ -136,6 +157,12 @@ def test_what_shards_cannot_do(blobs):
             fit(EPLS(8), blobs, n_shards=n_shards)
     with pytest.raises(TypeError, match="cannot read a ndarray in this process's memory"):
         fit(EPLS(8), blobs, "tcp://127.0.0.1:1")
+
+
+def test_the_row_of_a_bad_value_is_that_of_the_whole(blobs):
+    blobs[333, 2] = np.nan
+    with pytest.raises(ValueError, match="row 333"):
+        fit(EPLS(8), JoinedBlocks([ArrayBlocks(blobs)]), n_shards=3)
 
 
 def test_a_scheduler_that_does_not_answer():

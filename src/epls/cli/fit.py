@@ -58,6 +58,8 @@ def command(
     n_features), a .csv or .parquet table of vectors, a folder of .npy files of vectors, or a zarr array. Vectors may be
     more than fit in memory.
     """
+    from ..blocks import as_blocks
+    from ..checkpoints import Checkpoint
     from ..images.features import ImageFeatures
     from ..images.pooling import smallest_side
     from ..persistence import save_model
@@ -75,6 +77,11 @@ def command(
             raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
         made = _learner(learner, units, seed, vectors, progress, checkpoint)
         if isinstance(opened, Vectors):
+            if as_blocks(opened.X) is not None and (scale or learner != "epls"):
+                wanted = "--scale" if scale else f"--learner {learner}"
+                raise click.UsageError(
+                    f"{wanted} needs all vectors in memory, and {data} is read in parts: leave it out"
+                )
             model = _vector_model(made, scale if scale is not None else opened.names is not None)
         else:
             model = ImageFeatures(
@@ -85,13 +92,15 @@ def command(
         try:
             model.fit(opened.X if isinstance(opened, Vectors) else opened)
         except KeyboardInterrupt as error:
-            if checkpoint is None:
+            if checkpoint is None or not any(checkpoint.glob("checkpoint-*")):
                 raise
             raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
         seconds = time.perf_counter() - started
         notes = {"data": data.name, **_notes(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
     save_model(model, output, notes=notes)
+    if checkpoint is not None:  # not before the model is on the disk
+        Checkpoint(checkpoint).clear()
     if as_json:
         options.print_json({"model": str(output), **notes})
         return
@@ -123,7 +132,7 @@ def _learner(
     if checkpoint is not None:
         if name != "epls":
             raise click.UsageError(f"--checkpoint: only epls can go on in the middle, not {name}; leave it out")
-        callbacks.append(Checkpoint(checkpoint))
+        callbacks.append(Checkpoint(checkpoint, keep=True))
     return learner.set_callbacks(*callbacks)
 
 

@@ -22,7 +22,7 @@ LEARNER_NAMES = [
 ]  # fmt: skip
 ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
 
-_ROWS_OF_BLOCKS = 200_000
+_BYTES_OF_BLOCKS = 2**28
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -87,10 +87,10 @@ class Vectors:
         return int(self.X.shape[0])
 
     def in_memory(self) -> Any:
-        """An array or memory map of them; of data that are read in blocks, some hundred thousand."""
+        """An array or memory map of them; of data that are read in blocks, as many as take a quarter of a gigabyte."""
         from ..blocks import as_blocks
 
-        return self.X if as_blocks(self.X) is None else self.some(_ROWS_OF_BLOCKS)
+        return self.X if as_blocks(self.X) is None else self.some(max(1, _BYTES_OF_BLOCKS // (8 * self.X.shape[1])))
 
     def some(self, n_rows: int) -> Any:
         """So many samples, from everywhere, or all."""
@@ -127,6 +127,7 @@ def open_data(
     """
     from ..datasets.folder import ImageFolder
     from ..datasets.tables import ARRAYS, TABLES, load_array, load_table
+    from ..images.collection import ChunkedImages
 
     suffix = path.suffix.lower() if not path.is_dir() else next(iter(_folder_kinds(path)), "")
     for name, given, kinds in (
@@ -155,7 +156,7 @@ def open_data(
                 f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
                 f"width) or (n, height, width, channels)"
             )
-        return array
+        return ChunkedImages(array) if suffix == "zarr" else array
     if path.is_file():
         raise ValueError(
             f"{path} is no folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one of "
@@ -178,7 +179,9 @@ def open_data(
 def _folder_kinds(path: Path) -> Iterator[str]:
     if any((path / name).exists() for name in ("zarr.json", ".zarray")):
         yield "zarr"
-    elif any(path.glob("*.npy")):
+        return
+    files = [file for file in path.iterdir() if not file.name.startswith(".")]
+    if files and all(file.suffix == ".npy" and file.is_file() for file in files):
         yield "shards"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -72,6 +73,10 @@ class Shards(ABC):
     def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """What the method of each shard returns for its arguments; an exception of a shard is raised here."""
 
+    @abstractmethod
+    def check(self, settings: Any) -> None:
+        """An error if a worker cannot use what the shards will be given."""
+
 
 class LocalShards(Shards):
     """All shards in this process, one after the other: what a cluster computes, bit for bit."""
@@ -84,6 +89,9 @@ class LocalShards(Shards):
         """What the method of each shard returns for its arguments."""
         # Each keeps its buffers, and its answers are valid until it is called again.
         return [getattr(shard, method)(*given) for shard, given in zip(self._shards, arguments, strict=True)]
+
+    def check(self, settings: Any) -> None:
+        """There is nothing that this process could not use."""
 
 
 class WorkerShard:
@@ -139,6 +147,26 @@ class DaskShards(Shards):
                 raise result
         return results
 
+    def check(self, settings: Any) -> None:
+        """An error if a worker cannot use what the shards will be given: a module that it lacks, for example.
+
+        A worker of dask that cannot unpickle what it is sent never answers; so it is sent as bytes first.
+        """
+        import cloudpickle
+
+        content = cloudpickle.dumps(settings)
+        tried = [self._client.submit(_unpickle, content, pure=False, workers=[home]) for home in set(self._homes)]
+        for future in tried:
+            try:
+                future.result(timeout=self._patience)
+            except (OSError, TimeoutError, CancelledError):
+                pass  # a worker that died is seen to elsewhere
+            except Exception as error:
+                raise RuntimeError(
+                    f"a worker cannot use the model's settings ({error}): install the same version of epls and of what "
+                    f"it needs on all of them, and keep functions of your own where they can import them"
+                ) from error
+
     def close(self) -> None:
         """Let go of the workers."""
         self._actors = [None] * self.n_shards
@@ -167,10 +195,7 @@ class DaskShards(Shards):
             _log.warning("worker %s was lost; shard %d goes on at %s", lost, number, self._homes[number])
             n_moved += 1
             future = self._begin(number, method, arguments)
-        raise ConnectionError(
-            f"{n_moved} workers in a row were lost or could not be reached while they computed with shard {number}, at "
-            f"last {self._homes[number]}: see their logs (memory?), and whether this machine can connect to them"
-        )
+        raise self._lost_again(number)
 
     def _spread(self) -> None:
         """Give every shard a worker, and as equally many shards to each as can be."""
@@ -187,17 +212,26 @@ class DaskShards(Shards):
 
     def _move(self, number: int, worker: str) -> None:
         """Open a shard at a worker; at another one if that is gone meanwhile."""
-        made = self._client.submit(
-            WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker], allow_other_workers=True
-        )
-        try:
-            self._actors[number] = made.result(timeout=self._patience)
-        except TimeoutError as error:
-            raise self._nobody_left() from error
-        except CancelledError as error:  # what dask says when the scheduler is gone
-            raise self._scheduler_lost() from error
-        self._made[number] = made
-        self._homes[number] = next(iter(self._client.who_has([made])[made.key]), worker)
+        from distributed import KilledWorker
+
+        for _ in range(_MOST_MOVES):
+            made = self._client.submit(
+                WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker],
+                allow_other_workers=True,
+            )  # fmt: skip
+            try:
+                self._actors[number] = made.result(timeout=self._patience)
+            except TimeoutError as error:
+                raise self._nobody_left() from error
+            except CancelledError as error:  # what dask says when the scheduler is gone
+                raise self._scheduler_lost() from error
+            except (OSError, RuntimeError, KilledWorker):  # it died just now
+                worker = self._emptiest(without=worker)
+                continue
+            self._made[number] = made
+            self._homes[number] = next(iter(self._client.who_has([made]).get(made.key, ())), worker)
+            return
+        raise self._lost_again(number)
 
     def _emptiest(self, without: str = "") -> str:
         """The worker with the fewest shards, once there is one; ``without`` only if it stays the only one."""
@@ -224,11 +258,23 @@ class DaskShards(Shards):
             "it goes on where it was"
         )
 
+    def _lost_again(self, number: int) -> ConnectionError:
+        return ConnectionError(
+            f"{_MOST_MOVES} workers in a row were lost, or could not be reached, while they computed with shard "
+            f"{number}, at last {self._homes[number]}: see their logs (memory?), and whether this machine can connect "
+            f"to them"
+        )
+
     def _nobody_left(self) -> ConnectionError:
         return ConnectionError(
-            f"the dask cluster has had no worker for {self._patience:g} s: start workers and the same fit again; with "
-            f"a Checkpoint it goes on where it was"
+            f"the dask cluster has had no worker that answers for {self._patience:g} s: start workers and the same fit "
+            f"again; with a Checkpoint it goes on where it was"
         )
+
+
+def _unpickle(content: bytes) -> None:
+    """Try it; runs on a worker."""
+    pickle.loads(content)
 
 
 def _addresses(dask_scheduler: Any) -> list[str]:

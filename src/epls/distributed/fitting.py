@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
+from ..batches import BUFFER_BYTES
 from ..blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
 from ..layer_gradient import BatchGradient, BatchReport, LayerGradient
 from ..learners.epls import EPLS
@@ -21,6 +22,8 @@ from .cluster import DaskShards, LocalShards, Shards, connect, direct
 from .shard import Place, Settings, ShardGradient
 
 Array = NDArray[np.floating]
+
+_ALL_BUFFERS_BYTES = 2**30  # of the shards together, so that many in one process do not take all its memory
 
 
 def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = None) -> EPLS:
@@ -61,7 +64,7 @@ def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = No
     >>> X, _ = load_digits(return_X_y=True)
     >>> model = fit(EPLS(10, max_iter=3, random_state=0), X, n_shards=4)
     """
-    blocks = as_blocks(data)
+    blocks = as_blocks(data, smallest_map=0)
     if blocks is None:
         if client is not None:
             raise TypeError(
@@ -105,7 +108,9 @@ class ShardedData:
         self, layer: LayerGradient, target: str, batch_size: int, n_components: int
     ) -> tuple[LayerGradient, Target]:
         """What takes the place of a layer and a target in a trainer."""
-        settings = Settings(layer, target, batch_size)
+        # By the number of shards and not by that of workers, on which the order of samples must not depend.
+        settings = Settings(layer, target, batch_size, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_shards))
+        self.shards.check(settings)
         return ShardedGradient(self.shards, settings), ShardCounts(self.n_shards, n_components)
 
     def center_and_scale(self) -> tuple[Array, float]:

@@ -10,7 +10,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batches import Batch, BlockBatches
+from ..batches import BUFFER_BYTES, Batch, BlockBatches
 from ..blocks import Blocks, checked_blocks
 from ..layer_gradient import BatchReport, LayerGradient
 from ..standardize import Moments
@@ -35,6 +35,7 @@ class Settings:
     layer: LayerGradient
     target: str
     batch_size: int
+    buffer_bytes: int = BUFFER_BYTES
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Shard:
         """The batch at a place. Going on to the next one is cheap; any other can be had as well."""
         if place != self._next:
             random = np.random.RandomState([place.seed, self._number])
-            self._coming = BlockBatches(self._blocks, settings.batch_size).epoch(random, place.number)
+            batches = BlockBatches(self._blocks, settings.batch_size, settings.buffer_bytes)
+            self._coming = batches.epoch(random, place.number)
         self._next = Place(place.seed, place.number + 1)
         return next(self._coming, None)

@@ -14,6 +14,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..blocks import refuse_blocks
 from ..parts import transform_in_parts
 
 Array = NDArray[np.floating]
@@ -82,6 +83,7 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
         -------
         self
         """
+        refuse_blocks(X, type(self).__name__)
         with earlier_fit_kept(self):
             data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
             attributes = self._learn(np.asarray(data), check_random_state(getattr(self, "random_state", None)))

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..activations import ACTIVATIONS, Activation, resolve_activation
 from ..batches import ArrayBatches, Batches, BlockBatches, StreamBatches
-from ..blocks import TYPES, Blocks, as_blocks, checked_blocks
+from ..blocks import TYPES, Blocks, as_blocks, checked_blocks, refuse_blocks
 from ..checkpoints import checkpoint_of, saver
 from ..layer_gradient import LayerGradient, NumpyGradient, apply_activation, gather_batch
 from ..optimizers import OPTIMIZERS
@@ -126,6 +126,8 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     """
 
     meta_parameters: ClassVar[tuple[str, ...]] = ()
+    #: Whether a training can go on from a :class:`epls.Checkpoint`.
+    can_resume: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
@@ -279,13 +281,15 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         dtype: np.dtype[np.floating],
         in_parts: Callable[[LayerGradient], tuple[LayerGradient, Target]] | None = None,
     ) -> EPLS:
+        checkpoint = checkpoint_of(self)
         random = check_random_state(self.random_state)
+        if checkpoint is not None and self.random_state is None:  # a state of its own, to be set when it goes on
+            random = np.random.RandomState(random.randint(2**31 - 1))
         n_batches = -(-batches.n_samples // batches.batch_size)
-        max_iter = self.max_iter or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
+        max_iter = int(self.max_iter or 0) or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
         trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
         if in_parts is not None:
             trainer.layer, trainer.target = in_parts(trainer.layer)
-        checkpoint = checkpoint_of(self)
         run = {} if checkpoint is None else self._description(standard, batches, trainer, max_iter)
         progress = None if checkpoint is None else checkpoint.resume(run, trainer)
         if progress is None:
@@ -315,7 +319,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self.loss_curve_ = [report.error for report in reports]
         self.n_epochs_ = len(reports)
         fit_context.call_on_fit_task_end(estimator=self)
-        if checkpoint is not None:
+        if checkpoint is not None and not checkpoint.keep:
             checkpoint.clear()
         return self
 
@@ -328,7 +332,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
                 f"random_state={self.random_state!r} is not the same each time, so that a checkpoint would be of "
                 f"another training: give a number, or None to let the checkpoint keep it"
             )
-        settings = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
         center, scale = standard
         return settings | {
             "number of samples": batches.n_samples,
@@ -360,6 +364,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         -------
         self
         """
+        refuse_blocks(X, "partial_fit")
         first_call = not hasattr(self, "components_")
         with earlier_fit_kept(self):
             data = np.asarray(validate_data(self, X, dtype=TYPES, reset=first_call, ensure_min_samples=1 + first_call))
@@ -440,6 +445,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
             The unit of each sample.
         """
         check_is_fitted(self)
+        refuse_blocks(X, "winners")
         data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
         n_components = len(self.components_)
         target = AuctionTarget(n_components)
@@ -502,11 +508,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
                 f"n_components={self.n_components} is more than n_samples={n_samples}, and every unit needs a sample "
                 f"of its own: give n_components of at most {n_samples}, or more samples"
             )
-        return self.n_components
+        return int(self.n_components)
 
     def _batch_size(self, n_components: int, n_samples: int) -> int:
         smallest = min(_SMALLEST_BATCH, max(n_samples // 10, 1))
-        return self.batch_size or n_components * -(-smallest // n_components)
+        return int(self.batch_size or 0) or n_components * -(-smallest // n_components)
 
     def _new_trainer(
         self,
@@ -600,6 +606,13 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
 def _working_type(X: Array | Blocks) -> np.dtype[np.floating]:
     """The type to compute in: float64 for float64, float32 for all else that is let in."""
     return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+
+
+def _plain(value: Any) -> str:
+    """A setting as text that is the same in every process."""
+    if isinstance(value, Activation):
+        return value.name
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _max_norm(n_components: int, n_features: int) -> float:
