@@ -29,7 +29,7 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed-dev
-	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going $(SPHINXOPTS) -b html docs docs/_build/html
 
 bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench_training.py

@@ -1,7 +1,7 @@
 """Kill a training with SIGKILL at random moments, start it again, and see that it ends as if nothing had been.
 
     python benchmarks/kill_and_resume.py                 # 50 kills
-    python benchmarks/kill_and_resume.py --quick         # 3
+    python benchmarks/kill_and_resume.py --quick         # 2
 
 Every training is killed once, at a random moment from its first step to its last, and then resumed to its end. What
 counts is that all resumed trainings end with the very bits of one that was left alone.
@@ -65,7 +65,7 @@ def main():
         whole = Path(place, "whole.npz")
         _, alone = run("none", whole, options.seconds)
         n_equal = n_kills = 0
-        while n_kills < (3 if options.quick else options.kills):
+        while n_kills < (2 if options.quick else options.kills):
             folder, result = Path(place, f"checkpoints{n_kills}"), Path(place, f"result{n_kills}.npz")
             code, _ = run(folder, result, options.seconds, kill_after=random.uniform(0, alone))
             if code != -signal.SIGKILL:

@@ -91,7 +91,7 @@ def test_what_needs_all_vectors_in_memory(work, tmp_path, capsys, option):
 
 
 def test_checkpoints_stay_until_the_model_is_on_the_disk(work, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.0)
+    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.02)
     arguments = command(work, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
     with monkeypatch.context() as broken:
         broken.setattr("epls.persistence.write_atomically", no_room)

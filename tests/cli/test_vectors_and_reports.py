@@ -285,7 +285,11 @@ SLOW = "import numpy as np; np.save('large.npy', np.random.RandomState(0).normal
 )
 def test_ctrl_c_leaves_nothing_half_written(arguments, tmp_path):
     subprocess.run([sys.executable, "-c", SLOW], cwd=tmp_path, check=True)
-    command = [sys.executable, "-c", "from epls.cli import main; main()", *arguments]
+    # Where the tests run in the background, Ctrl-C is ignored, and children inherit that.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom epls.cli import main; main()"
+    )
+    command = [sys.executable, "-c", script, *arguments]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         # Until it is at work: a command says so on one of the two.
         stream = process.stderr if arguments[0] == "fit" else process.stdout
