@@ -95,6 +95,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a .npy file of vectors, of which the first are taken")
     parser.add_argument("--units", type=int, default=1600)
     parser.add_argument("--features", type=int, default=300)
+    parser.add_argument("--batch-size", type=int, help="of a shard; as many as units if left out")
     parser.add_argument("--samples", type=int, default=64_000)
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=5, help="one worker and two by turns, so often")
@@ -112,14 +113,13 @@ def main() -> None:
         shards = open_shards(folder)
 
         def new_model() -> EPLS:
-            return EPLS(arguments.units, max_iter=arguments.epochs, random_state=0)
+            return EPLS(arguments.units, batch_size=arguments.batch_size, max_iter=arguments.epochs, random_state=0)
 
         alone = new_model().fit(X)
         epoch_alone = float(np.median([report.seconds for report in alone.epoch_reports_[1:]]))
         print(f"{'':12}{'epoch':>9}{'encode':>9}   a step: compute   wait   update [ms]")
-        print(
-            f"{'no cluster':12}{epoch_alone:8.2f}s{'':9}{1e3 * epoch_alone * arguments.units / arguments.samples:18.1f}"
-        )
+        step_alone = 1e3 * epoch_alone * (arguments.batch_size or arguments.units) / len(X)
+        print(f"{'no cluster':12}{epoch_alone:8.2f}s{'':9}{step_alone:18.1f}")
         with cluster(1) as one, cluster(2) as two, Client(one) as client_of_one, Client(two) as client_of_two:
             clients = {1: client_of_one, 2: client_of_two}
             epochs, encodes, costs = ({n: [] for n in clients} for _ in range(3))

@@ -68,7 +68,7 @@ def lazy_transform(model: Any, data: Any) -> Any:
         if any(np.isnan(size) for size in data.chunks[0]):
             raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
         data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
-        pieces, sizes = list(data.to_delayed().reshape(-1)), [int(size) for size in data.chunks[0]]
+        pieces, sizes = [(piece,) for piece in data.to_delayed().reshape(-1)], [int(n) for n in data.chunks[0]]
     else:
         blocks = as_blocks(data, smallest_map=0)
         if blocks is None:
@@ -78,11 +78,11 @@ def lazy_transform(model: Any, data: Any) -> Any:
             )
         shared_blocks = dask.delayed(blocks, pure=True)
         runs = list(_runs(blocks))
-        pieces = [dask.delayed(_read)(shared_blocks, first, last) for first, last in runs]
+        pieces = [(shared_blocks, first, last) for first, last in runs]
         sizes = [int(blocks.sizes[first:last].sum()) for first, last in runs]
     n_codes, dtype = len(model.get_feature_names_out()), _type_of_codes(model, data)
     shared = dask.delayed(model, pure=True)  # it travels once, and not with each piece
-    codes = (dask.delayed(_codes)(shared, piece, dtype) for piece in pieces)
+    codes = (dask.delayed(_codes)(shared, dtype, *piece) for piece in pieces)
     return da.concatenate(
         [da.from_delayed(code, (size, n_codes), dtype) for code, size in zip(codes, sizes, strict=True)]
     )
@@ -114,8 +114,9 @@ def _read(blocks: Blocks, first: int, last: int) -> NDArray[Any]:
     return np.concatenate([blocks.read(number) for number in range(first, last)])
 
 
-def _codes(model: Any, piece: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    return np.asarray(model.transform(piece), dtype)
+def _codes(model: Any, dtype: np.dtype[Any], data: Any, *run: int) -> NDArray[Any]:
+    """Of an array, or of a run of blocks: who encodes them reads them, so that they do not travel."""
+    return np.asarray(model.transform(_read(data, *run) if run else data), dtype)
 
 
 def _type_of_codes(model: Any, data: Any) -> np.dtype[Any]:
