@@ -98,7 +98,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, help="of a shard; as many as units if left out")
     parser.add_argument("--samples", type=int, default=64_000)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--rounds", type=int, default=5, help="one worker and two by turns, so often")
+    parser.add_argument("--rounds", type=int, default=3, help="one worker and two by turns, so often")
     parser.add_argument("--quick", action="store_true", help="small, to see that it runs")
     arguments = parser.parse_args()
     if arguments.quick:
@@ -120,11 +120,10 @@ def main() -> None:
         print(f"{'':12}{'epoch':>9}{'encode':>9}   a step: compute   wait   update [ms]")
         step_alone = 1e3 * epoch_alone * (arguments.batch_size or arguments.units) / len(X)
         print(f"{'no cluster':12}{epoch_alone:8.2f}s{'':9}{step_alone:18.1f}")
-        with cluster(1) as one, cluster(2) as two, Client(one) as client_of_one, Client(two) as client_of_two:
-            clients = {1: client_of_one, 2: client_of_two}
-            epochs, encodes, costs = ({n: [] for n in clients} for _ in range(3))
-            for _ in range(1 if arguments.quick else arguments.rounds):  # by turns: other work on the machine hits both
-                for n_workers, client in clients.items():
+        epochs, encodes, costs = ({n: [] for n in (1, 2)} for _ in range(3))
+        for _ in range(1 if arguments.quick else arguments.rounds):  # by turns: other work on the machine hits both
+            for n_workers in (1, 2):  # a cluster at a time: workers of dask are busy a little even when idle
+                with cluster(n_workers) as local, Client(local) as client:
                     epoch, cost, fitted = fit_seconds(new_model(), shards, client, n_workers)
                     epochs[n_workers].append(epoch)
                     costs[n_workers].append(cost)
