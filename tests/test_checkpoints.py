@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 from sklearn.base import clone
+from stopped_training import StopAfter, StopError
 
 from epls import EPLS, OMP, ImageFeatures
 from epls.activations import LOGISTIC
@@ -19,24 +20,6 @@ from epls.blocks import ArrayBlocks, JoinedBlocks
 from epls.callbacks import OnEpoch
 from epls.checkpoints import Checkpoint
 from epls.checkpoints import _read as read_checkpoint
-
-
-class StopError(Exception):
-    pass
-
-
-class StopAfter(Checkpoint):
-    """Writes after every batch, and fails after so many."""
-
-    def __init__(self, folder, n_batches):
-        super().__init__(folder, seconds=0)
-        self.left = n_batches
-
-    def save_when_due(self, run, trainer, progress):
-        super().save_when_due(run, trainer, progress)
-        self.left -= 1
-        if self.left == 0:
-            raise StopError
 
 
 def stopped(model, X, folder, n_batches):

@@ -265,6 +265,11 @@ def _opened(path: str) -> Iterator[Any]:
         yield file
 
 
+def package_of(X: Any) -> str:
+    """The package that the class of data comes from, zarr or dask for example, without loading it."""
+    return type(X).__module__.partition(".")[0]
+
+
 def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     """Data as blocks, if they are large or know blocks themselves; None for all else, which is taken as an array.
 
@@ -272,7 +277,7 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     other in the file, and it has no changes of its own.
     """
     smallest_map = _LARGE_FILE_BYTES if smallest_map is None else smallest_map
-    kind = type(X).__module__.partition(".")[0]
+    kind = package_of(X)
     blocks: Blocks
     if isinstance(X, Blocks):
         blocks = X

@@ -63,29 +63,6 @@ class LayerGradient(ABC):
     """Computes gradients of one layer of units; weights have a unit per row, the bias last.
 
     What a batch is, is between the source of batches and this.
-    """
-
-    device: str | None
-    center: Array
-    scale: float
-    activation: Activation
-    matching: bool
-
-    @abstractmethod
-    def gradient(self, weights: Array, batch: Any, target: Target, threads: RowThreads) -> BatchGradient:
-        """Outputs, winners, and the derivative of the loss by the weights."""
-
-    @abstractmethod
-    def largest_net(self, weights: Array, batch: Any) -> Array:
-        """The largest net input of each unit in a batch."""
-
-    @abstractmethod
-    def net_quantile(self, weights: Array, batch: Any, share: float) -> Array:
-        """What a share of each unit's net inputs in a batch does not exceed."""
-
-
-class NumpyGradient(LayerGradient):
-    """The layer in NumPy, and compiled passes between the matrix products.
 
     Parameters
     ----------
@@ -109,6 +86,27 @@ class NumpyGradient(LayerGradient):
         self.activation = activation
         self.matching = loss == "matching" and activation.increasing
         self.needs_curvature = needs_curvature
+
+    @abstractmethod
+    def gradient(self, weights: Array, batch: Any, target: Target, threads: RowThreads) -> BatchGradient:
+        """Outputs, winners, and the derivative of the loss by the weights."""
+
+    @abstractmethod
+    def largest_net(self, weights: Array, batch: Any) -> Array:
+        """The largest net input of each unit in a batch."""
+
+    @abstractmethod
+    def net_quantile(self, weights: Array, batch: Any, share: float) -> Array:
+        """What a share of each unit's net inputs in a batch does not exceed."""
+
+
+class NumpyGradient(LayerGradient):
+    """The layer in NumPy, and compiled passes between the matrix products."""
+
+    def __init__(
+        self, center: Array, scale: float, activation: Activation, loss: str = "matching", needs_curvature: bool = False
+    ) -> None:
+        super().__init__(center, scale, activation, loss, needs_curvature)
         self._inputs: Array = np.empty((0, 0))
         self._outputs: Array = np.empty((0, 0))
         self._gradient: Array = np.empty((0, 0))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import ArrayBlocks, Blocks, as_blocks
+from .blocks import ArrayBlocks, Blocks, as_blocks, package_of
 
 _ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
@@ -62,7 +62,7 @@ def lazy_transform(model: Any, data: Any) -> Any:
     except ImportError as error:
         raise ImportError('lazy arrays need dask: pip install "epls[distributed]"') from error
     pieces: list[Any]
-    if type(data).__module__.startswith("zarr") and data.ndim > 2:
+    if package_of(data) == "zarr" and data.ndim > 2:
         data = da.from_zarr(data)
     if is_dask(data):
         if any(np.isnan(size) for size in data.chunks[0]):
@@ -90,7 +90,7 @@ def lazy_transform(model: Any, data: Any) -> Any:
 
 def is_dask(X: Any) -> bool:
     """Whether data are a dask array; without loading dask."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(X, "to_delayed")
+    return package_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
 def _rows_at_a_time(blocks: Blocks) -> int:

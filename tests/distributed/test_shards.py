@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from stopped_training import StopAfter, StopError
 
 from epls import EPLS, Checkpoint
 from epls.activations import LOGISTIC
@@ -113,22 +114,6 @@ def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
         assert_array_equal(found.counts, again.counts)
         counts = found.counts
     assert used.gradient(weights, counts, Place(5, 7), settings) is None  # the shard has no more
-
-
-class StopError(Exception):
-    pass
-
-
-class StopAfter(Checkpoint):
-    def __init__(self, folder, n_batches):
-        super().__init__(folder, seconds=0)
-        self.left = n_batches
-
-    def save_when_due(self, run, trainer, progress):
-        super().save_when_due(run, trainer, progress)
-        self.left -= 1
-        if self.left == 0:
-            raise StopError
 
 
 def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):

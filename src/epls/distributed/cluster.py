@@ -127,7 +127,6 @@ class DaskShards(Shards):
         self.n_shards = len(parts)
         self._client = client
         self._parts = list(parts)
-        self._patience = _PATIENCE
         self._homes: list[str] = [""] * len(parts)
         self._made: list[Any] = [None] * len(parts)  # dask drops an actor when nobody holds its future
         self._actors: list[Any] = [None] * len(parts)
@@ -158,7 +157,7 @@ class DaskShards(Shards):
         tried = [self._client.submit(_unpickle, content, pure=False, workers=[home]) for home in set(self._homes)]
         for future in tried:
             try:
-                future.result(timeout=self._patience)
+                future.result(timeout=_PATIENCE)
             except (OSError, TimeoutError, CancelledError):
                 pass  # a worker that died is seen to elsewhere
             except Exception as error:
@@ -220,7 +219,7 @@ class DaskShards(Shards):
                 allow_other_workers=True,
             )  # fmt: skip
             try:
-                self._actors[number] = made.result(timeout=self._patience)
+                self._actors[number] = made.result(timeout=_PATIENCE)
             except TimeoutError as error:
                 raise self._nobody_left() from error
             except CancelledError as error:  # what dask says when the scheduler is gone
@@ -242,7 +241,7 @@ class DaskShards(Shards):
             if workers:
                 load = Counter(self._homes)
                 return min(workers, key=lambda worker: load[worker])
-            if waited > self._patience:
+            if waited > _PATIENCE:
                 raise self._nobody_left()
             time.sleep(0.2)
 
@@ -267,7 +266,7 @@ class DaskShards(Shards):
 
     def _nobody_left(self) -> ConnectionError:
         return ConnectionError(
-            f"the dask cluster has had no worker that answers for {self._patience:g} s: start workers and the same fit "
+            f"the dask cluster has had no worker that answers for {_PATIENCE:g} s: start workers and the same fit "
             f"again; with a Checkpoint it goes on where it was"
         )
 

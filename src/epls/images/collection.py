@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..blocks import package_of
 from ..datasets.folder import ImageFolder
 
 Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
@@ -66,7 +67,7 @@ class ImageCollection:
     ) -> None:
         if isinstance(images, str | os.PathLike):
             images = ImageFolder(images, smallest_side=smallest_side)
-        if type(images).__module__.partition(".")[0] in ("zarr", "dask") and hasattr(images, "chunks"):
+        if package_of(images) in ("zarr", "dask") and hasattr(images, "chunks"):
             images = ChunkedImages(images)  # type: ignore[assignment]
         if isinstance(images, np.ndarray | ChunkedImages) and images.ndim not in (3, 4):
             raise ValueError(

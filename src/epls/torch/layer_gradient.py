@@ -46,11 +46,7 @@ class TorchGradient(LayerGradient):
         self.device: str | None = device
         self._place = resolve_device(device)
         in_torch(activation)
-        self.center = center
-        self.scale = scale
-        self.activation = activation
-        self.matching = loss == "matching" and activation.increasing
-        self.needs_curvature = needs_curvature
+        super().__init__(center, scale, activation, loss, needs_curvature)
         self._inputs: Array = np.empty((0, 0))
 
     def gradient(self, weights: Array, batch: Batch, target: Target, threads: RowThreads) -> BatchGradient:
