@@ -21,10 +21,10 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from epls import EPLS, open_shards
+from epls.algorithm.engines.numpy import NumpyGradient
 from epls.distributed import fit, fitting, transform
 from epls.distributed.cluster import DaskShards
 from epls.distributed.shard import Place, Settings
-from epls.layer_gradient import NumpyGradient
 
 
 class StepClock:

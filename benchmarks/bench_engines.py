@@ -18,10 +18,10 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from epls.activations import LOGISTIC
-from epls.layer_gradient import NumpyGradient
-from epls.target import AuctionTarget
-from epls.threads import RowThreads
+from epls.algorithm.activations import LOGISTIC
+from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.target import AuctionTarget
+from epls.utils.threads import RowThreads
 
 NEEDED = {"dask-tasks": "distributed", "dask-actors": "distributed", "gloo": "torch", "ray": "ray"}
 

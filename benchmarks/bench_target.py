@@ -15,8 +15,8 @@ import numpy as np
 from bench_training import epochs, load_patches
 from scipy.special import expit
 
+from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget
 from epls.metrics import win_spread
-from epls.target import AuctionTarget, ExactTarget, LiteralTarget
 
 
 def made_up_outputs(n):

@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_sample_images
 
-from epls.activations import LOGISTIC
-from epls.batches import ArrayBatches
+from epls.algorithm.activations import LOGISTIC
+from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.optimizers import Adam
+from epls.algorithm.target import AuctionTarget, LiteralTarget
+from epls.algorithm.training import Trainer, initial_weights, train
+from epls.data.samples import ArrayBatches
 from epls.images.patches import normalize_patches, sample_patches
-from epls.layer_gradient import NumpyGradient
-from epls.optimizers import Adam
-from epls.target import AuctionTarget, LiteralTarget
-from epls.threads import blas_threads
-from epls.training import Trainer, initial_weights, train
+from epls.utils.threads import blas_threads
 
 FIXED_OVERHEAD = 64  # MiB: compiled code, thread stacks, BLAS buffers, the shuffled order of the samples
 

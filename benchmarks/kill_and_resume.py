@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from epls import EPLS
-from epls.checkpoints import Checkpoint
+from epls.algorithm.checkpoint import Checkpoint
 
 
 def train(folder, result, seconds):

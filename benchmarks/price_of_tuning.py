@@ -23,8 +23,8 @@ from epls import ImageFeatures
 from epls.datasets import load_stl10
 from epls.evaluation.comparison import WHITENED
 from epls.evaluation.experiment import Settings, new_learner
-from epls.files import write_atomically
 from epls.learners import LEARNERS
+from epls.utils.files import write_atomically
 
 WITHOUT = ("epls", "sparse_filtering", "ica", "kmeans", "random_patches", "raw")
 WITH = ("rica", "omp", "sparse_coding", "psd", "sparse_autoencoder", "sparse_rbm")

@@ -122,7 +122,10 @@ def encoders(X):
         data = X.astype(dtype)
         for name, model in fitted.items():
             for split in (False, True):
-                yield f"natural {name} {split} {dtype.__name__}", NaturalEncoder(model, split_sign=split).transform(data)
+                yield (
+                    f"natural {name} {split} {dtype.__name__}",
+                    NaturalEncoder(model, split_sign=split).transform(data),
+                )
         for kind in (SoftThresholdEncoder, SparseCodingEncoder, TriangleEncoder):
             for split in (False, True):
                 encoder = kind(fitted["EPLS"], split_sign=split)

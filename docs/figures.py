@@ -13,10 +13,10 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 
 from epls import EPLS
+from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget
 from epls.datasets import load_bundled
 from epls.images.patches import normalize_patches, sample_patches
 from epls.plotting import filter_grid
-from epls.target import AuctionTarget, ExactTarget, LiteralTarget
 
 STYLE = {
     "axes.spines.right": False,

@@ -16,7 +16,12 @@ settings.load_profile("epls")
 
 collect_ignore = [
     path
-    for path, library in {"with_torch": "torch", "test_onnx.py": "onnxruntime"}.items()
+    for path, library in {
+        "algorithm/test_torch_engine.py": "torch",
+        "images/test_torch_dense.py": "torch",
+        "torch": "torch",
+        "test_onnx.py": "onnxruntime",
+    }.items()
     if find_spec(library) is None
 ]
 

@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
 
 from epls import EPLS, ImageFeatures, NaturalEncoder, SoftThresholdEncoder
-from epls.activations import ACTIVATIONS, Activation
+from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.images.patches import sample_patches
 from epls.onnx import to_onnx
 

@@ -18,7 +18,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, ImageFeatures, SoftThresholdEncoder, load_model, read_notes, save_model
-from epls.activations import Activation
+from epls.algorithm.activations import Activation
 
 
 @pytest.fixture

@@ -10,20 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._version import __version__
-from .activations import Activation
-from .files import write_atomically
+from .algorithm.activations import Activation
+from .algorithm.layer import Layer, layer_of, patch_filters
 from .images.features import ImageFeatures
 from .images.pooling import PatchPlaces, smallest_side
-from .learners.layer import Layer, layer_of, patch_filters
+from .utils.files import write_atomically
 
 Array = NDArray[np.floating]
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022: what later programs read, too
 _OPERATORS = {
     "absolute": "Abs",
-    "linear": "Identity",
+    "identity": "Identity",
     "logistic": "Sigmoid",
-    "rectifier": "Relu",
+    "relu": "Relu",
     "softplus": "Softplus",
     "tanh": "Tanh",
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import os
-from importlib import import_module
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,34 +20,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
-from .files import write_atomically
+from .encoders import ENCODERS
+from .images.features import ImageFeatures
+from .images.whitening import ZCAWhitening
+from .learners import LEARNERS
+from .utils.files import write_atomically
 
 FORMAT_VERSION = 1
-# The class of each name that a file may ask for. A name that is not here is never imported.
-_CLASSES = {
-    "EPLS": "epls.learners.epls",
-    "ICA": "epls.learners.ica",
-    "ImageFeatures": "epls.images.features",
-    "KMeansTriangle": "epls.learners.kmeans",
-    "NaturalEncoder": "epls.encoders",
-    "OMP": "epls.learners.omp",
-    "PSD": "epls.learners.psd",
-    "Pipeline": "sklearn.pipeline",
-    "RICA": "epls.learners.rica",
-    "RandomPatches": "epls.learners.random_patches",
-    "Raw": "epls.learners.raw",
-    "SoftThresholdEncoder": "epls.encoders",
-    "SparseAutoencoder": "epls.learners.sparse_autoencoder",
-    "SparseCoding": "epls.learners.sparse_coding",
-    "SparseCodingEncoder": "epls.encoders",
-    "SparseFiltering": "epls.learners.sparse_filtering",
-    "SparseRBM": "epls.learners.sparse_rbm",
-    "StandardScaler": "sklearn.preprocessing",
-    "TriangleEncoder": "epls.encoders",
-    "ZCAWhitening": "epls.images.whitening",
-}
-
 _NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
+
+
+@cache
+def _classes() -> dict[str, Any]:
+    """The classes that a file may ask for. Nothing else is ever made from a file."""
+    known = [*LEARNERS.values(), *ENCODERS.values(), ImageFeatures, ZCAWhitening, Pipeline, StandardScaler]
+    return {kind.__name__: kind for kind in known}
+
 
 # scikit-learn's own that may stand before a learner: what a fitted one has.
 _SCALER_ARRAYS = ("mean_", "scale_", "var_")
@@ -93,8 +81,8 @@ def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def _description(model: Any) -> dict[str, Any]:
     """Name and settings of a model."""
     name = type(model).__name__
-    if name not in _CLASSES:
-        raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_CLASSES)}: pickle it")
+    if name not in _classes():
+        raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_classes())}: pickle it")
     if isinstance(model, Pipeline):
         return {"learner": name, "params": {}, "steps": {key: _description(step) for key, step in model.steps}}
     params = {key: _plain(key, value) for key, value in model.get_params(deep=False).items() if key not in _NOT_SAVED}
@@ -216,12 +204,12 @@ def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
 
 def _model(description: dict[str, Any]) -> Any:
     name = description["learner"]
-    if not isinstance(name, str) or name not in _CLASSES:
-        raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_CLASSES)}")
+    if not isinstance(name, str) or name not in _classes():
+        raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_classes())}")
     if name == "Pipeline":
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
     params = {key: _model(value) if isinstance(value, dict) else value for key, value in description["params"].items()}
-    return getattr(import_module(_CLASSES[name]), name)(**params)
+    return _classes()[name](**params)
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -229,7 +217,7 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if type(value).__name__ in _CLASSES:
+    if type(value).__name__ in _classes():
         return _description(value)
     raise ValueError(
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "

@@ -114,7 +114,7 @@ def command(work, *more):
 def test_a_killed_fit_goes_on(work, tmp_path, capsys):
     """Checkpoints are a minute apart: here, after every batch."""
     script = (
-        "import sys, epls.checkpoints as c; from epls.cli.main import run\n"
+        "import sys, epls.algorithm.checkpoint as c; from epls.cli.main import run\n"
         "c.Checkpoint.__init__.__kwdefaults__['seconds'] = 0.0\n"
         "sys.exit(run(sys.argv[1:]))"
     )

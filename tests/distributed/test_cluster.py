@@ -18,7 +18,7 @@ from distributed import Client, Future, LocalCluster
 from numpy.testing import assert_array_equal
 
 from epls import EPLS, open_shards
-from epls.activations import LOGISTIC
+from epls.algorithm.activations import LOGISTIC
 from epls.callbacks import OnEpoch
 from epls.distributed import cluster as cluster_module
 from epls.distributed import fit, transform

@@ -9,16 +9,16 @@ from sklearn.base import clone
 from stopped_training import StopAfter, StopError
 
 from epls import EPLS, Checkpoint
-from epls.activations import LOGISTIC
-from epls.batches import BlockBatches
-from epls.blocks import ArrayBlocks, JoinedBlocks
+from epls.algorithm.activations import LOGISTIC
+from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.target import AuctionTarget, ExactTarget
+from epls.data.blocks import ArrayBlocks, JoinedBlocks
+from epls.data.samples import BlockBatches
 from epls.distributed import connect, fit
 from epls.distributed.cluster import LocalShards
 from epls.distributed.fitting import ShardCounts, ShardedGradient
 from epls.distributed.shard import Place, Settings, Shard
-from epls.layer_gradient import NumpyGradient
-from epls.target import AuctionTarget, ExactTarget
-from epls.threads import RowThreads
+from epls.utils.threads import RowThreads
 
 
 @given(

@@ -12,8 +12,7 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS
-from epls.encoders import NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls import EPLS, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
 from epls.encoders.base import BLOCK_ROWS
 
 

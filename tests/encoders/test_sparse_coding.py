@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model, save_model
 from epls.encoders.base import BLOCK_ROWS
 from epls.kernels.intrinsics import tag_of, tagged
-from epls.lasso import LassoSolver, sparse_codes
+from epls.solvers.lasso import LassoSolver, sparse_codes
 
 KINDS = [
     "normal",

@@ -8,9 +8,9 @@ from sklearn.linear_model import orthogonal_mp_gram
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import OMP, PSD, SparseCoding
-from epls.learners._dictionary import RunningProducts, first_bases, improve_bases, replace_unused
 from epls.learners.omp import pursuit_codes
 from epls.learners.psd import prediction_gradient
+from epls.solvers.dictionary import RunningProducts, first_bases, improve_bases, replace_unused
 
 LEARNERS = [OMP(), OMP(3, n_nonzero_coefs=2), SparseCoding(max_iter=2), PSD(max_iter=2)]
 

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls.learners import _lbfgs
 from epls.learners.rica import RICA, objective, objective_of_directions
+from epls.solvers import lbfgs
 
 
 @parametrize_with_checks([RICA(max_iter=10), RICA(2, reconstruction_penalty=3, max_iter=3)])
@@ -77,7 +77,7 @@ class TestObjective:
     def test_blocks_do_not_matter(self, dtype, monkeypatch):
         bases, X = problem(0, 400, 8, 12)
         value, gradient = objective(bases, X, X.T @ X / 400, 0.5)
-        monkeypatch.setattr(_lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
+        monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
         value_in_blocks, gradient_in_blocks = objective(bases, X.astype(dtype), X.T @ X / 400, 0.5)
         tolerance = 10 * float(np.finfo(dtype).eps)
         assert value_in_blocks == pytest.approx(value, rel=tolerance)

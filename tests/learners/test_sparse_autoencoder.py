@@ -7,9 +7,9 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls.learners._minibatches import Minibatches
+from epls.learners._layer_learner import Minibatches
 from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
-from epls.threads import RowThreads
+from epls.utils.threads import RowThreads
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
-from epls.learners import _lbfgs
 from epls.learners.sparse_filtering import SparseFiltering, feature_norms, objective
+from epls.solvers import lbfgs
 
 
 @parametrize_with_checks([SparseFiltering(max_iter=10), SparseFiltering(2, max_iter=3)])
@@ -90,10 +90,10 @@ class TestObjective:
         X = mixed.astype(dtype)
         bases = np.random.RandomState(1).normal(size=(20, 8))
         value, gradient = objective(bases, X, mixed.T @ mixed)
-        monkeypatch.setattr(_lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
+        monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
         with threadpool_limits(1, user_api="blas"):
             in_blocks = objective(bases, X, mixed.T @ mixed)
-        monkeypatch.setattr("epls.threads.blas_threads", lambda: 3)
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda: 3)
         in_threads = objective(bases, X, mixed.T @ mixed)
         tolerance = 10 * float(np.finfo(dtype).eps)
         assert in_blocks[0] == pytest.approx(value, rel=tolerance)
@@ -103,7 +103,7 @@ class TestObjective:
 
     def test_memory_does_not_grow_with_the_samples(self, monkeypatch):
         bases, X = problem(0, 5000, 4, 100)
-        monkeypatch.setattr(_lbfgs, "_BLOCK_ROWS", 256)
+        monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 256)
         objective(bases, X, X.T @ X)  # compile
         tracemalloc.start()
         objective(bases, X, X.T @ X)

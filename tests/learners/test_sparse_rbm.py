@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls.kernels.steps import momentum_step
 from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
-from epls.threads import RowThreads
+from epls.utils.threads import RowThreads
 
 
 @parametrize_with_checks([SparseRBM(max_iter=20), SparseRBM(2, max_iter=3, batch_size=7, momentum=0.0)])

@@ -163,8 +163,8 @@ def _write(
     output: Path,
 ) -> list[str]:  # fmt: skip
     """The table as JSON, and as a page and a chart if the libraries for them are there; the names of the files."""
-    from ..files import write_atomically
     from ..report import comparison_page
+    from ..utils.files import write_atomically
 
     files = [output / "compare.json"]
     write_atomically(files[0], json.dumps(report, indent=1, allow_nan=False).encode())

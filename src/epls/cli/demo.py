@@ -14,10 +14,10 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from epls import EPLS, ImageFeatures
-from epls.files import write_atomically
 from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
 from epls.report import model_page
+from epls.utils.files import write_atomically
 
 from . import options
 

@@ -58,8 +58,8 @@ def command(
     n_features), a .csv or .parquet table of vectors, a folder of .npy files of vectors, or a zarr array. Vectors may be
     more than fit in memory.
     """
-    from ..blocks import as_blocks
-    from ..checkpoints import Checkpoint
+    from ..algorithm.checkpoint import Checkpoint
+    from ..data.blocks import as_blocks
     from ..images.features import ImageFeatures
     from ..images.pooling import smallest_side
     from ..persistence import save_model
@@ -118,8 +118,8 @@ def _was_given(context: click.Context, name: str) -> bool:
 def _learner(
     name: str, units: int | None, seed: int, vectors: bool, progress: StageProgress, checkpoint: Path | None
 ) -> Any:
+    from ..algorithm.checkpoint import Checkpoint
     from ..callbacks import OnEpoch
-    from ..checkpoints import Checkpoint
     from ..learners import LEARNERS
 
     learner = LEARNERS[name]()
@@ -155,7 +155,7 @@ def _vector_model(learner: Any, scale: bool) -> Any:
 
 def _notes(model: Any, data: Any) -> dict[str, Any]:
     """What is kept in the file with the model, and told at the end."""
-    from ..encoders import NaturalEncoder
+    from ..encoders.natural import NaturalEncoder
     from ..metrics import summary
 
     learner = options.learner_of(model)

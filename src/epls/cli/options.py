@@ -88,7 +88,7 @@ class Vectors:
 
     def in_memory(self) -> Any:
         """An array or memory map of them; of data that are read in blocks, as many as take a quarter of a gigabyte."""
-        from ..blocks import as_blocks
+        from ..data.blocks import as_blocks
 
         return self.X if as_blocks(self.X) is None else self.some(max(1, _BYTES_OF_BLOCKS // (8 * self.X.shape[1])))
 
@@ -96,7 +96,7 @@ class Vectors:
         """So many samples, from everywhere, or all."""
         import numpy as np
 
-        from ..blocks import as_blocks
+        from ..data.blocks import as_blocks
 
         blocks = as_blocks(self.X)
         if blocks is None:
@@ -142,7 +142,7 @@ def open_data(
     if suffix in TABLES:
         return Vectors(*load_table(path, drop, columns))
     if suffix == "shards":
-        from ..blocks import open_shards
+        from ..data.blocks import open_shards
 
         return Vectors(open_shards(path))
     if suffix in (*ARRAYS, "zarr"):

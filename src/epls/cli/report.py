@@ -26,9 +26,9 @@ def command(
     key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
-    from ..files import write_atomically
     from ..persistence import load_model, read_notes
     from ..report import model_page
+    from ..utils.files import write_atomically
 
     options.check_output(output, force)
     loaded, notes = load_model(model), read_notes(model)

@@ -147,7 +147,7 @@ def _table_name(protocol: str, settings: Settings, n_folds: int) -> str:
 
 
 def _tell_table(rows: list[dict[str, Any]], name: str, output: Path, as_json: bool) -> None:
-    from ..files import write_atomically
+    from ..utils.files import write_atomically
 
     path = output / f"{name}.json"
     write_atomically(path, json.dumps(rows, indent=1).encode())
@@ -250,8 +250,8 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     """The report as JSON, and a picture of the filters if Pillow is there."""
     import io
 
-    from ..files import write_atomically
     from ..plotting import filter_grid
+    from ..utils.files import write_atomically
 
     settings = report["settings"]
     files = {stem.with_name(f"{stem.name}.json"): json.dumps(report, indent=1).encode()}

@@ -32,9 +32,9 @@ def command(
 
     For a folder, the files of the rows are listed in a text file beside the output.
     """
-    from ..files import atomic_file, npy_header
     from ..images.pooling import smallest_side
     from ..persistence import load_model, read_notes
+    from ..utils.files import atomic_file, npy_header
 
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
@@ -74,7 +74,7 @@ def command(
 
 def _blocks(model: Any, data: Any) -> Iterator[Any]:
     """Rows of features, some at a time."""
-    from ..parts import codes_in_parts
+    from ..data.parts import codes_in_parts
 
     if isinstance(data, Vectors):
         yield from codes_in_parts(model, data.X)

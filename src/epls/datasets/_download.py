@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import ClassVar
 
-from ..files import atomic_file
+from ..utils.files import atomic_file
 from ._files import checked_folder
 
 

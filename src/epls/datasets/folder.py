@@ -12,7 +12,7 @@ from typing import Literal, overload
 
 import numpy as np
 
-from ..threads import blas_threads
+from ..utils.threads import blas_threads
 from ._decode import BadImageError, decode_image, require_pillow
 from ._files import Bytes, Labels, checked_folder
 

@@ -8,7 +8,7 @@ doing is done again by another, with the same result, and every sample counts on
 docs/scale.md tells why dask and not another engine, and what was measured.
 """
 
-from ..parts import lazy_transform as transform
+from ..data.parts import lazy_transform as transform
 from .cluster import connect
 from .fitting import fit
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from ..blocks import Blocks
+from ..data.blocks import Blocks
 from .shard import Shard
 
 _PATIENCE = 60.0  # seconds without any worker, after which a training gives up

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from ..batches import BUFFER_BYTES
-from ..blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
-from ..layer_gradient import BatchGradient, BatchReport, LayerGradient
+from ..algorithm.engines.numpy import BatchGradient, BatchReport, LayerGradient
+from ..algorithm.target import Target
+from ..data.blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
+from ..data.moments import Moments
+from ..data.samples import BUFFER_BYTES
 from ..learners.epls import EPLS
-from ..standardize import Moments
-from ..target import Target
-from ..threads import RowThreads
+from ..utils.threads import RowThreads
 from .cluster import DaskShards, LocalShards, Shards, connect, direct
 from .shard import Place, Settings, ShardGradient
 

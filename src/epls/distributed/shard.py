@@ -10,12 +10,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from ..batches import BUFFER_BYTES, Batch, BlockBatches
-from ..blocks import Blocks, checked_blocks
-from ..layer_gradient import BatchReport, LayerGradient
-from ..standardize import Moments
-from ..target import TARGETS, BalancedTarget
-from ..threads import RowThreads
+from ..algorithm.engines.numpy import BatchReport, LayerGradient
+from ..algorithm.target import TARGETS, BalancedTarget
+from ..data.blocks import Blocks, checked_blocks
+from ..data.moments import Moments
+from ..data.samples import BUFFER_BYTES, Batch, BlockBatches
+from ..utils.threads import RowThreads
 
 Array = NDArray[np.floating]
 
@@ -45,7 +45,7 @@ class ShardGradient:
     Attributes
     ----------
     gradient, report
-        As in :class:`epls.layer_gradient.BatchGradient`.
+        As in :class:`epls.algorithm.engines.numpy.BatchGradient`.
     counts : ndarray of int of shape (n_components,)
         The wins of each unit in this shard, with this batch.
     seconds : float

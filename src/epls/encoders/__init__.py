@@ -1,24 +1,10 @@
-"""How samples become codes once the bases are learned."""
+"""How samples become codes once the components are learned: a file for each way."""
 
-from .base import Encoder
-from .natural import NaturalEncoder
-from .soft_threshold import SoftThresholdEncoder
-from .sparse_coding import SparseCodingEncoder
-from .triangle import TriangleEncoder
+import lazy_loader
 
-# By the names that ImageFeatures and the command line take.
-ENCODERS = {
-    "natural": NaturalEncoder,
-    "soft_threshold": SoftThresholdEncoder,
-    "sparse_coding": SparseCodingEncoder,
-    "triangle": TriangleEncoder,
-}
+from ..utils.registry import Registry
 
-__all__ = [
-    "ENCODERS",
-    "Encoder",
-    "NaturalEncoder",
-    "SoftThresholdEncoder",
-    "SparseCodingEncoder",
-    "TriangleEncoder",
-]
+#: Every encoder by the name that ``ImageFeatures`` and the command line know it by.
+ENCODERS = Registry(__name__, __path__)
+
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"base": ["Encoder"]})

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_array
 
-from ..learners.layer import Layer
-from ..threads import map_tasks
+from ..algorithm.layer import Layer
+from ..utils.threads import map_tasks
 
 Array = NDArray[np.floating]
 # Samples to codes. It keeps its buffers: what it returns is valid until it is called again.

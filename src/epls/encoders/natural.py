@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..layer_gradient import apply_activation
-from ..learners.layer import Layer
+from ..algorithm.engines.numpy import apply_activation
+from ..algorithm.layer import Layer
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]

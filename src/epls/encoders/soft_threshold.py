@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..activations import RECTIFIER
+from ..algorithm.activations import RELU
+from ..algorithm.layer import Layer
 from ..kernels.codes import shrink
-from ..learners.base import unit_rows
-from ..learners.layer import Layer
+from ..solvers.dictionary import unit_rows
 from .base import BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]
@@ -47,7 +47,7 @@ class SoftThresholdEncoder(Encoder):
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
         weights = unit_rows(self.bases().astype(np.float64))
-        return Layer(weights, np.zeros(len(weights)), np.full(len(weights), -float(self.alpha)), RECTIFIER)
+        return Layer(weights, np.zeros(len(weights)), np.full(len(weights), -float(self.alpha)), RELU)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""

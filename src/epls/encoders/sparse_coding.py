@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from ..kernels.codes import shrink
-from ..lasso import LassoSolver
-from ..learners.base import unit_rows
-from ..threads import map_tasks
+from ..solvers.dictionary import unit_rows
+from ..solvers.lasso import LassoSolver
+from ..utils.threads import map_tasks
 from .base import BLOCK_ROWS, BlockEncoder, Buffer, Encoder
 
 Array = NDArray[np.floating]

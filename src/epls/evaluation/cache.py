@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..files import npy_header, write_atomically
 from ..persistence import load_model, save_model
+from ..utils.files import npy_header, write_atomically
 
 Array = NDArray[np.floating]
 

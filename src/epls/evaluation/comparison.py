@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..encoders import ENCODERS, NaturalEncoder
+from ..encoders import ENCODERS
+from ..encoders.natural import NaturalEncoder
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
 from ..metrics import unresponsive_units

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..callbacks import OnEpoch
-from ..encoders import ENCODERS, Encoder
+from ..encoders import ENCODERS
+from ..encoders.base import Encoder
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..blocks import package_of
+from ..data.blocks import package_of
 from ..datasets.folder import ImageFolder
 
 Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]

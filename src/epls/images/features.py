@@ -14,14 +14,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..encoders import ENCODERS, Encoder
-from ..encoders.base import BLOCK_ROWS, BlockEncoder
+from ..algorithm.layer import Layer
+from ..data.parts import is_dask, lazy_transform
+from ..encoders import ENCODERS
+from ..encoders.base import BLOCK_ROWS, BlockEncoder, Encoder
 from ..kernels.codes import add_to_regions
 from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
-from ..learners.layer import Layer
-from ..parts import is_dask, lazy_transform
-from ..threads import map_tasks
+from ..utils.threads import map_tasks
 from .collection import ImageCollection, Images
 from .patches import normalize_patches, sample_patches
 from .pooling import PatchPlaces, pool, smallest_side
@@ -341,7 +341,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _encoded(self, images: ImageCollection, start: int = 0) -> Iterator[tuple[Array, NDArray[np.intp]]]:
         """For each image, the sums of codes over its regions and the numbers of patches in them."""
         if self.device is not None:
-            from ..torch.dense import region_sums
+            from .torch_dense import region_sums
 
             return region_sums(self, images, start)
         new_encoder = self.encoder_.block_encoders(np.dtype(np.float32))

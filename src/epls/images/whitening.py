@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..standardize import center_and_scale
+from ..data.moments import center_and_scale
 
 Array = NDArray[np.floating]
 

@@ -1,50 +1,10 @@
-"""What learns bases from vectors."""
+"""What learns components from vectors: a file for each method."""
 
-from typing import Any
+import lazy_loader
 
-from .base import Learner
-from .epls import EPLS
-from .ica import ICA
-from .kmeans import KMeansTriangle
-from .omp import OMP
-from .psd import PSD
-from .random_patches import RandomPatches
-from .raw import Raw
-from .rica import RICA
-from .sparse_autoencoder import SparseAutoencoder
-from .sparse_coding import SparseCoding
-from .sparse_filtering import SparseFiltering
-from .sparse_rbm import SparseRBM
+from ..utils.registry import Registry
 
-# By the names that the command line takes.
-LEARNERS: dict[str, Any] = {
-    "epls": EPLS,
-    "ica": ICA,
-    "kmeans": KMeansTriangle,
-    "omp": OMP,
-    "psd": PSD,
-    "random_patches": RandomPatches,
-    "raw": Raw,
-    "rica": RICA,
-    "sparse_autoencoder": SparseAutoencoder,
-    "sparse_coding": SparseCoding,
-    "sparse_filtering": SparseFiltering,
-    "sparse_rbm": SparseRBM,
-}
+#: Every learner by the name that the command line knows it by.
+LEARNERS = Registry(__name__, __path__)
 
-__all__ = [
-    "EPLS",
-    "ICA",
-    "LEARNERS",
-    "OMP",
-    "PSD",
-    "RICA",
-    "KMeansTriangle",
-    "Learner",
-    "RandomPatches",
-    "Raw",
-    "SparseAutoencoder",
-    "SparseCoding",
-    "SparseFiltering",
-    "SparseRBM",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach(__name__, submod_attrs={"base": ["Learner"]})

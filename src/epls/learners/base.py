@@ -14,8 +14,8 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..blocks import refuse_blocks
-from ..parts import transform_in_parts
+from ..data.blocks import refuse_blocks
+from ..data.parts import transform_in_parts
 
 Array = NDArray[np.floating]
 
@@ -187,11 +187,3 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def unit_rows(bases: Array) -> Array:
-    """Bases scaled to unit norm, of the type given; those of norm 0 stay."""
-    largest = np.abs(bases).max(axis=1, keepdims=True, initial=0).astype(np.float64)
-    scaled = bases / np.where(largest > 0, largest, 1)  # squares of very large or small numbers are beyond all types
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(scaled / np.where(norms > 0, norms, 1), bases.dtype)

@@ -16,19 +16,19 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..activations import ACTIVATIONS, Activation, resolve_activation
-from ..batches import ArrayBatches, Batches, BlockBatches, StreamBatches
-from ..blocks import TYPES, Blocks, as_blocks, checked_blocks, refuse_blocks
-from ..checkpoints import checkpoint_of, saver
-from ..layer_gradient import LayerGradient, NumpyGradient, apply_activation, gather_batch
-from ..optimizers import OPTIMIZERS
-from ..parts import codes_in_parts, transform_in_parts
-from ..standardize import center_and_scale
-from ..target import TARGETS, AuctionTarget, BalancedTarget, LiteralTarget, Target
-from ..threads import RowThreads
-from ..training import Trainer, initial_weights, train
+from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
+from ..algorithm.checkpoint import checkpoint_of, saver
+from ..algorithm.engines.numpy import LayerGradient, NumpyGradient, apply_activation, gather_batch
+from ..algorithm.layer import Layer
+from ..algorithm.optimizers import OPTIMIZERS
+from ..algorithm.target import TARGETS, AuctionTarget, BalancedTarget, LiteralTarget, Target
+from ..algorithm.training import Trainer, initial_weights, train
+from ..data.blocks import TYPES, Blocks, as_blocks, checked_blocks, refuse_blocks
+from ..data.moments import center_and_scale
+from ..data.parts import codes_in_parts, transform_in_parts
+from ..data.samples import ArrayBatches, Batches, BlockBatches, StreamBatches
+from ..utils.threads import RowThreads
 from .base import earlier_fit_kept
-from .layer import Layer
 
 Array = NDArray[np.floating]
 
@@ -59,13 +59,13 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     ----------
     n_components : int or None, default=None
         The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
-    activation : {"logistic", "tanh", "rectifier", "softplus", "linear", "absolute"} or Activation, default="logistic"
-        The function f; one of your own is an :class:`epls.activations.Activation`.
+    activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"} or Activation, default="logistic"
+        The function f; one of your own is an :class:`epls.algorithm.activations.Activation`.
     target : {"auction", "literal", "exact"}, default="auction"
-        How the winning units are found: see :mod:`epls.target`. "literal" is the paper's rule, "exact" slow.
+        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, "exact" slow.
     loss : {"matching", "squared"}, default="matching"
-        What takes the outputs to the target: see :mod:`epls.training`. "squared" is the paper's; with a rectifier its
-        units can die, as rectifiers do.
+        What takes the outputs to the target: see :mod:`epls.algorithm.training`. "squared" is the paper's; with it,
+        units of "relu" can die.
     optimizer : {"adam", "vsgd"}, default="adam"
         How a batch moves the weights. "vsgd" is the paper's.
     batch_size : int or None, default=None
@@ -178,7 +178,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
             The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then. Memory maps
             of a gigabyte or more, zarr and dask arrays and what :func:`epls.open_shards` gives are read block by block,
-            in a new order each epoch, and shuffled in buffers: see :class:`epls.batches.BlockBatches`.
+            in a new order each epoch, and shuffled in buffers: see :class:`epls.data.samples.BlockBatches`.
         y : None
             Ignored.
 
@@ -485,7 +485,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         """What makes outputs of centred and scaled samples."""
         activation = resolve_activation(self.activation)
         if self.device is not None:
-            from ..torch.layer_gradient import layer_on_device
+            from ..algorithm.engines.torch.engine import layer_on_device
 
             return layer_on_device(self.device, weights, intercept, activation)
 
@@ -537,7 +537,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         settings = (center, scale, resolve_activation(self.activation), self.loss, needs_curvature)
         if self.device is None:
             return NumpyGradient(*settings)
-        from ..torch.layer_gradient import TorchGradient
+        from ..algorithm.engines.torch.engine import TorchGradient
 
         return TorchGradient(self.device, *settings)
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 from sklearn.utils._param_validation import Interval
 
-from ..standardize import center_and_scale
+from ..data.moments import center_and_scale
 from .base import Learner
 
 Array = NDArray[np.floating]

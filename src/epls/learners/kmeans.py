@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 
-from ..standardize import center_and_scale
+from ..data.moments import center_and_scale
 from .base import Learner
 
 Array = NDArray[np.floating]

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
+from ..data.moments import center_and_scale
 from ..kernels.pursuit import pursue
-from ..standardize import center_and_scale
-from ..threads import map_tasks
-from ._dictionary import first_bases, improve_bases, replace_unused
+from ..solvers.dictionary import first_bases, improve_bases, replace_unused
+from ..utils.threads import map_tasks
 from .base import Learner
 
 Array = NDArray[np.floating]

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..lasso import LassoSolver
-from ..optimizers.adam import Adam
-from ..threads import RowThreads, map_tasks
-from ._dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..algorithm.optimizers.adam import Adam
+from ..solvers.dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..solvers.lasso import LassoSolver
+from ..utils.threads import RowThreads, map_tasks
 from .base import Learner
 
 Array = NDArray[np.floating]

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from .base import Learner, unit_rows
+from ..solvers.dictionary import random_bases
+from .base import Learner
 
 Array = NDArray[np.floating]
 
@@ -58,11 +59,3 @@ class RandomPatches(Learner):
 
     def _codes(self, X: Array) -> Array:
         return X @ self.components_.T.astype(X.dtype, copy=False)
-
-
-def random_bases(X: Array, n_components: int, random: np.random.RandomState) -> Array:
-    """Different samples, scaled to unit norm; samples of zeros are taken last."""
-    order = random.permutation(len(X))
-    has_norm = np.asarray(X.any(axis=1))[order]
-    chosen = np.concatenate([order[has_norm], order[~has_norm]])[:n_components]
-    return unit_rows(X[np.sort(chosen)])

@@ -21,12 +21,12 @@ from numpy.typing import NDArray
 from scipy.special import logit, rel_entr
 from sklearn.utils._param_validation import Interval
 
-from ..activations import LOGISTIC
+from ..algorithm.activations import LOGISTIC
+from ..algorithm.engines.numpy import apply_activation
+from ..algorithm.optimizers import Adam
 from ..kernels.activation import through_logistic
-from ..layer_gradient import apply_activation
-from ..optimizers import Adam
-from ..threads import RowThreads
-from ._minibatches import LogisticLearner, Minibatches
+from ..utils.threads import RowThreads
+from ._layer_learner import LogisticLearner, Minibatches
 
 Array = NDArray[np.floating]
 

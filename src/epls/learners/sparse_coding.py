@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..lasso import LassoSolver, sparse_codes
-from ._dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..solvers.dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..solvers.lasso import LassoSolver, sparse_codes
 from .base import Learner
 
 Array = NDArray[np.floating]

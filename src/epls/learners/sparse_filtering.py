@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
-from ._lbfgs import minimise, second_moments, sums_over_blocks
+from ..solvers.lbfgs import minimise, second_moments, sums_over_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]

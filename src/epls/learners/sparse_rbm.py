@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils._param_validation import Interval
 
-from ..activations import LOGISTIC
+from ..algorithm.activations import LOGISTIC
+from ..algorithm.engines.numpy import apply_activation
 from ..kernels.steps import momentum_step
-from ..layer_gradient import apply_activation
-from ..threads import RowThreads
-from ._minibatches import LogisticLearner, Minibatches
+from ..utils.threads import RowThreads
+from ._layer_learner import LogisticLearner, Minibatches
 
 Array = NDArray[np.floating]
 

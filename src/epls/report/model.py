@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..encoders import NaturalEncoder
+from ..encoders.natural import NaturalEncoder
 from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
 from ..images.patches import sample_placed_patches

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ..learners.base import unit_rows
 from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
+from ..solvers.dictionary import unit_rows
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.intp]

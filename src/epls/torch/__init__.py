@@ -3,12 +3,8 @@
 Needs torch (``pip install "epls[torch]"``).
 """
 
-try:
-    import torch as _torch  # noqa: F401
-except ImportError as error:
-    raise ImportError('epls.torch, and device=... of a model, need torch: pip install "epls[torch]"') from error
-
-from .dense import DenseFeatures
+from ..algorithm.engines import torch as _torch  # noqa: F401 (first: it says what to install where torch is missing)
+from ..images.torch_dense import DenseFeatures
 from .export import to_conv2d, to_linear, to_module
 from .loss import EPLSLoss
 

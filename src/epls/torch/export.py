@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from ..algorithm.engines.torch.activations import in_torch
+from ..algorithm.layer import Layer, layer_of, patch_filters
 from ..images.features import ImageFeatures
-from ..learners.layer import Layer, layer_of, patch_filters
-from .activations import in_torch
-from .dense import DenseFeatures
+from ..images.torch_dense import DenseFeatures
 
 
 def to_linear(model: Any) -> nn.Linear:

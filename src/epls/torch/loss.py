@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from ..activations import resolve_activation
-from ..target import TARGETS, BalancedTarget
-from ..training import bias_steps, half_active_net, wanted_activity
-from .activations import in_torch
-from .devices import to_device
-from .layer_gradient import finite
+from ..algorithm.activations import resolve_activation
+from ..algorithm.engines.torch.activations import in_torch
+from ..algorithm.engines.torch.devices import to_device
+from ..algorithm.engines.torch.engine import finite
+from ..algorithm.target import TARGETS, BalancedTarget
+from ..algorithm.training import bias_steps, half_active_net, wanted_activity
 
 _BALANCED: dict[str, type[BalancedTarget]] = {
     n: kind for n, kind in TARGETS.items() if issubclass(kind, BalancedTarget)
@@ -30,9 +30,9 @@ class EPLSLoss(nn.Module):
 
     The outputs are f(net + bias) with biases that belong to the criterion: they are not learned but steered, so that
     the mean output of every unit goes from one half to 1 / ``n_components`` over the first quarter of the training
-    (:mod:`epls.training` tells why). As long as that lasts, the target of every unit is raised by as much as its mean
-    output is to be above its share: the network is not asked to lower all outputs, which is what the biases are for.
-    The network's last layer may have biases of its own, but needs none.
+    (:mod:`epls.algorithm.training` tells why). As long as that lasts, the target of every unit is raised by as much as
+    its mean output is to be above its share: the network is not asked to lower all outputs, which is what the biases
+    are for. The network's last layer may have biases of its own, but needs none.
 
     In training mode each call is a step: it counts the wins and moves the biases. After ``eval()`` it does neither.
     ``state_dict`` holds wins, biases and the number of steps, so that a training goes on from it exactly.
@@ -41,11 +41,11 @@ class EPLSLoss(nn.Module):
     ----------
     n_components : int
         The number of units: the network's outputs or channels.
-    activation : {"logistic", "tanh", "rectifier", "softplus", "linear", "absolute"}, default="logistic"
+    activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"}, default="logistic"
         The function f. With "absolute" the loss is the squared error and biases stay 0, else the loss is the one that
         matches f: for the logistic function, the cross-entropy.
     target : {"auction", "exact"}, default="auction"
-        How the winning units are found: see :mod:`epls.target`.
+        How the winning units are found: see :mod:`epls.algorithm.target`.
     n_steps : int or None, default=None
         How many mini-batches there will be; None if nobody knows, and outputs become sparse over the first 1000.
 

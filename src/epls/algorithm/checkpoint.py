@@ -1,0 +1,202 @@
+"""Checkpoints: a training that is killed at any moment goes on where it was, and ends with the same bits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from ..utils.files import write_atomically
+from .training import EpochReport, Progress, Trainer
+
+_KEPT = 2
+_FORMAT = 1
+_log = logging.getLogger(__name__)
+
+
+class Checkpoint:
+    """Keeps a training on disk, and goes on from there when the same training is started again.
+
+    A callback for ``EPLS.set_callbacks``. Every so many seconds, in the middle of an epoch too, it writes all that
+    the training depends on: weights, the optimiser's averages, the target's counts, random numbers and the place
+    in the data. ``fit`` with the same settings and data then goes on from the newest checkpoint and ends with what it
+    would have ended with, bit for bit (with the same number of threads). A checkpoint that is damaged is passed over
+    and the one before it is taken. When ``fit`` ends, its checkpoints are removed.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where to; made if it is not there. One training at a time may use it.
+    seconds : float, default=60
+        From one checkpoint to the next. A checkpoint is three times the size of the weights.
+    keep : bool, default=False
+        Whether to leave them when ``fit`` ends; for whoever has more to do with the result, and calls :meth:`clear`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model = EPLS(10, max_iter=3).set_callbacks(Checkpoint(folder)).fit(X)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, seconds: float = 60.0, keep: bool = False) -> None:
+        if not seconds >= 0:
+            raise ValueError(f"seconds={seconds!r}: give 0 or more")
+        self.folder = Path(folder)
+        self.seconds = seconds
+        self.keep = keep
+        self._last = time.monotonic()
+        self._written = 0
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Refuse learners that cannot go on in the middle."""
+        if not getattr(estimator, "can_resume", False):
+            raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Part of scikit-learn's protocol."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
+        """Part of scikit-learn's protocol."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Part of scikit-learn's protocol."""
+
+    def resume(self, run: dict[str, Any], trainer: Trainer) -> Progress | None:
+        """Bring a trainer to the state of the newest checkpoint of a run, if there is one; how far that had come.
+
+        ``run`` describes settings and data; checkpoints of another run are an error.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while it wrote
+            unfinished.unlink(missing_ok=True)
+        self._last = time.monotonic()
+        for path in reversed(self._files()):
+            number = int(path.stem.removeprefix("checkpoint-"))
+            self._written = max(self._written, number)  # those to come are newer, also than one that is damaged
+            try:
+                header, arrays = _read(path)
+            except (ValueError, OSError) as error:
+                _log.warning("%s is passed over: %s", path, error)
+                continue
+            if header["run"] != _comparable(run):
+                differing = sorted(k for k in run if header["run"].get(k) != _comparable(run)[k])
+                raise ValueError(
+                    f"{path} is the checkpoint of another training, which differs in {', '.join(differing)}: give "
+                    f"another folder, or empty this one"
+                )
+            of_trainer = {name.removeprefix("trainer."): a for name, a in arrays.items() if name.startswith("trainer.")}
+            trainer.restore(of_trainer, header["trainer"])
+            return _progress(header["progress"], arrays)
+        return None
+
+    def save_when_due(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
+        """Write a checkpoint if the last one is old enough, and remove all but two.
+
+        If the disk is full or gone, the training goes on without: it is told, and tried again when it is due.
+        """
+        if time.monotonic() - self._last < self.seconds:
+            return
+        try:
+            self._save(run, trainer, progress)
+        except OSError as error:
+            _log.warning("no checkpoint was written to %s: %s", self.folder, error)
+        self._last = time.monotonic()
+
+    def _save(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
+        arrays, plain = trainer.state()
+        stored: dict[str, Any] = {f"trainer.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
+        name, key, position, has_gauss, gauss = progress.random_state
+        stored |= {"wins": progress.wins, "largest": np.asarray(progress.largest), "random": np.asarray(key)}
+        header = {
+            "format": _FORMAT,
+            "run": _comparable(run),
+            "trainer": plain,
+            "progress": {
+                "n_batches": progress.n_batches,
+                "error": progress.error,
+                "random": [name, int(position), int(has_gauss), float(gauss)],
+                "reports": [asdict(report) for report in progress.reports],
+            },
+        }
+        header["digest"] = _digest(header, stored)
+        self._written += 1
+        path = self.folder / f"checkpoint-{self._written:08d}.safetensors"
+        write_atomically(path, to_bytes(stored, metadata={"epls": json.dumps(header)}))
+        for old in self._files()[:-_KEPT]:
+            old.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove all checkpoints: the training is done."""
+        for path in self._files():
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))
+
+
+def checkpoint_of(estimator: Any) -> Checkpoint | None:
+    """The checkpoints that an estimator was given as a callback."""
+    callbacks = getattr(estimator, "_skl_callbacks", [])
+    return next((callback for callback in callbacks if isinstance(callback, Checkpoint)), None)
+
+
+def saver(checkpoint: Checkpoint | None, run: dict[str, Any], trainer: Trainer) -> Callable[[Progress], None] | None:
+    """What is called after each batch."""
+    return None if checkpoint is None else lambda progress: checkpoint.save_when_due(run, trainer, progress)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        header = json.loads(metadata["epls"])
+        digest = header.pop("digest")
+        whole = header["format"] == _FORMAT and digest == _digest(header, arrays)
+    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is damaged ({error})") from error
+    if not whole:
+        raise ValueError("it is damaged, or of another version")
+    return header, arrays
+
+
+def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
+    reports = [EpochReport(**report) for report in plain["reports"]]
+    name, position, has_gauss, gauss = plain["random"]
+    return Progress(
+        epoch=len(reports) + 1,
+        n_batches=plain["n_batches"],
+        random_state=(name, arrays["random"], position, has_gauss, gauss),
+        error=plain["error"],
+        wins=arrays["wins"],
+        largest=arrays["largest"],
+        reports=reports,
+    )
+
+
+def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _comparable(run: dict[str, Any]) -> dict[str, Any]:
+    """As it comes back from JSON, to the last digit."""
+    plain: dict[str, Any] = json.loads(json.dumps(run))
+    return plain

@@ -1,0 +1,56 @@
+"""Adam (Kingma, Ba 2015) with a rate that follows from the number of inputs and falls to 0 along a cosine."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...kernels.steps import adam
+from ...utils.threads import RowThreads
+
+Array = NDArray[np.floating]
+
+_MEAN_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
+# A step of Adam moves every weight by about the rate. This share of the norm of a new basis, which is 1, is what a
+# step may amount to over all of them.
+_STEP_NORM = 1 / 3
+_CONSTANT_IN_STREAM = 1000  # steps after which the rate falls when nobody knows how many there will be
+
+
+class Adam:
+    """Adam with nothing to set.
+
+    A batch of n_components samples holds one active sample per unit, so a unit's gradient is mostly noise: only a rate
+    that falls averages it out.
+    """
+
+    needs_curvature = False
+
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        self.n_steps = n_steps
+        self.n_done = n_done
+        self.n_averaged = 0
+        self.mean = np.zeros_like(weights)
+        self.square = np.zeros_like(weights)
+
+    def rate(self) -> float:
+        """The rate of the next step, before it is spread over the inputs."""
+        if self.n_steps is None:
+            return float(_STEP_NORM * min(1.0, _CONSTANT_IN_STREAM / (self.n_done + 1)) ** 0.5)
+        return float(_STEP_NORM * 0.5 * (1 + np.cos(np.pi * min(self.n_done / self.n_steps, 1.0))))
+
+    def step(
+        self,
+        weights: Array,
+        gradient: Array,
+        inputs: Array | None,
+        slopes: Array | None,
+        curvatures: Array | None,
+        threads: RowThreads,
+    ) -> None:
+        rate = self.rate() / weights.shape[1] ** 0.5
+        self.n_done += 1
+        self.n_averaged += 1
+        mean_bias, square_bias = 1 - _MEAN_DECAY**self.n_averaged, 1 - _SQUARE_DECAY**self.n_averaged
+        scalars = (rate, _MEAN_DECAY, _SQUARE_DECAY, mean_bias, square_bias, _TINY)
+        threads.run(adam, (weights, gradient, self.mean, self.square), *map(weights.dtype.type, scalars))

@@ -1,0 +1,95 @@
+"""vSGD (Schaul, Zhang, LeCun 2013): a rate of its own for every parameter, from the data, for mini-batches.
+
+For a parameter with gradient g_i at sample i of a batch of n, running averages are kept of
+
+- ``mean``: the batch's mean gradient,
+- ``square``: the mean of g_i**2 over the batch,
+- ``curvature``: the mean of the absolute second derivative.
+
+The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal`` is
+the share of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...utils.threads import RowThreads
+
+Array = NDArray[np.floating]
+
+_N_START = 10  # batches that the averages start from, without a step
+_SLOW_START = 10.0  # by which the first estimate of the second moment is enlarged, so that the first steps are short
+_OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
+
+
+class VSGD:
+    """Learning rates without a constant to set.
+
+    Parameters
+    ----------
+    longest_step : float or None, default=0.1
+        The most by which a step may move a unit's weights, relative to their norm (or to 1 if that is larger).
+        The rates assume that parameters can be moved one by one; on strongly correlated inputs each of them
+        overshoots the common minimum, in the same direction. None takes the steps as they come.
+    """
+
+    needs_curvature = True
+
+    def __init__(self, longest_step: float | None = 0.1) -> None:
+        self.longest_step = longest_step
+
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        self.mean = np.zeros_like(weights)
+        self.square = np.zeros_like(weights)
+        self.curvature = np.zeros_like(weights)
+        self.memory = np.full_like(weights, 2.0)
+        self.n_seen = 0
+
+    def step(
+        self,
+        weights: Array,
+        gradient: Array,
+        inputs: Array | None,
+        slopes: Array | None,
+        curvatures: Array | None,
+        threads: RowThreads,
+    ) -> None:
+        if inputs is None or slopes is None or curvatures is None:
+            raise ValueError("vSGD needs the curvature of the loss, and every sample's slope")
+        n = len(inputs)
+        squared_inputs = inputs * inputs
+        square = (slopes * slopes).T @ squared_inputs / n
+        curvature = np.abs(curvatures).T @ squared_inputs / n
+
+        self.n_seen += 1
+        if self.n_seen <= _N_START:
+            self._start_averages(gradient, square, curvature)
+            return
+
+        spread = np.sqrt(np.maximum(self.square - self.mean**2, 0) / n)
+        is_outlier = np.abs(gradient - self.mean) > _OUTLIER * spread
+        self.memory[is_outlier] += 1
+        for average, value in ((self.mean, gradient), (self.square, square), (self.curvature, curvature)):
+            average += (value - average) / self.memory
+
+        tiny = np.finfo(weights.dtype).tiny
+        squared_mean = self.mean**2
+        signal = squared_mean / np.maximum(self.square / n + (n - 1) / n * squared_mean, tiny)
+        step = signal / np.maximum(self.curvature, tiny) * gradient
+        self.memory *= 1 - signal
+        self.memory += 1
+        if self.longest_step is not None:
+            length = np.linalg.norm(step, axis=1, keepdims=True)
+            allowed = self.longest_step * np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1)
+            step *= np.minimum(1, allowed / np.maximum(length, tiny))
+        weights -= step
+
+    def _start_averages(self, gradient: Array, square: Array, curvature: Array) -> None:
+        share = 1 / self.n_seen
+        self.mean += (gradient - self.mean) * share
+        self.square += (square - self.square) * share
+        self.curvature += (curvature - self.curvature) * share
+        if self.n_seen == _N_START:
+            self.square *= _SLOW_START

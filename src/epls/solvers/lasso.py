@@ -1,0 +1,125 @@
+"""Sparse codes of many samples with one dictionary: what the encoder and the learners of dictionaries share."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from ..kernels.lasso import solve_lassos
+from ..utils.threads import map_tasks
+
+Array = NDArray[np.floating]
+
+_BLOCK_ROWS = 512
+
+
+class LassoSolver:
+    """Solves min over s of 1/2 s'Gs - p's + alpha \\|s\\|₁ for many p, where the diagonal of G is 1.
+
+    With the Gram matrix G = D D' of bases D and the products p = D x, that is the sparse code of x. Other problems of
+    this form, such as those with a quadratic penalty on s, come to the same after scaling.
+
+    What single precision cannot solve to the tolerance (nearly dependent bases, an alpha of less than about a
+    hundredth of the products) is solved anew in double precision.
+
+    Parameters
+    ----------
+    gram : ndarray of float64 of shape (n_bases, n_bases)
+        G. Bases may be 0, then so is the diagonal there.
+    alpha : float
+        The penalty.
+    positive : bool, default=False
+        Whether codes may not be negative.
+    tol : float, default=1e-3
+        The largest violation of the conditions of a minimum, in units of alpha: see :mod:`epls.kernels.lasso`.
+    dtype : dtype, default=float64
+        What products and codes are.
+    """
+
+    def __init__(
+        self, gram: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3, dtype: Any = np.float64
+    ) -> None:
+        settings: dict[str, Any] = {"alpha": alpha, "tol": tol}
+        for name, value in settings.items():
+            if not (isinstance(value, Real) and 0 < float(value) < np.inf):
+                raise ValueError(f"{name}={value} must be a number above 0")
+        kind = np.dtype(dtype).type
+        with np.errstate(over="ignore"):
+            if not 0 < kind(alpha) < np.inf:
+                raise ValueError(f"alpha={alpha} is beyond the numbers of {np.dtype(dtype)}: scale the samples")
+        diagonal = np.diagonal(gram)
+        if not np.all((np.abs(diagonal - 1) < 1e-3) | (diagonal == 0)):
+            raise ValueError(
+                f"the bases must have norm 1 or 0, got a Gram matrix with {diagonal.max()} in its diagonal"
+            )
+        self._exact_gram = np.ascontiguousarray(gram, np.float64)
+        self._gram = np.ascontiguousarray(gram, dtype)
+        self._alpha, self._tol, self._positive = alpha, tol, positive
+
+    def solve(self, products: Array, codes: Array) -> None:
+        """Write the codes (n, n_bases) for products of the same shape. Threads may call it at the same time."""
+        inexact = np.empty(len(products), np.bool_)
+        n_inexact = self._solve(products, self._gram, codes, inexact)
+        if n_inexact and codes.dtype != np.float64:
+            chosen = np.flatnonzero(inexact)
+            again = np.empty((len(chosen), codes.shape[1]))
+            n_inexact = self._solve(products[chosen].astype(np.float64), self._exact_gram, again, inexact[chosen])
+            codes[chosen] = again
+        if n_inexact:
+            warnings.warn(
+                f"some sparse codes are not exact to tol={self._tol}, as alpha={self._alpha} is too small for double "
+                f"precision: give a larger one",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+
+    def _solve(self, products: Array, gram: Array, codes: Array, inexact: NDArray[np.bool_]) -> int:
+        kind = codes.dtype.type
+        n_inexact: int = solve_lassos(
+            products, gram, kind(self._alpha), kind(self._tol), self._positive, codes, inexact
+        )
+        return n_inexact
+
+
+def sparse_codes(X: Array, bases: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
+    """Sparse codes of samples with bases of unit norm, on all cores.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    bases : ndarray of shape (n_bases, n_features)
+        Bases of unit norm.
+    alpha, positive, tol
+        As for :class:`LassoSolver`.
+
+    Returns
+    -------
+    csr_array of shape (n_samples, n_bases)
+        The codes.
+    """
+    if len(X) == 0:
+        return sparse.csr_array((0, len(bases)), dtype=X.dtype)
+    columns = np.ascontiguousarray(bases.T, X.dtype)
+    wide = bases.astype(np.float64)
+    solver = LassoSolver(wide @ wide.T, alpha, positive=positive, tol=tol, dtype=X.dtype)
+
+    def new_worker() -> Callable[[int], Any]:
+        room = np.empty((2, _BLOCK_ROWS, len(bases)), X.dtype)
+
+        def worker(start: int) -> Any:
+            samples = X[start : start + _BLOCK_ROWS]
+            products, codes = room[:, : len(samples)]
+            solver.solve(np.matmul(samples, columns, out=products), codes)
+            return sparse.csr_array(codes)
+
+        return worker
+
+    return sparse.vstack(list(map_tasks(new_worker, range(0, len(X), _BLOCK_ROWS))), format="csr")

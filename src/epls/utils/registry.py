@@ -1,0 +1,49 @@
+"""Classes by name, found by the file that they are in: a new learner or encoder is one new file."""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from importlib import import_module
+from typing import Any
+
+
+class Registry(Mapping[str, Any]):
+    """The public class of each module of a package, by the module's name.
+
+    Names are those of the files, so that listing them loads nothing; a class is loaded when it is looked up. Modules
+    called ``base``, or with a leading underscore, hold what the others share.
+
+    Parameters
+    ----------
+    package : str
+        The full name of the package.
+    path : iterable of str
+        Its ``__path__``.
+    """
+
+    def __init__(self, package: str, path: Iterable[str]) -> None:
+        self._package = package
+        names = (module.name for module in pkgutil.iter_modules(path))
+        self._names = sorted(name for name in names if name != "base" and not name.startswith("_"))
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._names:
+            raise KeyError(name)
+        module = import_module(f"{self._package}.{name}")
+        (found,) = (
+            value
+            for key, value in vars(module).items()
+            if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "meta_parameters")
+        )
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def name_of(self, kind: type) -> str:
+        """The name of a class."""
+        return kind.__module__.rpartition(".")[2]

@@ -1,0 +1,256 @@
+"""Trainings that are stopped go on as if they had not been."""
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+from stopped_training import StopAfter, StopError
+
+from epls import EPLS, OMP, ImageFeatures
+from epls.algorithm.activations import LOGISTIC
+from epls.algorithm.checkpoint import Checkpoint
+from epls.algorithm.checkpoint import _read as read_checkpoint
+from epls.callbacks import OnEpoch
+from epls.data.blocks import ArrayBlocks, JoinedBlocks
+
+
+def stopped(model, X, folder, n_batches):
+    with pytest.raises(StopError):
+        model.set_callbacks(StopAfter(folder, n_batches)).fit(X)
+
+
+SETTINGS = [
+    {},
+    {"target": "literal", "loss": "squared", "optimizer": "vsgd", "max_norm": 1},
+    {"batch_size": 37, "random_state": None},
+]
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+@pytest.mark.parametrize("n_batches", [1, 7, 10, 23])
+def test_the_same_bits(blobs, settings, n_batches, tmp_path):
+    settings = {"max_iter": 4, "random_state": 0, "batch_size": 40} | settings
+    model = EPLS(8, **settings)
+    stopped(model, blobs, tmp_path, n_batches)
+    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+    if settings["random_state"] is None:
+        # The checkpoint has the random numbers: two that go on from it end alike.
+        copies = [tmp_path / "a", tmp_path / "b"]
+        for copy in copies:
+            copy.mkdir()
+            for file in tmp_path.glob("checkpoint-*"):
+                (copy / file.name).write_bytes(file.read_bytes())
+        first, second = (EPLS(8, **settings).set_callbacks(Checkpoint(copy)).fit(blobs) for copy in copies)
+    else:
+        first = EPLS(8, **settings).fit(blobs)
+        second = EPLS(8, **settings).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+        assert list(tmp_path.iterdir()) == []  # it is done
+    assert_array_equal(first.components_, second.components_)
+    assert_array_equal(first.intercept_, second.intercept_)
+    assert first.loss_curve_ == second.loss_curve_
+    assert [r.win_spread for r in first.epoch_reports_] == [r.win_spread for r in second.epoch_reports_]
+
+
+def test_streams_and_stops_again_and_again(blobs, tmp_path):
+    pieces = np.array_split(blobs.astype(np.float32), 7)
+    whole = EPLS(8, max_iter=3, random_state=1).fit_batches(lambda: iter(pieces))
+    model = EPLS(8, max_iter=3, random_state=1)
+    for _ in range(4):
+        with pytest.raises(StopError):
+            model.set_callbacks(StopAfter(tmp_path, 1)).fit_batches(lambda: iter(pieces))
+    model.set_callbacks(Checkpoint(tmp_path)).fit_batches(lambda: iter(pieces))
+    assert_array_equal(model.components_, whole.components_)
+
+
+def test_callbacks_are_told_of_all_epochs(blobs, tmp_path):
+    stopped(EPLS(8, max_iter=4, batch_size=40, random_state=0), blobs, tmp_path, 23)  # ten batches an epoch
+    told = []
+    model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
+    model.set_callbacks(Checkpoint(tmp_path), OnEpoch(lambda done, total: told.append((done, total)))).fit(blobs)
+    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
+def test_a_damaged_checkpoint_is_passed_over(blobs, damage, tmp_path, caplog):
+    model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
+    whole = EPLS(8, max_iter=4, batch_size=40, random_state=0).fit(blobs)
+    stopped(model, blobs, tmp_path, 13)
+    older, newest = sorted(tmp_path.iterdir())
+    content = bytearray(newest.read_bytes())
+    content[-100] ^= 1
+    damaged = {"cut": content[:-7], "flipped": content, "empty": b"", "text": b"no checkpoint"}[damage]
+    newest.write_bytes(damaged)
+    model.set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert_array_equal(model.components_, whole.components_)
+    assert newest.name in caplog.text
+    assert older.name not in caplog.text
+
+
+def test_checkpoints_of_another_training_are_refused(blobs, tmp_path):
+    stopped(EPLS(8, max_iter=4, random_state=0), blobs, tmp_path, 2)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    for other, X, what in (
+        (EPLS(9, max_iter=4, random_state=0), blobs, "n_components"),
+        (EPLS(8, max_iter=4, random_state=0), blobs[:-1], "number of samples"),
+        (EPLS(8, max_iter=4, random_state=0), blobs + np.arange(6), "mean of the data"),
+        (EPLS(8, max_iter=4, random_state=1), blobs, "random_state"),
+    ):
+        with pytest.raises(ValueError, match=f"another training, which differs in .*{what}"):
+            other.set_callbacks(Checkpoint(tmp_path)).fit(X)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+    with pytest.raises(ValueError, match="give a number"):
+        EPLS(8, random_state=np.random.RandomState(0)).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    with pytest.raises(ValueError, match="seconds=-1"):
+        Checkpoint(tmp_path, seconds=-1)
+
+
+TRAINING = """
+    import sys
+    import numpy as np
+    from epls import EPLS
+    from epls.algorithm.checkpoint import Checkpoint
+
+    X = np.random.RandomState(0).normal(size=(3000, 20)).astype(np.float32)
+    model = EPLS(30, max_iter=15, random_state=0)
+    if sys.argv[1] != "none":
+        model.set_callbacks(Checkpoint(sys.argv[1], seconds=0))
+    print("ready", flush=True)
+    model.fit(X)
+    np.save(sys.argv[2], model.components_)
+"""
+
+
+def test_kill_9_at_random_moments(tmp_path):
+    """Short form of benchmarks/kill_and_resume.py."""
+    script = tmp_path / "training.py"
+    script.write_text(textwrap.dedent(TRAINING))
+
+    def train(folder, result, kill_after=None):
+        """The exit code."""
+        command = [sys.executable, str(script), str(folder), str(result)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            if kill_after is not None:
+                time.sleep(kill_after)
+                os.kill(process.pid, signal.SIGKILL)
+            return process.wait()
+
+    assert train("none", tmp_path / "whole.npy") == 0
+    random = np.random.RandomState(0)
+    resumed = (tmp_path / "checkpoints", tmp_path / "resumed.npy")
+    kills = 0
+    while kills < 3:
+        kills += train(*resumed, kill_after=random.uniform(0.02, 0.4)) == -signal.SIGKILL
+    assert train(*resumed) == 0
+    assert_array_equal(np.load(tmp_path / "resumed.npy"), np.load(tmp_path / "whole.npy"))
+    assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
+
+
+def test_a_full_disk_does_not_end_the_training(blobs, tmp_path, full_disk, caplog):
+    model = EPLS(8, max_iter=2, random_state=0)
+    expected = EPLS(8, max_iter=2, random_state=0).fit(blobs)
+    model.set_callbacks(Checkpoint(tmp_path, seconds=0)).fit(blobs)
+    assert_array_equal(model.components_, expected.components_)
+    assert "no checkpoint was written" in caplog.text
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_killed_process_left_half_written_is_removed(blobs, tmp_path):
+    (tmp_path / ".checkpoint-00000007.safetensors.abc").write_bytes(b"half")
+    EPLS(8, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_new_ones_stay_where_all_before_are_damaged(blobs, tmp_path, caplog):
+    model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
+    stopped(model, blobs, tmp_path, 9)
+    damaged = sorted(tmp_path.iterdir())
+    for path in damaged:
+        path.write_bytes(b"xx")
+    stopped(model, blobs, tmp_path, 3)
+    assert len(list(tmp_path.iterdir())) == 2
+    assert not set(damaged) & set(tmp_path.iterdir())
+    assert "is passed over" in caplog.text
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_byte_anywhere_is_noticed(blobs, tmp_path, seed):
+    model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
+    stopped(model, blobs, tmp_path, 9)
+    random = np.random.RandomState(seed)
+    for path in tmp_path.iterdir():
+        content = path.read_bytes()
+        n_header = int.from_bytes(content[:8], "little")
+        places = [*random.randint(8, 8 + n_header, size=60), *random.randint(8 + n_header, len(content), size=20)]
+        for place in places:
+            flipped = bytearray(content)
+            flipped[place] ^= 1
+            if bytes(flipped).decode("latin1").split() == content.decode("latin1").split():
+                continue  # a space of the header became another
+            path.write_bytes(bytes(flipped))
+            with pytest.raises(ValueError, match="damaged"):
+                read_checkpoint(path)
+        path.write_bytes(content)
+        read_checkpoint(path)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"n_components": np.int64(8), "batch_size": np.int64(40), "max_iter": np.int64(4), "tol": np.float64(1e-9)},
+        {"activation": LOGISTIC},
+        {"activation": replace(LOGISTIC, name="mine")},
+    ],
+)
+def test_settings_of_any_type(blobs, tmp_path, settings):
+    """Text of them that holds an address, or that JSON does not know, would end a resumed training."""
+    model = EPLS(**({"n_components": 8, "max_iter": 4, "batch_size": 40, "random_state": 0} | settings))
+    expected = clone(model).fit(blobs)
+    stopped(model, blobs, tmp_path, 7)
+    header = next(tmp_path.iterdir()).read_bytes()
+    assert b" at 0x" not in header
+    model.set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert_array_equal(model.components_, expected.components_)
+
+
+def test_the_global_random_numbers_are_left_alone(blobs, tmp_path):
+    model = EPLS(8, max_iter=4, batch_size=40)
+    stopped(model, blobs, tmp_path, 7)
+    np.random.seed(5)  # noqa: NPY002
+    EPLS(8, max_iter=4, batch_size=40).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    after = np.random.randint(2**31, size=3)  # noqa: NPY002
+    random = np.random.RandomState(5)
+    random.randint(2**31 - 1)
+    assert after.tolist() == random.randint(2**31, size=3).tolist()
+
+
+def test_blocks_and_images_go_on_too(blobs, tmp_path):
+    blocks = JoinedBlocks([ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])])
+    model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
+    expected = clone(model).fit(blocks)
+    stopped(model, blocks, tmp_path / "a", 13)
+    model.set_callbacks(Checkpoint(tmp_path / "a")).fit(blocks)
+    assert_array_equal(model.components_, expected.components_)
+
+    images = np.random.RandomState(0).randint(256, size=(6, 12, 12)).astype(np.uint8)
+    settings = {"patch_size": 4, "n_patches": 300, "random_state": 0}
+    expected = ImageFeatures(EPLS(5, max_iter=4), **settings).fit(images)
+    with pytest.raises(StopError):
+        ImageFeatures(EPLS(5, max_iter=4).set_callbacks(StopAfter(tmp_path / "b", 2)), **settings).fit(images)
+    learner = EPLS(5, max_iter=4).set_callbacks(Checkpoint(tmp_path / "b", keep=True))
+    resumed = ImageFeatures(learner, **settings).fit(images)
+    assert_array_equal(resumed.learner_.components_, expected.learner_.components_)
+    assert len(list((tmp_path / "b").iterdir())) == 2  # kept, as it was told
+
+
+def test_a_learner_that_cannot_go_on_says_so(blobs, tmp_path):
+    with pytest.raises(TypeError, match="OMP cannot go on from a checkpoint"):
+        OMP(4).set_callbacks(Checkpoint(tmp_path)).fit(blobs)

@@ -1,0 +1,128 @@
+"""Adam against its definition; vSGD against the best rate on noisy quadratics, and on logistic regression."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from epls.algorithm.optimizers import VSGD, Adam
+from epls.algorithm.optimizers.adam import _STEP_NORM
+from epls.utils.threads import RowThreads
+
+
+def test_adam_follows_its_definition():
+    random = np.random.RandomState(0)
+    weights = random.normal(size=(3, 4))
+    expected, m, v = weights.copy(), np.zeros((3, 4)), np.zeros((3, 4))
+    optimizer = Adam()
+    optimizer.start(weights, n_steps=7)
+    with RowThreads() as threads:
+        for t in range(1, 8):
+            gradient = random.normal(size=(3, 4))
+            optimizer.step(weights, gradient, None, None, None, threads)
+            rate = _STEP_NORM / 2 * (1 + np.cos(np.pi * (t - 1) / 7)) / np.sqrt(4)
+            m = 0.9 * m + 0.1 * gradient
+            v = 0.999 * v + 0.001 * gradient**2
+            expected -= rate * (m / (1 - 0.9**t)) / (np.sqrt(v / (1 - 0.999**t)) + 1e-8)
+            np.testing.assert_allclose(weights, expected, rtol=1e-10)
+
+
+def test_adam_leaves_a_column_without_gradient_alone():
+    weights, gradient = np.ones((2, 3)), np.ones((2, 3))
+    gradient[:, 2] = 0
+    optimizer = Adam()
+    optimizer.start(weights, n_steps=None)
+    with RowThreads() as threads:
+        for _ in range(5):
+            optimizer.step(weights, gradient, None, None, None, threads)
+    assert (weights[:, 2] == 1).all()
+    assert (weights[:, :2] < 1).all()
+
+
+def test_adam_in_a_stream_lowers_its_rate_after_a_while():
+    optimizer = Adam()
+    optimizer.start(np.ones((1, 1)), n_steps=None)
+    rates = []
+    for n_done in (0, 999, 4000, 100_000):
+        optimizer.n_done = n_done
+        rates.append(optimizer.rate())
+    assert rates[0] == rates[1] > rates[2] > rates[3] > 0
+
+
+class NoisyQuadratic:
+    """Losses h/2 (w - c)² with c drawn about 0: the gradient at a sample is h (w - c), the curvature h.
+
+    One unit with one input of 1: the optimiser's products of inputs and derivatives are then plain means.
+    """
+
+    def __init__(self, curvature, noise, start, n, seed=0, **settings):
+        self.curvature, self.noise, self.n = curvature, noise, n
+        self.random = np.random.RandomState(seed)
+        self.weights = np.array([[start]])
+        self.optimizer = VSGD(**settings)
+        self.optimizer.start(self.weights, n_steps=None)
+
+    def run(self, n_steps):
+        with RowThreads() as threads:
+            for _ in range(n_steps):
+                c = self.random.normal(scale=self.noise, size=(self.n, 1))
+                slopes = self.curvature * (self.weights[0, 0] - c)
+                curvatures = np.full((self.n, 1), self.curvature)
+                gradient = slopes.mean(axis=0, keepdims=True)
+                self.optimizer.step(self.weights, gradient, np.ones((self.n, 1)), slopes, curvatures, threads)
+        return self.weights[0, 0]
+
+
+@pytest.mark.parametrize("curvature", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("n", [1, 10])
+def test_vsgd_solves_a_noisy_quadratic_of_any_curvature(curvature, n):
+    final = [abs(NoisyQuadratic(curvature, 1.0, 10.0, n, seed, longest_step=None).run(2000)) for seed in range(10)]
+    assert np.mean(final) < 0.15
+
+
+@pytest.mark.parametrize("n", [1, 10])
+def test_vsgd_comes_near_the_oracle_rate(n):
+    """The best rate at an expected squared distance d² is d² / (d² + noise²/n) / h, and takes d² to the same times
+    noise²/n. vSGD knows neither the distance nor the noise nor h, and pays for that by no more than a small factor.
+    """
+    losses = [NoisyQuadratic(2.0, 1.0, 10.0, n, seed, longest_step=None).run(310) ** 2 for seed in range(60)]
+    oracle_loss = 100.0
+    for _ in range(300):
+        oracle_loss = oracle_loss / (oracle_loss + 1.0 / n) * (1.0 / n)
+    assert np.mean(losses) < 6 * oracle_loss
+
+
+def test_vsgd_without_noise_takes_newton_steps():
+    problem = NoisyQuadratic(4.0, 0.0, 3.0, 2, longest_step=None)
+    assert problem.run(200) == pytest.approx(0.0, abs=1e-3)
+
+
+def test_vsgd_takes_no_long_step():
+    problem = NoisyQuadratic(1.0, 0.0, 50.0, 4, longest_step=0.1)
+    before = problem.run(10)  # only averages so far
+    assert before == 50.0
+    assert problem.run(1) >= 50.0 * 0.9 - 1e-9
+
+
+def test_vsgd_fits_a_logistic_regression():
+    random = np.random.RandomState(0)
+    inputs = random.normal(size=(4000, 5))
+    truth = np.array([[1.5, -2.0, 0.0, 0.5, 1.0]])
+    labels = (random.uniform(size=(4000, 1)) < expit(inputs @ truth.T)).astype(float)
+    weights = np.zeros((1, 5))
+    optimizer = VSGD()
+    optimizer.start(weights, n_steps=None)
+    with RowThreads() as threads:
+        for _ in range(20):
+            for start in range(0, 4000, 20):
+                batch, wanted = inputs[start : start + 20], labels[start : start + 20]
+                h = expit(batch @ weights.T)
+                gradient = (h - wanted).T @ batch / 20
+                optimizer.step(weights, gradient, batch, h - wanted, h * (1 - h), threads)
+    np.testing.assert_allclose(weights, truth, atol=0.25)
+
+
+def test_vsgd_says_what_it_needs():
+    optimizer = VSGD()
+    optimizer.start(np.ones((1, 1)), None)
+    with RowThreads() as threads, pytest.raises(ValueError, match="curvature"):
+        optimizer.step(np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1)), np.ones((1, 1)), None, threads)

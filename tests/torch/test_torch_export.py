@@ -1,0 +1,68 @@
+"""Learned layers as modules, against transform and plain loops over patches."""
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits, load_sample_images
+from sklearn.exceptions import NotFittedError
+
+from epls import EPLS, OMP, SparseAutoencoder, SparseRBM
+from epls.algorithm.activations import ACTIVATIONS
+from epls.images.patches import sample_patches
+from epls.torch import to_conv2d, to_linear, to_module
+
+
+@pytest.fixture(scope="module")
+def digits():
+    return load_digits().data
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_module_gives_what_transform_gives(name, dtype, digits):
+    X = digits.astype(dtype)
+    model = EPLS(20, activation=name, max_iter=3, random_state=0).fit(X)
+    codes = to_module(model)(torch.tensor(X)).detach().numpy()
+    assert codes.dtype == dtype
+    np.testing.assert_allclose(codes, model.transform(X), atol=1e-4)
+
+
+@pytest.mark.parametrize("learner", [SparseAutoencoder(12, max_iter=2), SparseRBM(12, max_iter=2)])
+def test_other_layers(learner, digits):
+    model = learner.fit(digits)
+    codes = to_module(model)(torch.tensor(digits)).detach().numpy()
+    np.testing.assert_allclose(codes, model.transform(digits), atol=1e-4)
+
+
+def test_a_linear_layer_gives_net_inputs(digits):
+    model = EPLS(20, max_iter=3, random_state=0).fit(digits)
+    linear = to_linear(model)
+    assert type(linear) is torch.nn.Linear
+    expected = (digits - model.mean_) / model.scale_ @ model.components_.T + model.intercept_
+    np.testing.assert_allclose(linear(torch.tensor(digits)).detach().numpy(), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize(("colour", "stride"), [(True, 1), (True, 3), (False, 2)])
+def test_a_convolution_is_the_layer_at_every_position(colour, stride):
+    image = load_sample_images().images[0][100:130, 100:140]
+    image = image if colour else image[:, :, 0]
+    shape = (4, 4, 3) if colour else (4, 4)
+    model = EPLS(7, max_iter=3, random_state=0).fit(sample_patches([image], 300, 4, random_state=0))
+    conv = to_conv2d(model, shape, stride=stride)
+    assert type(conv) is torch.nn.Conv2d
+    planes = np.atleast_3d(image).transpose(2, 0, 1).astype(np.float32)
+    found = torch.sigmoid(conv(torch.tensor(planes[None])))[0].detach().numpy()
+    assert found.shape == (7, -(-27 // stride), -(-37 // stride))
+    for i, row in enumerate(range(0, 27, stride)):
+        patches = [image[row : row + 4, column : column + 4].reshape(-1) for column in range(0, 37, stride)]
+        np.testing.assert_allclose(found[:, i].T, model.transform(np.stack(patches)), atol=1e-4)
+
+
+def test_errors(digits):
+    model = EPLS(5, max_iter=1).fit(digits)
+    with pytest.raises(ValueError, match=r"bases have 64 values, which is not patch_shape=\(8, 7\)"):
+        to_conv2d(model, (8, 7))
+    with pytest.raises(ValueError, match="a OMP is not one layer of units: give a fitted EPLS"):
+        to_module(OMP(5, max_iter=1).fit(digits))
+    with pytest.raises(NotFittedError, match="not fitted"):
+        to_linear(EPLS())
