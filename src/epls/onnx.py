@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ._version import __version__
 from .algorithm.activations import Activation
-from .algorithm.layer import Layer, layer_of, patch_filters
+from .algorithm.layer import FoldedLayer, layer_of, patch_filters
 from .images.features import ImageFeatures
 from .images.pooling import PatchPlaces, smallest_side
 from .utils.files import write_atomically
@@ -130,7 +130,7 @@ class _Graph:
         return content
 
 
-def _layer(graph: _Graph, layer: Layer, patch_shape: tuple[int, ...] | None) -> tuple[Shape, Shape]:
+def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | None) -> tuple[Shape, Shape]:
     bias = layer.intercept - layer.center
     input_shape: Shape = ["N", layer.weights.shape[1]]
     output_shape: Shape = ["N", len(layer.weights)]

@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from ..utils.files import write_atomically
-from .training import EpochReport, Progress, Trainer
+from .progress import EpochReport, Progress
+from .training import Training
 
 _KEPT = 2
-_FORMAT = 1
+_FORMAT = 2
 _log = logging.getLogger(__name__)
 
 
@@ -62,9 +62,10 @@ class Checkpoint:
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Refuse learners that cannot go on in the middle."""
-        if not getattr(estimator, "can_resume", False):
+        """Hand itself to the learner; refuse one that cannot go on in the middle."""
+        if not hasattr(estimator, "use_checkpoint"):
             raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
+        estimator.use_checkpoint(self)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
         """Part of scikit-learn's protocol."""
@@ -74,9 +75,10 @@ class Checkpoint:
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Part of scikit-learn's protocol."""
+        estimator.use_checkpoint(None)
 
-    def resume(self, run: dict[str, Any], trainer: Trainer) -> Progress | None:
-        """Bring a trainer to the state of the newest checkpoint of a run, if there is one; how far that had come.
+    def resume(self, run: dict[str, Any], training: Training) -> bool:
+        """Bring a training to the state of the newest checkpoint of a run; whether there is one.
 
         ``run`` describes settings and data; checkpoints of another run are an error.
         """
@@ -89,8 +91,8 @@ class Checkpoint:
             self._written = max(self._written, number)  # those to come are newer, also than one that is damaged
             try:
                 header, arrays = _read(path)
-            except (ValueError, OSError) as error:
-                _log.warning("%s is passed over: %s", path, error)
+            except (_DamagedError, OSError) as error:
+                _log.warning("%s is ignored: %s", path, error)
                 continue
             if header["run"] != _comparable(run):
                 differing = sorted(k for k in run if header["run"].get(k) != _comparable(run)[k])
@@ -98,33 +100,35 @@ class Checkpoint:
                     f"{path} is the checkpoint of another training, which differs in {', '.join(differing)}: give "
                     f"another folder, or empty this one"
                 )
-            of_trainer = {name.removeprefix("trainer."): a for name, a in arrays.items() if name.startswith("trainer.")}
-            trainer.restore(of_trainer, header["trainer"])
-            return _progress(header["progress"], arrays)
-        return None
+            of_training = {k.removeprefix("training."): a for k, a in arrays.items() if k.startswith("training.")}
+            training.restore(header["training"] | of_training)
+            training.progress = _progress(header["progress"], arrays)
+            return True
+        return False
 
-    def save_when_due(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
+    def save_when_due(self, run: dict[str, Any], training: Training) -> None:
         """Write a checkpoint if the last one is old enough, and remove all but two.
 
-        If the disk is full or gone, the training goes on without: it is told, and tried again when it is due.
+        If the disk is full or gone, the training continues without one; a warning is logged, and the next attempt is
+        made when the next checkpoint is due.
         """
         if time.monotonic() - self._last < self.seconds:
             return
         try:
-            self._save(run, trainer, progress)
+            self._save(run, training)
         except OSError as error:
             _log.warning("no checkpoint was written to %s: %s", self.folder, error)
         self._last = time.monotonic()
 
-    def _save(self, run: dict[str, Any], trainer: Trainer, progress: Progress) -> None:
-        arrays, plain = trainer.state()
-        stored: dict[str, Any] = {f"trainer.{name}": np.ascontiguousarray(array) for name, array in arrays.items()}
+    def _save(self, run: dict[str, Any], training: Training) -> None:
+        state, progress = training.state(), training.progress
         name, key, position, has_gauss, gauss = progress.random_state
-        stored |= {"wins": progress.wins, "largest": np.asarray(progress.largest), "random": np.asarray(key)}
+        arrays = {f"training.{k}": np.ascontiguousarray(v) for k, v in state.items() if isinstance(v, np.ndarray)}
+        arrays |= {"wins": progress.wins, "largest": np.asarray(progress.largest), "random": np.asarray(key)}
         header = {
             "format": _FORMAT,
             "run": _comparable(run),
-            "trainer": plain,
+            "training": {k: v for k, v in state.items() if not isinstance(v, np.ndarray)},
             "progress": {
                 "n_batches": progress.n_batches,
                 "error": progress.error,
@@ -132,10 +136,10 @@ class Checkpoint:
                 "reports": [asdict(report) for report in progress.reports],
             },
         }
-        header["digest"] = _digest(header, stored)
+        header["digest"] = _digest(header, arrays)
         self._written += 1
         path = self.folder / f"checkpoint-{self._written:08d}.safetensors"
-        write_atomically(path, to_bytes(stored, metadata={"epls": json.dumps(header)}))
+        write_atomically(path, to_bytes(arrays, metadata={"epls": json.dumps(header)}))
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -148,15 +152,8 @@ class Checkpoint:
         return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))
 
 
-def checkpoint_of(estimator: Any) -> Checkpoint | None:
-    """The checkpoints that an estimator was given as a callback."""
-    callbacks = getattr(estimator, "_skl_callbacks", [])
-    return next((callback for callback in callbacks if isinstance(callback, Checkpoint)), None)
-
-
-def saver(checkpoint: Checkpoint | None, run: dict[str, Any], trainer: Trainer) -> Callable[[Progress], None] | None:
-    """What is called after each batch."""
-    return None if checkpoint is None else lambda progress: checkpoint.save_when_due(run, trainer, progress)
+class _DamagedError(ValueError):
+    """A file that is not a whole checkpoint."""
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -166,25 +163,29 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
         header = json.loads(metadata["epls"])
         digest = header.pop("digest")
-        whole = header["format"] == _FORMAT and digest == _digest(header, arrays)
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is damaged ({error})") from error
+        whole = digest == _digest(header, arrays)
+        version = header["format"]
+    except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise _DamagedError(f"it is damaged ({error})") from error
     if not whole:
-        raise ValueError("it is damaged, or of another version")
+        raise _DamagedError("it is damaged")
+    if version != _FORMAT:
+        raise ValueError(
+            f"{path} was written by another version of epls (format {version}, this one has {_FORMAT}): finish the "
+            f"training with that version, or empty the folder to start again"
+        )
     return header, arrays
 
 
 def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
-    reports = [EpochReport(**report) for report in plain["reports"]]
     name, position, has_gauss, gauss = plain["random"]
     return Progress(
-        epoch=len(reports) + 1,
         n_batches=plain["n_batches"],
         random_state=(name, arrays["random"], position, has_gauss, gauss),
         error=plain["error"],
         wins=arrays["wins"],
         largest=arrays["largest"],
-        reports=reports,
+        reports=[EpochReport(**report) for report in plain["reports"]],
     )
 
 

@@ -1,30 +1,142 @@
-"""A learner that is one layer of units, as its bare numbers: what dense encoding and other frameworks compute with."""
+"""One layer of units, f(w·x + b): how NumPy computes it, and its bare numbers for other libraries to compute with.
+
+Every path comes here: training, ``transform``, the natural encoder and dense encoding call :func:`standardize`,
+:func:`net_inputs` and :func:`activate`; export reads a :class:`FoldedLayer`.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .activations import Activation
+from ..kernels.activation import logistic_float32
+from ..kernels.steps import gather
+from ..utils.threads import by_rows
+from .activations import LOGISTIC, Activation
 
 Array = NDArray[np.floating]
+
+# Inputs are rounded to a grid. Whatever the units of the data, standardised inputs differ in the last bits only;
+# training would amplify these to other features, and the grid makes them the same inputs.
+_GRID = 2.0**20
+
+
+def standardize(X: NDArray[Any], rows: NDArray[np.intp], center: Array, scale: float, out: Array) -> None:
+    """Write ``(X[rows] - center) / scale`` to the leading columns of ``out``, whatever type and layout ``X`` has.
+
+    Centred before anything else: of samples far from 0, single precision would lose what makes them differ.
+    """
+    if not X.flags.c_contiguous:
+        X, rows = X[rows], np.arange(len(rows))
+    X = X.view()
+    X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
+    gather(out, rows, X, center, 1 / scale, _GRID)
+
+
+def net_inputs(inputs: Array, weights: Array, out: Array, intercept: Array | None = None) -> Array:
+    """Write w·x + b of all inputs and units to ``out``, and return it.
+
+    Without an intercept, the last column of the weights is the biases and that of the inputs is 1.
+    """
+    np.matmul(inputs, weights.T, out=out)
+    if intercept is not None:
+        out += intercept
+    return out
+
+
+def activate(activation: Activation, net: Array) -> Array:
+    """Replace net inputs by outputs, which must be finite; return the sums of their squares over each row."""
+    if activation is LOGISTIC and net.dtype == np.float32:
+        squares = np.empty(len(net), net.dtype)
+        by_rows(logistic_float32, (net, squares))
+    else:
+        net[...] = activation.value(net)
+        squares = np.einsum("ij,ij->i", net, net)
+    if not np.isfinite(squares).all():
+        raise not_finite(activation)
+    return squares
+
+
+def not_finite(activation: Activation) -> ValueError:
+    """The error that outputs are NaN or infinite."""
+    return ValueError(
+        f"the outputs of {activation.name!r} are not finite: its function must return a finite number for every net "
+        f"input, and neither the model nor the data may hold numbers that are too large"
+    )
 
 
 @dataclass(frozen=True)
 class Layer:
-    """Outputs f(weights·x - center + intercept), for samples as they come: centring and scaling are in the numbers.
+    """A learned layer as its bare numbers: outputs f(weights·(x - mean) / scale + intercept).
 
     Attributes
     ----------
     weights : ndarray of shape (n_components, n_features)
-        The bases, divided by the scale of the data.
+        A unit per row.
+    intercept : ndarray of shape (n_components,)
+        The biases. The mirrored units (``split_sign``) have the outputs f(-weights·(x - mean) / scale + intercept).
+    activation : Activation
+        The function f.
+    mean : ndarray of shape (n_features,)
+        What is subtracted from a sample.
+    scale : float
+        By what it is then divided.
+    """
+
+    weights: Array
+    intercept: Array
+    activation: Activation
+    mean: Array
+    scale: float = 1.0
+
+    def block_encoders(self, dtype: np.dtype[np.floating], mirrored: bool = False) -> Callable[[], Any]:
+        """What makes functions from samples of a type to outputs, each with buffers of its own, one for each thread.
+
+        If ``mirrored``, the outputs of the mirrored units follow.
+        """
+        weights, intercept = self.weights.astype(dtype, copy=False), self.intercept.astype(dtype, copy=False)
+        n_units, n_features = weights.shape
+
+        def new_encoder() -> Callable[[Array], Array]:
+            inputs, outputs = Buffer(n_features, dtype), Buffer(n_units * (1 + mirrored), dtype)
+
+            def encode(samples: Array) -> Array:
+                rows, found = inputs.rows(len(samples)), outputs.rows(len(samples))
+                standardize(samples, np.arange(len(samples)), self.mean, self.scale, rows)
+                net = net_inputs(rows, weights, found[:, :n_units], intercept)
+                if mirrored:  # b - w·x is 2 b - (w·x + b)
+                    np.subtract(2 * intercept, net, out=found[:, n_units:])
+                activate(self.activation, found)
+                return found
+
+            return encode
+
+        return new_encoder
+
+    def folded(self) -> FoldedLayer:
+        """The same with centring and scaling contained in the numbers."""
+        weights = self.weights.astype(np.float64) / self.scale
+        return FoldedLayer(weights, weights @ self.mean, self.intercept.astype(np.float64), self.activation)
+
+
+@dataclass(frozen=True)
+class FoldedLayer:
+    """Outputs f(weights·x - center + intercept) of samples as they come, in float64: for libraries without centring.
+
+    Where the mean of the data is a thousand times their spread or more, folding costs digits in single precision.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (n_components, n_features)
+        A unit per row, divided by the scale of the data.
     center : ndarray of shape (n_components,)
         The projections of the mean sample.
     intercept : ndarray of shape (n_components,)
-        The biases. With the mirrored bases (``split_sign``), outputs are f(-(weights·x - center) + intercept).
+        The biases. The mirrored units have the outputs f(-(weights·x - center) + intercept).
     activation : Activation
         The function f.
     """
@@ -34,28 +146,41 @@ class Layer:
     intercept: Array
     activation: Activation
 
-    def after(self, mean: Array, matrix: Array) -> Layer:
-        """The layer that gives for x what this one gives for (x - mean) @ matrix."""
+    def after(self, mean: Array, matrix: Array) -> FoldedLayer:
+        """The layer that returns for x what this one returns for (x - mean) @ matrix."""
         weights = self.weights @ matrix.T
         return replace(self, weights=weights, center=self.center + weights @ mean)
 
 
-def layer_of(model: Any) -> Layer:
+class Buffer:
+    """Room for the rows of one block after the other, made once."""
+
+    def __init__(self, n_columns: int, dtype: np.dtype[np.floating]) -> None:
+        self._room = np.empty((0, n_columns), dtype)
+
+    def rows(self, n_rows: int) -> Array:
+        """Room for so many rows; what was in it is lost."""
+        if len(self._room) < n_rows:
+            self._room = np.empty((n_rows, self._room.shape[1]), self._room.dtype)
+        return self._room[:n_rows]
+
+
+def layer_of(model: Any) -> FoldedLayer:
     """The bare numbers of a fitted learner that is one layer of units."""
     if not hasattr(model, "as_layer"):
         raise ValueError(
             f"a {type(model).__name__} is not one layer of units: give a fitted EPLS, SparseAutoencoder or SparseRBM"
         )
-    layer: Layer = model.as_layer()
-    return layer
+    folded: FoldedLayer = model.as_layer().folded()
+    return folded
 
 
 def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
-    """Bases of flattened patches as filters (n_components, channels, height, width), as convolutions have them."""
+    """Rows of flattened patches as filters (n_components, channels, height, width), as convolutions have them."""
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
     if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
         raise ValueError(
-            f"the bases have {weights.shape[1]} values, which is not patch_shape={tuple(patch_shape)}: give (height, "
-            f"width) or (height, width, channels) of the patches that they were learned from"
+            f"the components have {weights.shape[1]} values, which is not patch_shape={tuple(patch_shape)}: give "
+            f"(height, width) or (height, width, channels) of the patches that they were learned from"
         )
     return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))

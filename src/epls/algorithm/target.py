@@ -22,9 +22,8 @@ prints it, which balances only roughly: the inhibitor of a unit that has had its
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,7 @@ from scipy.optimize import linear_sum_assignment
 
 from ..kernels.auction import auction
 from ..kernels.greedy import literal_rule
+from .state import Stateful
 
 Array = NDArray[np.floating]
 Winners = NDArray[np.intp]
@@ -43,17 +43,29 @@ _RELATIVE_INCREMENT = 0.02
 _MANY_ROWS = 400
 
 
-class Target(Protocol):
-    """What training asks of a target: winners, batch after batch."""
+class Target(Stateful):
+    """Finds winners, batch after batch.
 
+    Parameters
+    ----------
+    n_components : int
+        The number of units.
+    """
+
+    def __init__(self, n_components: int) -> None:
+        self.n_components = n_components
+        self.start_epoch(n_components)
+
+    @abstractmethod
     def start_epoch(self, n_samples: int) -> None:
         """Forget the epoch before; the batches to come have this many samples in all."""
 
+    @abstractmethod
     def assign(self, outputs: Array) -> Winners:
         """The winner of each row."""
 
 
-class BalancedTarget(ABC):
+class BalancedTarget(Target):
     """Keeps count of the wins so that, after every batch, no two units differ by more than one.
 
     Batches may have any sizes, and the number of samples need not be known: what holds after every batch holds at the
@@ -66,12 +78,10 @@ class BalancedTarget(ABC):
         Wins since the epoch began.
     """
 
-    def __init__(self, n_components: int) -> None:
-        self.n_components = n_components
-        self.counts = np.zeros(n_components, dtype=np.int64)
+    state_names = ("counts",)
 
     def start_epoch(self, n_samples: int) -> None:
-        self.counts[:] = 0
+        self.counts = np.zeros(self.n_components, dtype=np.int64)
 
     def assign(self, outputs: Array) -> Winners:
         winners = np.empty(len(outputs), dtype=np.intp)
@@ -136,7 +146,7 @@ class ExactTarget(BalancedTarget):
         return unit_of_slot[slots].astype(np.intp)
 
 
-class LiteralTarget:
+class LiteralTarget(Target):
     """The paper's greedy rule: balanced only roughly, and the arbitrary choices it makes leave noise in the filters.
 
     Attributes
@@ -145,22 +155,20 @@ class LiteralTarget:
         Carried from batch to batch, flat at the start of an epoch.
     """
 
-    def __init__(self, n_components: int) -> None:
-        self.n_components = n_components
-        self.start_epoch(n_components)
+    state_names = ("inhibitor", "step")
 
     def start_epoch(self, n_samples: int) -> None:
         self.inhibitor: Array = np.zeros(self.n_components)
-        self._step = float(self.n_components / n_samples + np.finfo(np.float32).eps)
+        self.step = float(self.n_components / n_samples + np.finfo(np.float32).eps)
 
     def assign(self, outputs: Array) -> Winners:
         winners = np.empty(len(outputs), dtype=np.intp)
         self.inhibitor = self.inhibitor.astype(outputs.dtype, copy=False)
-        literal_rule(np.ascontiguousarray(outputs), self.inhibitor, outputs.dtype.type(self._step), winners)
+        literal_rule(np.ascontiguousarray(outputs), self.inhibitor, outputs.dtype.type(self.step), winners)
         return winners
 
 
-TARGETS: dict[str, type[AuctionTarget] | type[ExactTarget] | type[LiteralTarget]] = {
+TARGETS: dict[str, type[Target]] = {
     "auction": AuctionTarget,
     "exact": ExactTarget,
     "literal": LiteralTarget,

@@ -103,7 +103,7 @@ def command(
     def keep_filters(number: int, features: ImageFeatures) -> None:
         if features.n_channels_ in (1, 3):
             shape = (patch_size, patch_size, features.n_channels_)
-            filters[number] = filter_grid(features.encoder_.bases(), shape)
+            filters[number] = filter_grid(features.encoder_.components(), shape)
 
     with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress, keep_filters)

@@ -262,7 +262,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     else:
         size = settings["patch_size"]
         shape = (size, size, outcome.features.n_channels_)
-        grid = Image.fromarray(filter_grid(outcome.features.encoder_.bases(), shape))
+        grid = Image.fromarray(filter_grid(outcome.features.encoder_.components(), shape))
         picture = io.BytesIO()
         grid.resize((grid.width * 4, grid.height * 4), Image.Resampling.NEAREST).save(picture, "PNG")
         files[stem.with_name(f"{stem.name}-filters.png")] = picture.getvalue()

@@ -7,7 +7,6 @@ import mmap
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from copy import copy
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -126,29 +125,16 @@ class DaskBlocks:
     """The blocks of a dask array, each computed when it is needed, by whatever scheduler is set."""
 
     def __init__(self, X: Any) -> None:
-        self._X = X.rechunk({1: -1})
-        if any(np.isnan(size) for size in self._X.chunks[0]):
+        self.X = X.rechunk({1: -1})
+        if any(np.isnan(size) for size in self.X.chunks[0]):
             raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = _type_of(X)
-        self.sizes = np.array(self._X.chunks[0], np.intp)
-        self._scheduler: dict[str, str] = {}
-
-    def alone(self) -> DaskBlocks:
-        """The same for a worker of a cluster, where a block must not wait for other workers."""
-        from distributed.client import futures_of
-
-        if futures_of(self._X):
-            raise TypeError(
-                "the dask array is persisted: its blocks are in the memory of workers, where a training cannot use "
-                "them. Give the array that it was before, or write it with to_zarr and give that"
-            )
-        other = copy(self)
-        other._scheduler = {"scheduler": "synchronous"}
-        return other
+        self.sizes = np.array(self.X.chunks[0], np.intp)
+        self.scheduler: str | None = None
 
     def read(self, number: int) -> NDArray[Any]:
-        return np.asarray(self._X.blocks[number, 0].compute(**self._scheduler), self.dtype)
+        return np.asarray(self.X.blocks[number, 0].compute(scheduler=self.scheduler), self.dtype)
 
 
 class JoinedBlocks:

@@ -1,4 +1,4 @@
-"""The mean of the features and one scale for all of them, in one pass and little memory."""
+"""Mean, scale and second moments of samples, in one pass, little memory and double precision."""
 
 from __future__ import annotations
 
@@ -6,14 +6,17 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 Array = NDArray[np.floating]
+Float64 = NDArray[np.float64]
 
 _BLOCK_ELEMENTS = 2**21
+_BLOCK_ROWS = 2048
 
 
 class Moments:
-    """The mean and the spread of samples that come in parts, in float64.
+    """The mean and the spread of samples that come in parts.
 
     Deviations are taken from the first sample, so that those of constants are exactly 0.
     """
@@ -25,17 +28,16 @@ class Moments:
 
     def add(self, array: Array) -> None:
         """Take more samples into account, some at a time: memory maps are not copied."""
-        n_rows = max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))
-        for start in range(0, len(array), n_rows):
+        for rows in gen_batches(len(array), max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))):
             part = Moments()
-            block = array[start : start + n_rows].astype(np.float64)
+            block = array[rows].astype(np.float64)
             part.n_samples = len(block)
             part._first = self._first if self.n_samples > 0 else block[0].copy()
             block -= part._first
             part._differs = bool(block.any())
             part._mean = block.mean(axis=0)
             block -= part._mean
-            with np.errstate(over="ignore", invalid="ignore"):  # told of in the end
+            with np.errstate(over="ignore", invalid="ignore"):  # reported in the end
                 # Not with the BLAS, whose sums depend on the number of threads.
                 part._squares = float(np.einsum("ij,ij->", block, block))
             self.merge(part)
@@ -62,20 +64,37 @@ class Moments:
     def center_and_scale(self) -> tuple[Array, float]:
         """The mean of every feature, and the root of the features' mean variance; 1 for constant data."""
         scale = float(np.sqrt(self._squares / max(self.n_samples * self._mean.size, 1)))
-        if not np.isfinite(scale):
-            raise ValueError(
-                "the data are too large to be squared in double precision: divide them by their largest value"
-            )
-        if scale == 0 and self._differs:
-            raise ValueError(
-                "the data are too small to be squared in double precision: multiply them by a large number"
-            )
+        _check_squares(np.isfinite(scale), scale > 0 or not self._differs)
         return self._first + self._mean, scale or 1.0
 
 
-def center_and_scale(arrays: Iterable[Array]) -> tuple[Array, float, int]:
-    """The mean of every feature, the root of the features' mean variance, and the number of samples."""
+def moments_of(arrays: Iterable[Array]) -> Moments:
+    """The moments of samples that come in arrays."""
     moments = Moments()
     for array in arrays:
         moments.add(array)
-    return *moments.center_and_scale(), moments.n_samples
+    return moments
+
+
+def center_and_scale(X: Array) -> tuple[Array, float]:
+    """The mean of every feature, and the root of the features' mean variance."""
+    return moments_of([X]).center_and_scale()
+
+
+def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) -> Float64:
+    """The sum of x x' over all samples x, each of them centred and divided by a scale before."""
+    moments = np.zeros((X.shape[1], X.shape[1]))
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        for rows in gen_batches(len(X), _BLOCK_ROWS):
+            block = (X[rows].astype(np.float64) - center) / scale
+            moments += block.T @ block
+    _check_squares(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))
+    return moments
+
+
+def _check_squares(finite: bool, some: bool) -> None:
+    """Whether numbers are such that double precision holds their squares."""
+    if not finite:
+        raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
+    if not some:
+        raise ValueError("the data are too small to be squared in double precision: multiply them by a large number")

@@ -1,4 +1,4 @@
-"""Where mini-batches come from: arrays, streams, and data that are read block by block because they are too large.
+"""Samples to learn from, wherever they are: in an array, in blocks that are read when needed, or in a stream.
 
 Every source gives each sample once an epoch, in an order that follows from the random state alone, and can begin in the
 middle of an epoch: a training that was stopped there goes on as if it had not been.
@@ -6,112 +6,113 @@ middle of an epoch: a training that was stopped there goes on as if it had not b
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .blocks import Blocks
+from .blocks import Blocks, checked_blocks
+from .moments import Moments, moments_of
+from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 
-Array = NDArray[np.floating]
-Batch = tuple[Array, NDArray[np.intp]]  # an array, and which of its rows
+Array = NDArray[Any]
 
 BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
 
 
-class Batches(Protocol):
-    """A source of mini-batches."""
-
-    n_samples: int
-    batch_size: int
-
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Any]:
-        """Arrays and which of their rows make a batch, until every sample was given once.
-
-        The first ``skip`` batches are left out. All that is random is drawn before the first batch.
-        """
+def working_type(dtype: np.dtype[Any]) -> np.dtype[np.floating]:
+    """The type to compute in: float64 for float64, float32 for all else that is let in."""
+    return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
-class ArrayBatches:
-    """Mini-batches of an array or a memory map, shuffled by index: the data are never copied."""
+class Samples(ABC):
+    """What a learner learns from.
 
-    def __init__(self, X: Array, batch_size: int) -> None:
-        self.X = X
-        self.n_samples = len(X)
-        self.batch_size = batch_size
-
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
-        return self._cut(random.permutation(self.n_samples), skip)
-
-    def in_order(self) -> Iterator[Batch]:
-        """The same without shuffling."""
-        return self._cut(np.arange(self.n_samples))
-
-    def _cut(self, order: NDArray[np.intp], skip: int = 0) -> Iterator[Batch]:
-        for start in range(skip * self.batch_size, self.n_samples, self.batch_size):
-            yield self.X, order[start : start + self.batch_size]
-
-
-class StreamBatches:
-    """Mini-batches from arrays of any sizes that come one after the other, shuffled as far as little memory allows.
-
-    Arrays are copied to a buffer of 128 MiB, and the samples in it are shuffled once it is full. While one buffer is
-    trained on, the next one is filled.
-
-    Parameters
+    Attributes
     ----------
-    arrays : callable
-        Gives a new iterator over all arrays whenever it is called.
-    n_samples : int
-        Their rows in all.
-    batch_size : int
-        Rows of a batch; the last one of an epoch may have fewer.
-    buffer_bytes : int
-        Of the samples that are shuffled together, at most.
+    shape : (n_samples, n_features)
+        The samples in all.
+    dtype : dtype
+        The type to compute in, float32 or float64.
+    n_parts : int
+        How many batches are computed side by side in a step: more than one only for shards.
+    moments : Moments
+        Mean and spread, found in a pass over all samples that also checks that they are finite.
+    new_engine : callable or None
+        Makes the engine that computes where the samples are, if that is not here: see :mod:`epls.distributed`.
     """
 
-    def __init__(
-        self,
-        arrays: Callable[[], Iterable[Array]],
-        n_samples: int,
-        batch_size: int,
-        buffer_bytes: int = BUFFER_BYTES,
-    ) -> None:
-        self.arrays = arrays
-        self.n_samples = n_samples
-        self.batch_size = batch_size
-        self._buffer_bytes = buffer_bytes
+    shape: tuple[int, int]
+    dtype: np.dtype[np.floating]
+    n_parts: int = 1
+    new_engine: Callable[..., Any] | None = None
 
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
-        seed = random.randint(2**31 - 1)
-        return _shuffled(enumerate(_ahead(self._buffers())), self.batch_size, seed, skip * self.batch_size)
+    @property
+    @abstractmethod
+    def moments(self) -> Moments: ...
 
-    def _buffers(self) -> Iterator[Array]:
-        buffer: Array | None = None
-        end = 0
-        for array in self.arrays():
-            if buffer is not None and array.dtype != buffer.dtype:
-                yield buffer[:end]
-                buffer = None
-            start = 0
-            while start < len(array):
-                if buffer is None:
-                    n_rows = max(1, self._buffer_bytes // max(array[:1].nbytes, 1))
-                    buffer, end = np.empty((min(n_rows, self.n_samples), array.shape[1]), array.dtype), 0
-                n_taken = min(len(array) - start, len(buffer) - end)
-                buffer[end : end + n_taken] = array[start : start + n_taken]
-                start, end = start + n_taken, end + n_taken
-                if end == len(buffer):
-                    yield buffer
-                    buffer = None
-        if buffer is not None:
-            yield buffer[:end]
+    @abstractmethod
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Any]:
+        """Mini-batches until every sample was given once.
+
+        The first ``skip`` batches are left out. All that is random is drawn before the first batch. See
+        :func:`epls.data.shuffling.batch_cuts` for their sizes. Each source defines its own batch type; all but shards
+        give :data:`epls.data.shuffling.Batch`.
+        """
+
+    @abstractmethod
+    def array(self) -> Array:
+        """All samples in memory, as a C-contiguous array of :attr:`dtype`."""
+
+    def n_batches(self, batch_size: int) -> int:
+        """Mini-batches of an epoch; each takes ``batch_size`` samples of every part."""
+        return -(-self.shape[0] // (self.n_parts * batch_size))
+
+    def describe(self) -> dict[str, Any]:
+        """What tells these samples from others, to see whether a training can go on with them."""
+        center, scale = self.moments.center_and_scale()
+        return {
+            "source of the data": type(self).__name__,
+            "number of samples": self.shape[0],
+            "number of features": self.shape[1],
+            "mean of the data": sha256(center.tobytes()).hexdigest(),
+            "scale of the data": float(scale),
+        }
 
 
-class BlockBatches:
-    """Mini-batches of data that are read block by block, well shuffled in little memory.
+class ArraySamples(Samples):
+    """An array or a memory map, of floats or of small integers, shuffled by index: it is never copied."""
+
+    def __init__(self, X: Array) -> None:
+        self.X = X
+        self.shape = (X.shape[0], X.shape[1])
+        self.dtype = working_type(X.dtype)
+
+    @cached_property
+    def moments(self) -> Moments:
+        return moments_of([self.X])
+
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Batch]:
+        return cut(self.X, random.permutation(len(self.X)), batch_cuts(len(self.X), batch_size, even=even, skip=skip))
+
+    def in_order(self, batch_size: int) -> Iterator[Batch]:
+        """The same without shuffling."""
+        return cut(self.X, np.arange(len(self.X)), batch_cuts(len(self.X), batch_size))
+
+    def array(self) -> Array:
+        return np.ascontiguousarray(self.X, self.dtype)
+
+
+class BlockSamples(Samples):
+    """Data that are read block by block, well shuffled in little memory.
 
     Each epoch takes the blocks in a new order, gathers as many of them as fill a buffer of 128 MiB, and shuffles the
     samples in it. Blocks of data on disk are a megabyte, so a buffer mixes samples from a hundred places or more. While
@@ -121,26 +122,34 @@ class BlockBatches:
     ----------
     blocks : Blocks
         The data.
-    batch_size : int
-        Rows of a batch; the last one of an epoch may have fewer.
     buffer_bytes : int
         Of the samples that are shuffled together, to a block.
     """
 
-    def __init__(self, blocks: Blocks, batch_size: int, buffer_bytes: int = BUFFER_BYTES) -> None:
+    def __init__(self, blocks: Blocks, buffer_bytes: int = BUFFER_BYTES) -> None:
         self.blocks = blocks
-        self.n_samples = blocks.shape[0]
-        self.batch_size = batch_size
+        self.shape = blocks.shape
+        self.dtype = working_type(blocks.dtype)
         self._buffer_rows = max(1, buffer_bytes // (blocks.shape[1] * blocks.dtype.itemsize))
 
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Batch]:
+    @cached_property
+    def moments(self) -> Moments:
+        return moments_of(checked_blocks(self.blocks))
+
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Batch]:
         groups = self._groups(random.permutation(len(self.blocks.sizes)))
         seed = random.randint(2**31 - 1)
+        cuts = batch_cuts(self.shape[0], batch_size, even=even, skip=skip)
         ends = np.cumsum([self.blocks.sizes[group].sum() for group in groups])
-        first = int(np.searchsorted(ends, skip * self.batch_size, side="right"))  # what is before need not be read
-        skipped_rows = skip * self.batch_size - (int(ends[first - 1]) if first > 0 else 0)
-        buffers = zip(range(first, len(groups)), _ahead(map(self._read, groups[first:])), strict=True)
-        return _shuffled(buffers, self.batch_size, seed, skipped_rows)
+        first = int(np.searchsorted(ends, cuts[0], side="right"))  # what is before need not be read
+        n_before = int(ends[first - 1]) if first > 0 else 0
+        buffers = zip(range(first, len(groups)), ahead(map(self._read, groups[first:])), strict=True)
+        return shuffled(buffers, cuts - n_before, seed)
+
+    def array(self) -> Array:
+        return self._read(np.arange(len(self.blocks.sizes))).astype(self.dtype, copy=False)
 
     def _groups(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Blocks that go into a buffer together, in the order of the epoch."""
@@ -150,7 +159,7 @@ class BlockBatches:
 
     def _read(self, group: NDArray[np.intp]) -> Array:
         sizes = self.blocks.sizes[group]
-        rows = np.empty((int(sizes.sum()), self.blocks.shape[1]), self.blocks.dtype)
+        rows = np.empty((int(sizes.sum()), self.shape[1]), self.blocks.dtype)
         end = 0
         for block, size in zip(group, sizes, strict=True):
             rows[end : end + size] = self.blocks.read(int(block))
@@ -158,31 +167,62 @@ class BlockBatches:
         return rows
 
 
-def _ahead(items: Iterator[Array]) -> Iterator[Array]:
-    """The same items; each is made in a thread while the one before it is used."""
-    with ThreadPoolExecutor(1, thread_name_prefix="epls-read") as reader:
-        coming = reader.submit(next, items, None)
-        while (item := coming.result()) is not None:
-            coming = reader.submit(next, items, None)
-            yield item
+class StreamSamples(Samples):
+    """Arrays of any sizes that come one after the other, shuffled as far as little memory allows.
 
+    Arrays are copied to a buffer of 128 MiB, and the samples in it are shuffled once it is full. While one buffer is
+    trained on, the next one is filled.
 
-def _shuffled(buffers: Iterable[tuple[int, Array]], batch_size: int, seed: int, skipped_rows: int) -> Iterator[Batch]:
-    """Batches of buffers that are shuffled one by one, each by its number; what is left of one goes with the next."""
-    waiting: Array | None = None  # the end of a buffer that is less than a batch
-    for number, rows in buffers:
-        order = np.random.RandomState([seed, number]).permutation(len(rows))[skipped_rows:]
-        skipped_rows = max(skipped_rows - len(rows), 0)
-        if waiting is not None:
-            n_missing = batch_size - len(waiting)
-            waiting = np.concatenate([waiting, rows[order[:n_missing]]])
-            order = order[n_missing:]
-            if len(waiting) < batch_size:
-                continue
-            yield waiting, np.arange(batch_size)
-        n_whole = len(order) // batch_size * batch_size
-        for start in range(0, n_whole, batch_size):
-            yield rows, order[start : start + batch_size]
-        waiting = rows[order[n_whole:]] if n_whole < len(order) else None
-    if waiting is not None:
-        yield waiting, np.arange(len(waiting))
+    Parameters
+    ----------
+    arrays : callable
+        Gives a new iterator over all arrays whenever it is called. It is called at once, to see what there is.
+    buffer_bytes : int
+        Of the samples that are shuffled together, at most.
+    """
+
+    def __init__(self, arrays: Callable[[], Iterable[Array]], buffer_bytes: int = BUFFER_BYTES) -> None:
+        self._arrays = arrays
+        self._buffer_bytes = buffer_bytes
+        self._moments, n_features, types = Moments(), 0, set()
+        for array in arrays():
+            self._moments.add(array)
+            n_features = array.shape[1]
+            types.add(working_type(array.dtype))
+        self.shape = (self._moments.n_samples, n_features)
+        self.dtype = np.result_type(*types) if types else np.dtype(np.float32)
+
+    @property
+    def moments(self) -> Moments:
+        return self._moments
+
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Batch]:
+        seed = random.randint(2**31 - 1)
+        cuts = batch_cuts(self.shape[0], batch_size, even=even, skip=skip)
+        return shuffled(enumerate(ahead(self._buffers())), cuts, seed)
+
+    def array(self) -> Array:
+        return np.concatenate([np.asarray(array, self.dtype) for array in self._arrays()])
+
+    def _buffers(self) -> Iterator[Array]:
+        buffer: Array | None = None
+        end = 0
+        for array in self._arrays():
+            if buffer is not None and array.dtype != buffer.dtype:
+                yield buffer[:end]
+                buffer = None
+            start = 0
+            while start < len(array):
+                if buffer is None:
+                    n_rows = max(1, self._buffer_bytes // max(array[:1].nbytes, 1))
+                    buffer, end = np.empty((min(n_rows, self.shape[0]), array.shape[1]), array.dtype), 0
+                n_taken = min(len(array) - start, len(buffer) - end)
+                buffer[end : end + n_taken] = array[start : start + n_taken]
+                start, end = start + n_taken, end + n_taken
+                if end == len(buffer):
+                    yield buffer
+                    buffer = None
+        if buffer is not None:
+            yield buffer[:end]

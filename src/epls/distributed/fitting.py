@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from copy import copy
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -11,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from ..algorithm.engines.numpy import BatchGradient, BatchReport, LayerGradient
-from ..algorithm.target import Target
+from ..algorithm.engines.base import BatchGradient, BatchReport, Engine, LayerSettings
+from ..algorithm.state import Stateful
+from ..algorithm.target import TARGETS, BalancedTarget
 from ..data.blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
 from ..data.moments import Moments
-from ..data.samples import BUFFER_BYTES
+from ..data.samples import BUFFER_BYTES, Samples, working_type
 from ..learners.epls import EPLS
-from ..utils.threads import RowThreads
 from .cluster import DaskShards, LocalShards, Shards, connect, direct
 from .shard import Place, Settings, ShardGradient
 
@@ -73,14 +75,14 @@ def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = No
             )
         blocks = ArrayBlocks(check_array(data, dtype=TYPES))
     if client is None:
-        return model._fit_shards(ShardedData(LocalShards(_parts(blocks, 1 if n_shards is None else n_shards)), blocks))
+        return _fit(model, LocalShards(_parts(blocks, 1 if n_shards is None else n_shards)), blocks)
     if isinstance(blocks, DaskBlocks):
-        blocks = blocks.alone()
+        blocks = _for_workers(blocks)
     with connect(client) if isinstance(client, str) else direct(client) as own, own.as_current():
         if n_shards is None:
             n_shards = max(len(own.scheduler_info(n_workers=-1)["workers"]), 1)
         with closing(DaskShards(own, _parts(blocks, n_shards))) as shards:
-            return model._fit_shards(ShardedData(shards, blocks))
+            return _fit(model, shards, blocks)
 
 
 def _parts(blocks: Blocks, n_shards: int) -> list[Blocks]:
@@ -91,51 +93,69 @@ def _parts(blocks: Blocks, n_shards: int) -> list[Blocks]:
     return [RowRange(blocks, int(start), int(stop)) for start, stop in pairwise(cuts)]
 
 
-class ShardedData:
-    """Shards as the data of a training."""
+def _for_workers(blocks: DaskBlocks) -> DaskBlocks:
+    """The same blocks for a worker of a cluster, where one must not wait for other workers."""
+    from distributed.client import futures_of
+
+    if futures_of(blocks.X):
+        raise TypeError(
+            "the dask array is persisted: its blocks are in the memory of workers, where a training cannot use "
+            "them. Give the array that it was before, or write it with to_zarr and give that"
+        )
+    other = copy(blocks)
+    other.scheduler = "synchronous"
+    return other
+
+
+def _fit(model: EPLS, shards: Shards, blocks: Blocks) -> EPLS:
+    fitted: EPLS = model.fit_samples(ShardedSamples(shards, blocks))
+    return fitted
+
+
+class ShardedSamples(Samples):
+    """Samples in shards, each of which computes with its own where it is.
+
+    A batch is a place: the same number of a batch in each shard.
+    """
 
     def __init__(self, shards: Shards, blocks: Blocks) -> None:
         self.shards = shards
-        self.n_samples, self.n_features = blocks.shape
-        self.n_shards = shards.n_shards
-        self.dtype = blocks.dtype
+        self.shape = blocks.shape
+        self.dtype = working_type(blocks.dtype)
+        self.n_parts = shards.n_shards
 
-    def batches(self, batch_size: int) -> ShardedBatches:
-        """Mini-batches that take so many samples of every shard."""
-        return ShardedBatches(self.n_samples, self.n_shards, batch_size)
-
-    def parts(
-        self, layer: LayerGradient, target: str, batch_size: int, n_components: int
-    ) -> tuple[LayerGradient, Target]:
-        """What takes the place of a layer and a target in a trainer."""
-        # By the number of shards and not by that of workers, on which the order of samples must not depend.
-        settings = Settings(layer, target, batch_size, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_shards))
-        self.shards.check(settings)
-        return ShardedGradient(self.shards, settings), ShardCounts(self.n_shards, n_components)
-
-    def center_and_scale(self) -> tuple[Array, float]:
+    @cached_property
+    def moments(self) -> Moments:
         moments = Moments()
-        for part in self.shards.call("moments", [()] * self.shards.n_shards):
+        for part in self.shards.call("moments", [()] * self.n_parts):
             moments.merge(part)
-        return moments.center_and_scale()
+        return moments
 
-
-class ShardedBatches:
-    """Places of batches, which are one of every shard together."""
-
-    def __init__(self, n_samples: int, n_shards: int, batch_size: int) -> None:
-        self.n_samples = n_samples
-        self.batch_size = n_shards * batch_size
-        largest_shard = -(-n_samples // n_shards)
-        self._n_batches = -(-largest_shard // batch_size)
-
-    def epoch(self, random: np.random.RandomState, skip: int = 0) -> Iterator[Place]:
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Place]:
         seed = random.randint(2**31 - 1)
-        return (Place(seed, number) for number in range(skip, self._n_batches))
+        return (Place(seed, number, batch_size) for number in range(skip, self.n_batches(batch_size)))
+
+    def array(self) -> Array:
+        raise TypeError("samples in shards cannot be had in one place: fit a learner that takes mini-batches")
+
+    def new_engine(self, settings: LayerSettings, n_components: int) -> Engine:
+        """What adds up the gradients of the shards; refuses what they cannot compute by themselves."""
+        if settings.needs_factors:
+            raise ValueError("the optimizer must see each sample's gradient, and shards send their sums: use 'adam'")
+        if not issubclass(TARGETS[settings.target], BalancedTarget):
+            raise ValueError(f"target={settings.target!r} does not balance every shard: use 'auction'")
+        # By the number of shards and not by that of workers, on which the order of samples must not depend.
+        shared = Settings(settings, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_parts))
+        self.shards.check(shared)
+        return ShardedEngine(self.shards, shared, n_components)
 
 
-class ShardCounts:
+class ShardCounts(Stateful):
     """The wins of each unit in each shard; the targets themselves are made where the shards are."""
+
+    state_names = ("counts",)
 
     def __init__(self, n_shards: int, n_components: int) -> None:
         self.counts = np.zeros((n_shards, n_components), np.int64)
@@ -143,11 +163,8 @@ class ShardCounts:
     def start_epoch(self, n_samples: int) -> None:
         self.counts[:] = 0
 
-    def assign(self, outputs: Array) -> NDArray[np.intp]:
-        raise NotImplementedError("winners are found in the shards")
 
-
-class ShardedGradient(LayerGradient):
+class ShardedEngine(Engine):
     """Adds up what the shards find.
 
     Attributes
@@ -156,24 +173,22 @@ class ShardedGradient(LayerGradient):
         The longest time that any shard took for its last gradient.
     """
 
-    def __init__(self, shards: Shards, settings: Settings) -> None:
-        layer = settings.layer
-        self.center, self.scale, self.activation, self.matching = (
-            layer.center, layer.scale, layer.activation, layer.matching,
-        )  # fmt: skip
+    def __init__(self, shards: Shards, settings: Settings, n_components: int) -> None:
+        self.settings = settings.layer
+        self.target = ShardCounts(shards.n_shards, n_components)
         self._shards = shards
-        self._settings = settings
+        self._shared = settings
         self._sum: Array = np.empty((0, 0))
         self.compute_seconds = 0.0
 
-    def gradient(self, weights: Array, batch: Place, target: Target, threads: RowThreads) -> BatchGradient:
+    def gradient(self, weights: Array, batch: Place) -> BatchGradient:
         """Outputs, winners, and the derivative of the loss by the weights."""
-        assert isinstance(target, ShardCounts)
-        found = self._shards.call("gradient", [(weights, counts, batch, self._settings) for counts in target.counts])
+        counts = self.target.counts
+        found = self._shards.call("gradient", [(weights, own, batch, self._shared) for own in counts])
         some: list[ShardGradient] = []
         for number, part in enumerate(found):
             if part is not None:
-                target.counts[number] = part.counts
+                counts[number] = part.counts
                 some.append(part)
         # In the order of the shards, whoever was first: the sum has the same bits every time.
         if self._sum.shape != weights.shape:
@@ -195,5 +210,5 @@ class ShardedGradient(LayerGradient):
         return np.asarray(np.mean(self._of_each("net_quantile", weights, batch, share), axis=0))
 
     def _of_each(self, method: str, weights: Array, batch: Place, *more: Any) -> list[Array]:
-        found = self._shards.call(method, [(weights, batch, self._settings, *more)] * self._shards.n_shards)
+        found = self._shards.call(method, [(weights, batch, self._shared, *more)] * self._shards.n_shards)
         return [part for part in found if part is not None]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithm.engines.numpy import BatchReport, LayerGradient
-from ..algorithm.target import TARGETS, BalancedTarget
-from ..data.blocks import Blocks, checked_blocks
+from ..algorithm.engines.base import BatchReport, LayerSettings, LocalEngine, new_engine
+from ..data.blocks import Blocks
 from ..data.moments import Moments
-from ..data.samples import BUFFER_BYTES, Batch, BlockBatches
-from ..utils.threads import RowThreads
+from ..data.samples import BUFFER_BYTES, BlockSamples
+from ..data.shuffling import Batch
 
 Array = NDArray[np.floating]
 
@@ -26,15 +24,14 @@ class Place:
 
     seed: int
     number: int
+    batch_size: int
 
 
 @dataclass(frozen=True)
 class Settings:
     """What is the same in all steps."""
 
-    layer: LayerGradient
-    target: str
-    batch_size: int
+    layer: LayerSettings
     buffer_bytes: int = BUFFER_BYTES
 
 
@@ -45,7 +42,7 @@ class ShardGradient:
     Attributes
     ----------
     gradient, report
-        As in :class:`epls.algorithm.engines.numpy.BatchGradient`.
+        As in :class:`epls.algorithm.engines.base.BatchGradient`.
     counts : ndarray of int of shape (n_components,)
         The wins of each unit in this shard, with this batch.
     seconds : float
@@ -72,16 +69,13 @@ class Shard:
     def __init__(self, blocks: Blocks, number: int) -> None:
         self._blocks = blocks
         self._number = number
-        self._layer: LayerGradient | None = None
+        self._engine: LocalEngine | None = None
         self._next: Place | None = None
         self._coming: Iterator[Batch] = iter(())
 
     def moments(self) -> Moments:
         """Mean and spread of the samples, all of which must be finite."""
-        moments = Moments()
-        for block in checked_blocks(self._blocks):
-            moments.add(block)
-        return moments
+        return BlockSamples(self._blocks).moments
 
     def gradient(
         self, weights: Array, counts: NDArray[np.int64], place: Place, settings: Settings
@@ -91,33 +85,31 @@ class Shard:
         batch = self._batch(place, settings)
         if batch is None:
             return None
-        target = TARGETS[settings.target](len(weights))
-        assert isinstance(target, BalancedTarget)
-        target.counts = counts.copy()
-        with RowThreads() as threads:
-            found = self._own_layer(settings).gradient(weights, batch, target, threads)
-        return ShardGradient(found.gradient, found.report, target.counts, perf_counter() - started)
+        engine = self._own_engine(weights, settings)
+        engine.target.restore({"counts": counts.copy()})
+        found = engine.gradient(weights, batch)
+        return ShardGradient(found.gradient, found.report, engine.target.state()["counts"], perf_counter() - started)
 
     def largest_net(self, weights: Array, place: Place, settings: Settings) -> Array | None:
         """The largest net input of each unit in a batch."""
         batch = self._batch(place, settings)
-        return None if batch is None else self._own_layer(settings).largest_net(weights, batch)
+        return None if batch is None else self._own_engine(weights, settings).largest_net(weights, batch)
 
     def net_quantile(self, weights: Array, place: Place, settings: Settings, share: float) -> Array | None:
         """What a share of each unit's net inputs in a batch does not exceed."""
         batch = self._batch(place, settings)
-        return None if batch is None else self._own_layer(settings).net_quantile(weights, batch, share)
+        return None if batch is None else self._own_engine(weights, settings).net_quantile(weights, batch, share)
 
-    def _own_layer(self, settings: Settings) -> LayerGradient:
-        """A copy of the layer, which keeps its buffers."""
-        self._layer = self._layer or copy(settings.layer)
-        return self._layer
+    def _own_engine(self, weights: Array, settings: Settings) -> LocalEngine:
+        """An engine that keeps its buffers."""
+        self._engine = self._engine or new_engine(settings.layer, len(weights))
+        return self._engine
 
     def _batch(self, place: Place, settings: Settings) -> Batch | None:
         """The batch at a place. Going on to the next one is cheap; any other can be had as well."""
         if place != self._next:
             random = np.random.RandomState([place.seed, self._number])
-            batches = BlockBatches(self._blocks, settings.batch_size, settings.buffer_bytes)
-            self._coming = batches.epoch(random, place.number)
-        self._next = Place(place.seed, place.number + 1)
+            samples = BlockSamples(self._blocks, settings.buffer_bytes)
+            self._coming = samples.epoch(random, place.batch_size, skip=place.number)
+        self._next = Place(place.seed, place.number + 1, place.batch_size)
         return next(self._coming, None)

@@ -2,28 +2,23 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import _fit_context
 from sklearn.utils import check_array
+from sklearn.utils.validation import validate_data
 
 from ..algorithm.layer import Layer
-from ..utils.threads import map_tasks
+from ..data.blocks import TYPES
+from ..data.coder import Coder
 
 Array = NDArray[np.floating]
-# Samples to codes. It keeps its buffers: what it returns is valid until it is called again.
-BlockEncoder: TypeAlias = Callable[[Array], Array]
-
-# Samples at a time: products of this many rows run at full speed, and their results stay in the cache.
-BLOCK_ROWS = 512
 
 
-class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """Turns samples into codes by means of a dictionary: a fitted learner, or an array of bases.
+class Encoder(Coder):
+    """Turns samples into codes by means of a dictionary: a fitted learner, or an array of components.
 
     A subclass says what its codes are in :meth:`block_encoders`. Nothing is learned in ``fit``.
     """
@@ -32,30 +27,27 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
     meta_parameters: ClassVar[tuple[str, ...]] = ()
     dictionary: Any
     split_sign: bool
-
-    @abstractmethod
-    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes: they share the bases, and have buffers of their own.
-
-        Each thread needs one.
-        """
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "dictionary": "no_validation",
+        "split_sign": ["boolean"],
+    }
 
     @property
     def n_features(self) -> int:
         """The number of features of a sample."""
-        return self.bases().shape[1]
+        return self.components().shape[1]
 
     @property
     def n_codes(self) -> int:
         """The number of codes of a sample."""
-        return len(self.bases()) * (2 if self.split_sign else 1)
+        return len(self.components()) * (2 if self.split_sign else 1)
 
     @property
     def _n_features_out(self) -> int:
         return self.n_codes
 
-    def bases(self) -> Array:
-        """The bases of the dictionary, one a row."""
+    def components(self) -> Array:
+        """The components of the dictionary, one a row."""
         if self.dictionary is None:
             raise ValueError(
                 f"{type(self).__name__} has no dictionary: give it a fitted learner or an array of shape "
@@ -72,8 +64,8 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         return self._finite(self.dictionary, "dictionary")
 
     @staticmethod
-    def _finite(bases: Any, name: str) -> Array:
-        return np.asarray(check_array(bases, dtype=[np.float64, np.float32], input_name=name))
+    def _finite(components: Any, name: str) -> Array:
+        return np.asarray(check_array(components, dtype=[np.float64, np.float32], input_name=name))
 
     def as_layer(self) -> Layer:
         """The bare numbers of codes that are outputs of one layer of units.
@@ -81,21 +73,22 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         Returns
         -------
         Layer
-            If ``split_sign``, the outputs with mirrored bases follow.
+            If ``split_sign``, the outputs of the mirrored units follow.
         """
         raise ValueError(
-            f"the codes of {type(self).__name__} with the bases of {type(self.dictionary).__name__} are not the "
-            f"outputs of one layer of units, as other libraries compute them: take the soft threshold, or the natural "
+            f"the codes of {type(self).__name__} with the components of {type(self.dictionary).__name__} are not the "
+            f"outputs of one layer of units, as other libraries compute them: use the soft threshold, or the natural "
             f"encoder of EPLS, SparseAutoencoder or SparseRBM"
         )
 
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
-        """Check the dictionary; there is nothing to learn.
+        """Check settings and dictionary; there is nothing to learn.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or None
-            Samples, of which only the shape matters.
+            Samples, of which only shape and names of features matter.
         y : None
             Ignored.
 
@@ -103,63 +96,26 @@ class Encoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, 
         -------
         self
         """
-        self.n_features_in_ = self.n_features
-        if X is not None:
-            self._checked(X)
+        if X is None:
+            self.n_features_in_ = self.n_features
+        else:
+            validate_data(self, X, dtype=TYPES)
+            self._check_width(self.n_features_in_)
         return self
 
-    def transform(self, X: ArrayLike) -> Array:
-        """The codes of samples, each by itself.
+    def _checked(self, X: ArrayLike) -> NDArray[Any]:
+        data = super()._checked(X)
+        self._check_width(data.shape[1])
+        return data
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_codes)
-            float32 for float32, else float64.
-        """
-        data = self._checked(X)
-        codes = np.empty((len(data), self.n_codes), data.dtype)
-        new_encoder = self.block_encoders(data.dtype)
-
-        def new_worker() -> Callable[[int], None]:
-            encode = new_encoder()
-
-            def worker(start: int) -> None:
-                codes[start : start + BLOCK_ROWS] = encode(data[start : start + BLOCK_ROWS])
-
-            return worker
-
-        for _ in map_tasks(new_worker, range(0, len(data), BLOCK_ROWS)):
-            pass
-        return codes
-
-    def _checked(self, X: ArrayLike) -> Array:
-        data = np.asarray(check_array(X, dtype=[np.float64, np.float32], order="C"))
-        if data.shape[1] != self.n_features:
+    def _check_width(self, n_features: int) -> None:
+        if n_features != self.n_features:
             raise ValueError(
-                f"X has {data.shape[1]} features, but the dictionary of {type(self).__name__} has bases of "
+                f"X has {n_features} features, but the dictionary of {type(self).__name__} has components of "
                 f"{self.n_features}"
             )
-        return data
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-class Buffer:
-    """Room for the rows of one block after the other, made once."""
-
-    def __init__(self, n_columns: int, dtype: np.dtype[np.floating]) -> None:
-        self._room = np.empty((0, n_columns), dtype)
-
-    def rows(self, n_rows: int) -> Array:
-        if len(self._room) < n_rows:
-            self._room = np.empty((n_rows, self._room.shape[1]), self._room.dtype)
-        return self._room[:n_rows]

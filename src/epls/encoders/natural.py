@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithm.engines.numpy import apply_activation
 from ..algorithm.layer import Layer
-from .base import BlockEncoder, Buffer, Encoder
+from ..data.coder import BlockEncoder
+from .base import Encoder
 
 Array = NDArray[np.floating]
 
@@ -44,65 +44,47 @@ class NaturalEncoder(Encoder):
         self.dictionary = dictionary
         self.split_sign = split_sign
 
-    def bases(self) -> Array:
-        """The bases of the learner, one a row."""
-        bases = super().bases()
+    def components(self) -> Array:
+        """The components of the learner, one a row."""
+        components = super().components()
         if not hasattr(self.dictionary, "transform"):
             raise ValueError(
-                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: bases "
-                f"alone have no code of their own; take another encoder for them"
+                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: components "
+                f"alone have no code of their own; use another encoder for them"
             )
-        return bases
+        return components
 
     @property
     def n_codes(self) -> int:
         """The number of codes of a sample."""
         learner = self.dictionary
-        n_outputs = len(self.bases()) if hasattr(learner, "as_layer") else len(learner.get_feature_names_out())
+        n_outputs = len(self.components()) if self._is_layer() else len(learner.get_feature_names_out())
         return n_outputs * (2 if self.split_sign else 1)
 
     def as_layer(self) -> Layer:
         """The bare numbers of codes that are outputs of one layer of units."""
-        return self.dictionary.as_layer() if hasattr(self.dictionary, "as_layer") else super().as_layer()
+        return self.dictionary.as_layer() if self._is_layer() else super().as_layer()
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes."""
-        if hasattr(self.dictionary, "as_layer"):
-            return self._layer_encoders(dtype)
+        """What makes functions from samples of a type to codes, one for each thread."""
         learner = self.dictionary
-        codes_of = learner.coder(dtype) if hasattr(learner, "coder") else learner.transform
-
-        def encode(samples: Array) -> Array:
-            codes = np.asarray(codes_of(samples))
-            if not self.split_sign:
-                return np.abs(codes)
-            return np.hstack([np.maximum(codes, 0), np.maximum(-codes, 0)])
-
-        return lambda: encode  # it has no buffers
-
-    def _layer_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        layer = self.dictionary.as_layer()
-        columns = np.ascontiguousarray(layer.weights.T, dtype)
-        offset = (layer.intercept - layer.center).astype(dtype)
-        mirrored_offset = (layer.intercept + layer.center).astype(dtype)
-        n_units = columns.shape[1]
+        if self._is_layer():
+            return self.as_layer().block_encoders(dtype, mirrored=self.split_sign)
+        is_ours = hasattr(learner, "block_encoders")
+        own_encoders = learner.block_encoders(dtype) if is_ours else lambda: learner.transform
 
         def new_encoder() -> BlockEncoder:
-            outputs, split = Buffer(n_units, dtype), Buffer(2 * n_units, dtype)
+            codes_of = own_encoders()
 
             def encode(samples: Array) -> Array:
-                net = outputs.rows(len(samples))
-                np.matmul(samples, columns, out=net)
+                codes = np.asarray(codes_of(samples))
                 if not self.split_sign:
-                    net += offset
-                    apply_activation(layer.activation, net)
-                    return net
-                both = split.rows(len(samples))
-                np.add(net, offset, out=both[:, :n_units])
-                np.subtract(mirrored_offset, net, out=both[:, n_units:])
-                apply_activation(layer.activation, both)
-                return both
+                    return np.abs(codes)
+                return np.hstack([np.maximum(codes, 0), np.maximum(-codes, 0)])
 
             return encode
 
         return new_encoder
+
+    def _is_layer(self) -> bool:
+        return hasattr(self.dictionary, "as_layer")

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import RELU
-from ..algorithm.layer import Layer
+from ..algorithm.layer import Buffer, Layer
+from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
-from .base import BlockEncoder, Buffer, Encoder
+from .base import Encoder
 
 Array = NDArray[np.floating]
 
@@ -36,6 +39,9 @@ class SoftThresholdEncoder(Encoder):
     """
 
     meta_parameters = ("alpha",)
+    _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {
+        "alpha": [Interval(Real, 0, None, closed="left")]
+    }
 
     def __init__(self, dictionary: Any = None, *, alpha: float = 0.25, split_sign: bool = True) -> None:
         self.dictionary = dictionary
@@ -46,8 +52,9 @@ class SoftThresholdEncoder(Encoder):
         """The bare numbers of the codes: a layer of rectifiers."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
-        weights = unit_rows(self.bases().astype(np.float64))
-        return Layer(weights, np.zeros(len(weights)), np.full(len(weights), -float(self.alpha)), RELU)
+        weights = unit_rows(self.components().astype(np.float64))
+        n_units, n_features = weights.shape
+        return Layer(weights, np.full(n_units, -float(self.alpha)), RELU, mean=np.zeros(n_features))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
+from sklearn.utils._param_validation import Interval
 
+from ..algorithm.layer import Buffer
+from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
-from ..utils.threads import map_tasks
-from .base import BLOCK_ROWS, BlockEncoder, Buffer, Encoder
+from .base import Encoder
 
 Array = NDArray[np.floating]
 
@@ -56,6 +59,12 @@ class SparseCodingEncoder(Encoder):
     """
 
     meta_parameters = ("alpha",)
+    _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "positive": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "sparse_output": ["boolean"],
+    }
 
     def __init__(
         self,
@@ -77,7 +86,7 @@ class SparseCodingEncoder(Encoder):
     @property
     def n_codes(self) -> int:
         """The number of codes of a sample."""
-        return len(self.bases()) * (2 if self._splits else 1)
+        return len(self.components()) * (2 if self._splits else 1)
 
     def transform(self, X: ArrayLike) -> Any:
         """The codes of samples, each by itself.
@@ -94,18 +103,12 @@ class SparseCodingEncoder(Encoder):
         """
         if not self.sparse_output:
             return super().transform(X)
-        data = self._checked(X)
-        new_encoder = self.block_encoders(data.dtype)
-
-        def new_worker() -> Callable[[int], Any]:
-            encode = new_encoder()
-            return lambda start: sparse.csr_array(encode(data[start : start + BLOCK_ROWS]))
-
-        return sparse.vstack(list(map_tasks(new_worker, range(0, len(data), BLOCK_ROWS))), format="csr")
+        parts = self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
+        return sparse.vstack(list(parts), format="csr")
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""
-        bases = unit_rows(self.bases().astype(np.float64))
+        bases = unit_rows(self.components().astype(np.float64))
         columns = np.ascontiguousarray(bases.T, dtype)
         solver = LassoSolver(bases @ bases.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
         zero = dtype.type(0)

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..algorithm.layer import Buffer
+from ..data.coder import BlockEncoder
 from ..kernels.codes import distances, triangle
-from .base import BlockEncoder, Buffer, Encoder
+from .base import Encoder
 
 Array = NDArray[np.floating]
 
@@ -36,7 +38,7 @@ class TriangleEncoder(Encoder):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""
-        units = np.ascontiguousarray(self.bases(), dtype)
+        units = np.ascontiguousarray(self.components(), dtype)
         columns = np.ascontiguousarray(units.T)
         unit_squares = np.square(units).sum(axis=1)
 

@@ -91,7 +91,7 @@ def compare(
                 seconds=outcome.seconds,
                 n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters)
                 + len(ENCODERS[settings.encoder].meta_parameters),
-                n_units=len(outcome.features.encoder_.bases()),
+                n_units=len(outcome.features.encoder_.components()),
                 n_dead=n_dead,
             )
         )

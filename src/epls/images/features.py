@@ -14,14 +14,15 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..algorithm.layer import Layer
+from ..algorithm.layer import FoldedLayer
+from ..data.coder import BlockEncoder
 from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
-from ..encoders.base import BLOCK_ROWS, BlockEncoder, Encoder
+from ..encoders.base import Encoder
 from ..kernels.codes import add_to_regions
 from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
-from ..utils.threads import map_tasks
+from ..utils.threads import BLOCK_ROWS, map_tasks
 from .collection import ImageCollection, Images
 from .patches import normalize_patches, sample_patches
 from .pooling import PatchPlaces, pool, smallest_side
@@ -315,7 +316,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         counts = PatchPlaces(height, width, self.patch_size, self.stride, self.grid).counts
         return pool(sums, counts, self.pooling, self.typical_code_).reshape(len(sums), -1)
 
-    def patch_layer(self) -> Layer:
+    def patch_layer(self) -> FoldedLayer:
         """The bare numbers of codes that are outputs of one layer of units, for patches that are normalised.
 
         Returns
@@ -324,7 +325,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
             Whitening is contained in it. If the encoder splits signs, the outputs with mirrored bases follow.
         """
         check_is_fitted(self)
-        layer, whitening = self.encoder_.as_layer(), self.whitening_
+        layer, whitening = self.encoder_.as_layer().folded(), self.whitening_
         if whitening is None:
             return layer
         return layer.after(whitening.mean_.astype(np.float64), whitening.matrix_.astype(np.float64))

@@ -143,7 +143,7 @@ class _TriangleCodes(nn.Module):
 
     def __init__(self, features: ImageFeatures) -> None:
         super().__init__()
-        units, whitening = features.encoder_.bases(), features.whitening_
+        units, whitening = features.encoder_.components(), features.whitening_
         self.whitening: nn.Module = nn.Identity()
         if whitening is None:
             units = _channels_first(units, features)

@@ -11,14 +11,13 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..data.moments import center_and_scale
+from ..data.moments import center_and_scale, second_moments
+from ..utils.fields import Floats, Saved
 
 Array = NDArray[np.floating]
 
-_BLOCK_ROWS = 8192
 
-
-class ZCAWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Make features uncorrelated and of equal variance, changing them as little as possible.
 
     x becomes (x - mean) V diag(1 / sqrt(eigenvalues + regularization)) V', with eigenvalues and eigenvectors V of the
@@ -46,6 +45,7 @@ class ZCAWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     True
     """
 
+    saved: ClassVar[dict[str, Any]] = {"mean_": Floats("n_features"), "matrix_": Floats("n_features", "n_features")}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "regularization": [Interval(Real, 0, None, closed="neither")]
     }
@@ -69,12 +69,8 @@ class ZCAWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self
         """
         data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2))
-        mean, _, _ = center_and_scale([data])
-        covariance = np.zeros((data.shape[1], data.shape[1]))
-        for start in range(0, len(data), _BLOCK_ROWS):
-            block = data[start : start + _BLOCK_ROWS] - mean
-            covariance += block.T @ block
-        eigenvalues, vectors = np.linalg.eigh(covariance / (len(data) - 1))
+        mean, _ = center_and_scale(data)
+        eigenvalues, vectors = np.linalg.eigh(second_moments(data, mean) / (len(data) - 1))
         # A covariance has no eigenvalue below 0; what is there comes of rounding.
         factors = 1 / np.sqrt(np.maximum(eigenvalues, 0) + self.regularization)
         self.mean_ = mean.astype(data.dtype)
@@ -102,17 +98,6 @@ class ZCAWhitening(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """:meth:`transform` without its checks, which cost more than the work where samples come in small blocks."""
         white: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.matrix_.astype(X.dtype, copy=False)
         return white
-
-    def _fitted_state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Arrays and plain values that :func:`epls.save_model` writes."""
-        check_is_fitted(self)
-        return {"mean_": self.mean_, "matrix_": self.matrix_}, {}
-
-    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
-        self.mean_, self.matrix_ = arrays["mean_"], arrays["matrix_"]
-        (self.n_features_in_,) = self.mean_.shape
-        if self.matrix_.shape != (self.n_features_in_, self.n_features_in_):
-            raise ValueError(f"matrix_ of shape {self.matrix_.shape} does not go with mean_ of {self.mean_.shape}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

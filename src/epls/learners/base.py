@@ -1,26 +1,221 @@
-"""What the learners have in common: checks, progress, codes block by block, and files."""
+"""What the learners have in common: data of all kinds, checks, progress, codes block by block, and files."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator
+from abc import abstractmethod
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils.validation import validate_data
 
-from ..data.blocks import refuse_blocks
-from ..data.parts import transform_in_parts
+from ..data.blocks import TYPES, as_blocks
+from ..data.coder import BlockEncoder, Coder
+from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
+from ..utils.fields import Floats, Saved
 
 Array = NDArray[np.floating]
 
-_DEFAULT_COMPONENTS = 100
-_TRANSFORM_ELEMENTS = 2**22  # of inputs or codes, whichever is more, at a time
+DEFAULT_COMPONENTS = 100
+_BLOCK_ELEMENTS = 2**22  # of inputs or codes, whichever is more, at a time
+
+
+class Learner(Saved, Coder, CallbackSupportMixin):
+    """Learns components from samples; its own code of a sample is :meth:`transform`.
+
+    A subclass says how it learns in :meth:`learn` and what its codes are in :meth:`encode` (or in
+    :meth:`block_encoders`, if something can be prepared for many blocks). Its constructor has a ``random_state`` if
+    anything in it is random, and ``n_components`` if that is free.
+    """
+
+    #: The settings that its user has to tune, as Table 1 of the paper counts them.
+    meta_parameters: ClassVar[tuple[str, ...]] = ()
+    #: Whether patches of images should be whitened before it learns from them.
+    whitens: ClassVar[bool] = False
+    #: The encoder that belongs to it.
+    own_encoder: ClassVar[str] = "natural"
+    #: Patches of images that it usually learns from.
+    usual_patches: ClassVar[int] = 100_000
+    #: Whether the number of its components follows from the data.
+    complete: ClassVar[bool] = False
+
+    components_: Array
+    _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_components", "n_features")}
+
+    @abstractmethod
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name.
+
+        Parameters
+        ----------
+        samples : Samples
+            Checked samples, wherever they are. ``samples.array()`` is all of them in memory, as float32 or float64;
+            ``samples.epoch(random, batch_size)`` gives mini-batches, without loading them all.
+        random : RandomState
+            Made from ``random_state``.
+        """
+
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples, a new array of their type. Threads may call it at the same time."""
+        raise NotImplementedError(f"{type(self).__name__} defines neither encode nor block_encoders")
+
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes, one for each thread."""
+        return lambda: self.encode
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: Any = None) -> Any:
+        """Learn from all samples.
+
+        Parameters
+        ----------
+        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            The samples. Integers of 8 or 16 bits stay such as long as possible. Memory maps of a gigabyte or more, zarr
+            and dask arrays and what :func:`epls.open_shards` returns are read block by block, in a new order each
+            epoch, by the learners that take mini-batches; others load them.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        blocks = as_blocks(X)
+        with earlier_fit_kept(self):
+            if blocks is None:
+                samples: Samples = ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=2)))
+            else:
+                samples = BlockSamples(blocks)
+            return self._fit_samples(samples)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
+        """Learn from arrays that come one after the other, as often as is needed.
+
+        Samples are shuffled among their neighbours, in buffers of 128 MiB. If there are more, and sorted, an epoch
+        still sees first one kind, then another: mix them when they are written. The next buffer is filled in a thread
+        while the samples of this one are learned from. Learners that do not take mini-batches load all of them.
+
+        Parameters
+        ----------
+        arrays : callable
+            Returns a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
+            once to find the mean and the scale, once an epoch, and once at the end.
+
+        Returns
+        -------
+        self
+        """
+        if not callable(arrays):
+            raise TypeError(
+                f"fit_batches needs a function that returns a new iterator for each epoch, got "
+                f"{type(arrays).__name__}: wrap it, as in fit_batches(lambda: iter(batches))"
+            )
+
+        def checked() -> Iterator[NDArray[Any]]:
+            for number, array in enumerate(arrays()):
+                yield np.asarray(validate_data(self, array, dtype=TYPES, reset=number == 0, ensure_min_samples=0))
+
+        with earlier_fit_kept(self):
+            return self._fit_samples(StreamSamples(checked))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_samples(self, samples: Samples) -> Any:
+        """Learn from samples of any kind, of your own too.
+
+        Parameters
+        ----------
+        samples : Samples
+            The samples.
+
+        Returns
+        -------
+        self
+        """
+        with earlier_fit_kept(self):
+            return self._fit_samples(samples)
+
+    def _fit_samples(self, samples: Samples) -> Any:
+        n_samples, n_features = samples.shape
+        if n_samples < 2:
+            raise ValueError(f"{type(self).__name__} was given {n_samples} sample(s), and needs at least 2")
+        if not isinstance(samples, ArraySamples | StreamSamples):  # of these, the features were checked by name
+            self.n_features_in_ = n_features
+            self.__dict__.pop("feature_names_in_", None)
+        attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
+        self.__dict__.update(attributes)
+        return self
+
+    def begin_fit(self, n_epochs: int) -> Any:
+        """Set up the callbacks of a fit that has so many epochs at most; scikit-learn's context of it."""
+        return self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
+
+    def epochs(
+        self,
+        n_epochs: int,
+        fit_task: Any = None,
+        *,
+        n_done: int = 0,
+        attributes: Callable[[], dict[str, Any]] | None = None,
+    ) -> Generator[int]:
+        """The numbers of the epochs; callbacks are told of each, and can end them.
+
+        Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
+
+        Parameters
+        ----------
+        n_epochs : int
+            How many there are at most.
+        fit_task : context or None
+            What :meth:`begin_fit` returned, where something was to be done between that and the first epoch.
+        n_done : int
+            How many were done before, by a training that this one continues: callbacks are told of them, too.
+        attributes : callable or None
+            Returns the attributes of a fitted estimator, for callbacks that want one.
+        """
+        fit_task = fit_task or self.begin_fit(n_epochs)
+        try:
+            for epoch in range(n_epochs):
+                task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
+                try:
+                    if epoch >= n_done:
+                        yield epoch
+                finally:
+                    stop = task.call_on_fit_task_end(estimator=self, reconstruction_attributes=attributes)
+                if stop and epoch >= n_done:
+                    break
+        finally:
+            fit_task.call_on_fit_task_end(estimator=self)
+
+    def checked_n_components(self, n_samples: int) -> int:
+        """``n_components``; None is 100, or the number of samples if that is less."""
+        n_components: int | None = self.n_components
+        if n_components is None:
+            return min(DEFAULT_COMPONENTS, n_samples)
+        if n_components > n_samples:
+            raise ValueError(
+                f"n_components={n_components} is more than n_samples={n_samples}, which is too few to learn so many "
+                f"from: give n_components of at most {n_samples}, or more samples"
+            )
+        return int(n_components)
+
+    def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:
+        # A learner may need much memory for a block, or have threads of its own: blocks come one after the other, and
+        # the BLAS library's threads share the work on each.
+        return map(new_worker(), gen_batches(n_rows, self._rows_at_a_time()))
+
+    def _rows_at_a_time(self) -> int:
+        return max(1, _BLOCK_ELEMENTS // max(self.components_.shape))
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
 
 
 @contextmanager
@@ -35,155 +230,3 @@ def earlier_fit_kept(estimator: Any) -> Iterator[None]:
             estimator.__dict__.pop(name, None)
         estimator.__dict__.update(before)
         raise
-
-
-class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator, ABC):
-    """Learns bases from samples; its own code of a sample is :meth:`transform`.
-
-    A subclass says how it learns in :meth:`_learn` and what its codes are in :meth:`_codes` (or in :meth:`coder`, if
-    something can be prepared for many blocks). Its constructor has a
-    ``random_state`` if anything in it is random, and ``n_components`` if that is free.
-    """
-
-    #: The settings that its user has to tune, as Table 1 of the paper counts them.
-    meta_parameters: ClassVar[tuple[str, ...]] = ()
-
-    components_: Array
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
-    _saved_arrays: ClassVar[tuple[str, ...]] = ("components_",)
-    _saved_values: ClassVar[tuple[str, ...]] = ("n_iter_",)
-
-    @abstractmethod
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        """The attributes of the fitted estimator, learned from samples of float32 or float64."""
-
-    @abstractmethod
-    def _codes(self, X: Array) -> Array:
-        """The codes of some samples, a new array of their type."""
-
-    def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
-        """The function from samples to codes, without checks, for many calls on blocks of samples of a type.
-
-        What is the same for all blocks is computed here, once. Threads may call it at the same time.
-        """
-        return self._codes
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Any = None) -> Any:
-        """Learn from all samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        refuse_blocks(X, type(self).__name__)
-        with earlier_fit_kept(self):
-            data = validate_data(self, X, dtype=[np.float64, np.float32], order="C", ensure_min_samples=2)
-            attributes = self._learn(np.asarray(data), check_random_state(getattr(self, "random_state", None)))
-        self.__dict__.update(attributes)
-        return self
-
-    def transform(self, X: ArrayLike) -> Array:
-        """The codes of samples, each by itself.
-
-        Parameters
-        ----------
-        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            Samples. Those that do not fit in memory are read in parts.
-
-        Returns
-        -------
-        ndarray or dask array of shape (n_samples, n_codes)
-            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
-        """
-        check_is_fitted(self)
-        in_parts = transform_in_parts(self, X)
-        if in_parts is not None:
-            return in_parts
-        data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], order="C", reset=False))
-        n_rows = max(1, _TRANSFORM_ELEMENTS // max(self.components_.shape))
-        codes_of = self.coder(data.dtype)
-        if len(data) <= n_rows:
-            return codes_of(data)
-        codes = np.empty((len(data), self._n_features_out), data.dtype)
-        for start in range(0, len(data), n_rows):
-            codes[start : start + n_rows] = codes_of(data[start : start + n_rows])
-        return codes
-
-    def _epochs(self, n_epochs: int) -> Generator[int]:
-        """The numbers of the epochs; callbacks are told of each, and can end them.
-
-        Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
-        """
-        fit_task = self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
-        stop = False
-        try:
-            for epoch in range(n_epochs):
-                task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
-                try:
-                    yield epoch
-                finally:
-                    stop = task.call_on_fit_task_end(estimator=self)
-                if stop:
-                    break
-        finally:
-            fit_task.call_on_fit_task_end(estimator=self)
-
-    def _checked_components(self, n_samples: int) -> int:
-        """``n_components``; None is 100, or the number of samples if that is less."""
-        n_components: int | None = self.n_components
-        if n_components is None:
-            return min(_DEFAULT_COMPONENTS, n_samples)
-        if n_components > n_samples:
-            raise ValueError(
-                f"n_components={n_components} is more than n_samples={n_samples}, which is too few to learn so many "
-                f"from: give n_components of at most {n_samples}, or more samples"
-            )
-        return n_components
-
-    def _fitted_state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Arrays and plain values that :func:`epls.save_model` writes."""
-        check_is_fitted(self)
-        plain: dict[str, Any] = {name: getattr(self, name) for name in self._saved_values}
-        if hasattr(self, "feature_names_in_"):
-            plain["feature_names_in_"] = self.feature_names_in_.tolist()
-        return {name: getattr(self, name) for name in self._saved_arrays}, plain
-
-    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
-        for name in self._saved_arrays:
-            if arrays[name].dtype not in (np.float32, np.float64) or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} must be finite floating-point numbers")
-            setattr(self, name, arrays[name])
-        for name in self._saved_values:
-            setattr(self, name, plain[name])
-        if self.components_.ndim != 2:
-            raise ValueError(f"components_ of shape {self.components_.shape} must have two dimensions")
-        for name, shape in self._shapes(*self.components_.shape).items():
-            if getattr(self, name).shape != shape:
-                raise ValueError(
-                    f"{name} of shape {getattr(self, name).shape} does not go with components_ of shape "
-                    f"{self.components_.shape}: its shape must be {shape}"
-                )
-        self.n_features_in_ = self.components_.shape[1]
-        if "feature_names_in_" in plain:
-            self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
-
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        """The shapes that saved arrays besides the bases must have."""
-        return {}
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

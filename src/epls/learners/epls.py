@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from hashlib import sha256
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
-from ..algorithm.checkpoint import checkpoint_of, saver
-from ..algorithm.engines.numpy import LayerGradient, NumpyGradient, apply_activation, gather_batch
-from ..algorithm.layer import Layer
+from ..algorithm.checkpoint import Checkpoint
+from ..algorithm.engines.base import Engine, LayerSettings, new_engine
 from ..algorithm.optimizers import OPTIMIZERS
-from ..algorithm.target import TARGETS, AuctionTarget, BalancedTarget, LiteralTarget, Target
-from ..algorithm.training import Trainer, initial_weights, train
-from ..data.blocks import TYPES, Blocks, as_blocks, checked_blocks, refuse_blocks
-from ..data.moments import center_and_scale
-from ..data.parts import codes_in_parts, transform_in_parts
-from ..data.samples import ArrayBatches, Batches, BlockBatches, StreamBatches
-from ..utils.threads import RowThreads
-from .base import earlier_fit_kept
+from ..algorithm.progress import EpochReport
+from ..algorithm.steering import STREAM_PATH
+from ..algorithm.target import TARGETS, AuctionTarget, LiteralTarget
+from ..algorithm.training import Training, initial_weights
+from ..data.blocks import TYPES, refuse_blocks
+from ..data.samples import ArraySamples, Samples, working_type
+from ._layer_learner import LayerLearner, enough_epochs
+from .base import DEFAULT_COMPONENTS, earlier_fit_kept
 
 Array = NDArray[np.floating]
 
-_DEFAULT_COMPONENTS = 100
 # Below this a batch costs more overhead than work, and the gradient of a few units would be needlessly noisy.
 _SMALLEST_BATCH = 256
-# With fewer steps than this the bases are not done, however small the data; with more than enough data for that, so
-# many epochs.
+# With fewer steps than this the components have not settled, however small the data; with more than enough data for
+# that, so many epochs.
 _FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
-_SAVED_ARRAYS = ("components_", "intercept_", "mean_")
-_SAVED_VALUES = ("scale_", "loss_curve_", "n_epochs_")
-_TRANSFORM_ELEMENTS = 2**22  # of inputs or outputs, whichever is more, at a time
+_ELEMENTS = (
+    2**22
+)  # of inputs or outputs, whichever is more, at a time, where a device or a balanced assignment sees them
 
 
-class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMixin, BaseEstimator):
+class EPLS(LayerLearner):
     """Sparse features from unlabelled data, with nothing to tune.
 
     Learns ``n_components`` units f(w·x + b) by Enforcing Population and Lifetime Sparsity: for each mini-batch it finds
@@ -73,7 +69,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
         batch.
     max_norm : float, "auto" or None, default="auto"
-        To what the norm of every basis is limited after each epoch; None does not limit it. The limit keeps outputs
+        To what the norm of every component is limited after each epoch; None does not limit it. The limit keeps outputs
         graded: without it, long training on few samples makes the units all-or-nothing. The paper's is 1, for 1600
         units and 300 features. "auto" takes that, or more in proportion to log(n_components) / sqrt(n_features): what a
         unit must span from its share of 1 / n_components to active, over the norm of a sample.
@@ -95,7 +91,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases w, for centred and scaled samples.
+        The weights w of the units, for centred and scaled samples.
     intercept_ : ndarray of shape (n_components,)
         The biases b.
     mean_ : ndarray of shape (n_features,)
@@ -106,7 +102,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         The squared error per sample between outputs and ideal target, after each epoch.
     epoch_reports_ : list of EpochReport
         Error, spread of wins, dead outputs and seconds of each epoch. Not after ``partial_fit``.
-    n_epochs_, n_iter_ : int
+    n_iter_ : int
         The number of epochs, or of calls of ``partial_fit``.
     n_features_in_ : int
         The number of features.
@@ -125,9 +121,7 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     True
     """
 
-    meta_parameters: ClassVar[tuple[str, ...]] = ()
-    #: Whether a training can go on from a :class:`epls.Checkpoint`.
-    can_resume: ClassVar[bool] = True
+    usual_patches = 400_000
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
@@ -169,180 +163,51 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         self.random_state = random_state
         self.device = device
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Any = None) -> EPLS:
-        """Learn from all samples, in as many epochs as it takes.
+    epoch_reports_: list[EpochReport]
+    _checkpoint: Checkpoint | None = None
 
-        Parameters
-        ----------
-        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            The samples. A memory map is read batch by batch; integers of 8 or 16 bits stay such until then. Memory maps
-            of a gigabyte or more, zarr and dask arrays and what :func:`epls.open_shards` gives are read block by block,
-            in a new order each epoch, and shuffled in buffers: see :class:`epls.data.samples.BlockBatches`.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
-        """
-        blocks = as_blocks(X)
-        if blocks is not None:
-            return self._fit_blocks(blocks)
-        with earlier_fit_kept(self):
-            data = np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=2))
-            n_components = self._checked_components(len(data))
-            batches = ArrayBatches(data, self._batch_size(n_components, len(data)))
-            return self._fit(center_and_scale([data])[:2], batches, n_components, _working_type(data))
-
-    def _fit_blocks(self, blocks: Blocks) -> EPLS:
-        with earlier_fit_kept(self):
-            n_samples, n_features = blocks.shape
-            if n_samples < 2:
-                raise ValueError(f"X has {n_samples} sample(s), and at least 2 are needed")
-            n_components = self._checked_components(n_samples)
-            standard = center_and_scale(checked_blocks(blocks))[:2]
-            batches = BlockBatches(blocks, self._batch_size(n_components, n_samples))
-            self._fit(standard, batches, n_components, _working_type(blocks))
-            self.n_features_in_ = n_features
-            self.__dict__.pop("feature_names_in_", None)
-        return self
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> EPLS:
-        """Learn from arrays that come one after the other, as often as is needed.
-
-        Samples are shuffled among their neighbours, in buffers of 128 MiB. If there are more, and sorted, an epoch
-        still sees first one kind, then another: mix them when they are written. The next buffer is filled in a thread
-        while the samples of this one are learned from.
-
-        Parameters
-        ----------
-        arrays : callable
-            Gives a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
-            once to find the mean and the scale, once an epoch, and once at the end.
-
-        Returns
-        -------
-        self
-        """
-        if not callable(arrays):
-            raise TypeError(
-                f"fit_batches needs a function that gives a new iterator for each epoch, got {type(arrays).__name__}: "
-                f"wrap it, as in fit_batches(lambda: iter(batches))"
-            )
-
-        types: set[np.dtype[Any]] = set()
-
-        def checked() -> Iterator[Array]:
-            first = True
-            for array in arrays():
-                piece = np.asarray(validate_data(self, array, dtype=TYPES, reset=first, ensure_min_samples=0))
-                types.add(_working_type(piece))
-                first = False
-                yield piece
-
-        with earlier_fit_kept(self):
-            center, scale, n_samples = center_and_scale(checked())
-            if n_samples < 2:
-                raise ValueError(f"fit_batches was given {n_samples} sample(s) in all, and needs at least 2")
-            n_components = self._checked_components(n_samples)
-            batches = StreamBatches(checked, n_samples, self._batch_size(n_components, n_samples))
-            return self._fit((center, scale), batches, n_components, np.result_type(*types))
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit_shards(self, data: Any) -> EPLS:
-        """Learn from shards in several places; see :mod:`epls.distributed`."""
-        if OPTIMIZERS[self.optimizer].needs_curvature:
-            raise ValueError(
-                f"optimizer={self.optimizer!r} must see each sample's gradient, and shards send their sums: take 'adam'"
-            )
-        if not issubclass(TARGETS[self.target], BalancedTarget):
-            raise ValueError(f"target={self.target!r} does not balance every shard: take 'auction'")
-        with earlier_fit_kept(self):
-            n_components = self._checked_components(data.n_samples)
-            batch_size = self._batch_size(n_components, data.n_samples // data.n_shards)
-            standard = data.center_and_scale()
-
-            def parts(layer: LayerGradient) -> tuple[LayerGradient, Target]:
-                shared: tuple[LayerGradient, Target] = data.parts(layer, self.target, batch_size, n_components)
-                return shared
-
-            self._fit(standard, data.batches(batch_size), n_components, _working_type(data), parts)
-            self.n_features_in_ = data.n_features
-            self.__dict__.pop("feature_names_in_", None)
-        return self
-
-    def _fit(
-        self,
-        standard: tuple[Array, float],
-        batches: Batches,
-        n_components: int,
-        dtype: np.dtype[np.floating],
-        in_parts: Callable[[LayerGradient], tuple[LayerGradient, Target]] | None = None,
-    ) -> EPLS:
-        checkpoint = checkpoint_of(self)
-        random = check_random_state(self.random_state)
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        n_components = self.checked_n_components(samples.shape[0])
+        batch_size = self._batch_size(n_components, samples.shape[0] // samples.n_parts)
+        n_batches = samples.n_batches(batch_size)
+        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        fit_task = self.begin_fit(max_iter)  # callbacks are set up, and a checkpoint among them hands itself over
+        checkpoint = self._checkpoint
         if checkpoint is not None and self.random_state is None:  # a state of its own, to be set when it goes on
             random = np.random.RandomState(random.randint(2**31 - 1))
-        n_batches = -(-batches.n_samples // batches.batch_size)
-        max_iter = int(self.max_iter or 0) or max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
-        trainer = self._new_trainer(n_components, *standard, dtype, random, n_steps=n_batches * max_iter)
-        if in_parts is not None:
-            trainer.layer, trainer.target = in_parts(trainer.layer)
-        run = {} if checkpoint is None else self._description(standard, batches, trainer, max_iter)
-        progress = None if checkpoint is None else checkpoint.resume(run, trainer)
-        if progress is None:
-            trainer.start_biases(batches, random)
-        reports = [] if progress is None else list(progress.reports)
+        weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
+        settings = self._settings(*samples.moments.center_and_scale())
+        engine = (samples.new_engine or new_engine)(settings, n_components)
+        training = self._new_training(weights, engine, n_batches * max_iter)
+        resumed = False
+        if checkpoint is not None:
+            run = self._description(samples, training, batch_size, max_iter)
+            resumed = checkpoint.resume(run, training)
+            training.after_batch = lambda: checkpoint.save_when_due(run, training)
+        if not resumed:
+            training.start_biases(samples, batch_size, random)
 
-        fit_context = self._init_callback_context(max_subtasks=max_iter).call_on_fit_task_begin(estimator=self)
-        for _ in reports:  # epochs that were done before count, for callbacks that tell how far it is
-            fit_context.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self).call_on_fit_task_end(
-                estimator=self, reconstruction_attributes=lambda: _attributes(trainer)
-            )
-        epochs = train(trainer, batches, max_iter, self.tol, random, progress, saver(checkpoint, run, trainer))
-        for _ in range(max_iter - len(reports)):
-            epoch_context = fit_context.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
-            reports.append(next(epochs))
-            stop = epoch_context.call_on_fit_task_end(
-                estimator=self, reconstruction_attributes=lambda: _attributes(trainer)
-            )
-            if stop or reports[-1].is_last:
+        progress = training.progress
+        for _ in self.epochs(
+            max_iter, fit_task, n_done=len(progress.reports), attributes=lambda: _attributes(training)
+        ):
+            training.epoch(samples, batch_size, random)
+            if progress.has_settled(self.tol):
                 break
-        epochs.close()
-        trainer.wake(batches, random)
-
-        self.__dict__.pop("_trainer", None)
-        self.__dict__.update(_attributes(trainer))
-        self.epoch_reports_ = reports
-        self.loss_curve_ = [report.error for report in reports]
-        self.n_epochs_ = len(reports)
-        fit_context.call_on_fit_task_end(estimator=self)
+        training.wake(samples, batch_size, random)
         if checkpoint is not None and not checkpoint.keep:
             checkpoint.clear()
-        return self
-
-    def _description(
-        self, standard: tuple[Array, float], batches: Batches, trainer: Trainer, max_iter: int
-    ) -> dict[str, Any]:
-        """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
-        if self.random_state is not None and not isinstance(self.random_state, Integral):
-            raise ValueError(
-                f"random_state={self.random_state!r} is not the same each time, so that a checkpoint would be of "
-                f"another training: give a number, or None to let the checkpoint keep it"
-            )
-        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        center, scale = standard
-        return settings | {
-            "number of samples": batches.n_samples,
-            "batches": f"{type(batches).__name__} of {batches.batch_size}",
-            "epochs": max_iter,
-            "type": trainer.weights.dtype.name,
-            "shape of the weights": list(trainer.weights.shape),
-            "mean of the data": sha256(center.tobytes()).hexdigest(),
-            "scale of the data": float(scale),
+        self.__dict__.pop("_training", None)
+        return _attributes(training) | {
+            "epoch_reports_": progress.reports,
+            "loss_curve_": [report.error for report in progress.reports],
+            "n_iter_": len(progress.reports),
         }
+
+    def use_checkpoint(self, checkpoint: Checkpoint | None) -> None:
+        """What a :class:`epls.Checkpoint` among the callbacks calls when ``fit`` begins, and with None when it ends."""
+        self._checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
@@ -367,66 +232,26 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         refuse_blocks(X, "partial_fit")
         first_call = not hasattr(self, "components_")
         with earlier_fit_kept(self):
-            data = np.asarray(validate_data(self, X, dtype=TYPES, reset=first_call, ensure_min_samples=1 + first_call))
-        if not hasattr(self, "_trainer"):
-            self._trainer = self._stream_trainer(data, first_call)
+            data = validate_data(self, X, dtype=TYPES, reset=first_call, ensure_min_samples=1 + first_call)
+        samples = ArraySamples(np.asarray(data))
+        if not hasattr(self, "_training"):
+            self._training = self._stream_training(samples, first_call)
             self.loss_curve_ = []
             self.__dict__.pop("epoch_reports_", None)
-        trainer = self._trainer
-        if trainer.layer.device != self.device:  # a stream may go on elsewhere
-            layer = trainer.layer
-            trainer.layer = self._new_layer(layer.center, layer.scale, trainer.optimizer.needs_curvature)
-        batches = ArrayBatches(data, self._batch_size(len(trainer.weights), _SMALLEST_BATCH * 10))
-        if isinstance(trainer.target, LiteralTarget):
-            trainer.target.start_epoch(len(data))
-        with RowThreads() as threads:
-            errors = [trainer.step(batch, threads).errors for batch in batches.in_order()]
-        trainer.limit_norms()
+        training = self._training
+        if training.engine.settings.device != self.device:  # a stream may go on elsewhere
+            settings, target = training.engine.settings, training.engine.target
+            training.engine = new_engine(replace(settings, device=self.device), len(training.weights))
+            training.engine.target = target
+        if isinstance(training.engine.target, LiteralTarget):
+            training.engine.start_epoch(samples.shape[0])
+        batch_size = self._batch_size(len(training.weights), _SMALLEST_BATCH * 10)
+        errors = [training.step(batch).errors for batch in samples.in_order(batch_size)]
+        training.limit_norms()
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
-        self.n_epochs_ = len(self.loss_curve_)
-        self.__dict__.update(_attributes(trainer))
+        self.n_iter_ = len(self.loss_curve_)
+        self.__dict__.update(_attributes(training))
         return self
-
-    def transform(self, X: ArrayLike) -> Array:
-        """The outputs f(w·x + b) of all units, each sample by itself.
-
-        Parameters
-        ----------
-        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            Samples. Those that do not fit in memory are read in parts; see :meth:`iter_transform` for codes that do not
-            fit either.
-
-        Returns
-        -------
-        ndarray or dask array of shape (n_samples, n_components)
-            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
-        """
-        check_is_fitted(self)
-        in_parts = transform_in_parts(self, X)
-        if in_parts is not None:
-            return in_parts
-        data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
-        codes = np.empty((len(data), len(self.components_)), _working_type(data))
-        with RowThreads() as threads:
-            for start, block in self._outputs(data, self._transform_rows(), threads):
-                codes[start : start + len(block)] = block
-        return codes
-
-    def iter_transform(self, X: Any) -> Iterator[Array]:
-        """The codes of some thousand samples after the other, in constant memory.
-
-        Parameters
-        ----------
-        X : array, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            Samples.
-
-        Yields
-        ------
-        ndarray of shape (some, n_components)
-            The next samples' codes.
-        """
-        check_is_fitted(self)
-        return codes_in_parts(self, X)
 
     def winners(self, X: ArrayLike) -> NDArray[np.intp]:
         """A balanced assignment of the samples to the units: all units get equally many, to within one.
@@ -446,166 +271,81 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
         """
         check_is_fitted(self)
         refuse_blocks(X, "winners")
-        data = np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
-        n_components = len(self.components_)
+        data, n_components = self._checked(X), len(self.components_)
         target = AuctionTarget(n_components)
-        n_rows = n_components * max(self._transform_rows() // n_components, 1)  # whole rounds of wins
-        with RowThreads() as threads:
-            blocks = self._outputs(data, n_rows, threads)
-            return np.concatenate([target.assign(block) for _, block in blocks])
+        n_rows = n_components * max(self._rows_at_a_time() // n_components, 1)  # whole rounds of wins
+        return np.concatenate([target.assign(self._codes(data[rows])) for rows in gen_batches(len(data), n_rows)])
 
-    def as_layer(self) -> Layer:
-        """The bare numbers of :meth:`transform`, in which centring and scaling are contained.
+    def _codes(self, data: NDArray[Any]) -> Array:
+        if self.device is None:
+            return super()._codes(data)
+        from ..algorithm.engines.torch.engine import layer_on_device
 
-        Returns
-        -------
-        Layer
-            weights, center, intercept and activation, in float64.
-        """
-        check_is_fitted(self)
-        weights = self.components_.astype(np.float64) / self.scale_
-        return Layer(
-            weights, weights @ self.mean_, self.intercept_.astype(np.float64), resolve_activation(self.activation)
-        )
+        dtype = working_type(data.dtype)
+        outputs_of = layer_on_device(self.device, self.as_layer(), dtype)
+        codes = np.empty((len(data), len(self.components_)), dtype)
+        for rows in gen_batches(len(data), self._rows_at_a_time()):
+            codes[rows] = outputs_of(data[rows])
+        return codes
 
-    def _outputs(self, X: Array, n_rows: int, threads: RowThreads) -> Iterator[tuple[int, Array]]:
-        """Outputs of at most ``n_rows`` samples at a time, with the number of the first; valid until the next."""
-        dtype = _working_type(X)
-        weights = self.components_.astype(dtype, copy=False)
-        intercept = self.intercept_.astype(dtype, copy=False)
-        outputs_of = self._layer_outputs(weights, intercept, threads)
-        batch = np.empty((min(n_rows, len(X)), X.shape[1]), dtype)
-        for start in range(0, len(X), n_rows):
-            indices = np.arange(start, min(start + n_rows, len(X)))
-            inputs = batch[: len(indices)]
-            gather_batch(X, indices, self.mean_, self.scale_, inputs)
-            yield start, outputs_of(inputs)
-
-    def _layer_outputs(self, weights: Array, intercept: Array, threads: RowThreads) -> Callable[[Array], Array]:
-        """What makes outputs of centred and scaled samples."""
-        activation = resolve_activation(self.activation)
-        if self.device is not None:
-            from ..algorithm.engines.torch.engine import layer_on_device
-
-            return layer_on_device(self.device, weights, intercept, activation)
-
-        def outputs_of(inputs: Array) -> Array:
-            outputs: Array = inputs @ weights.T
-            outputs += intercept
-            apply_activation(activation, outputs, threads)
-            return outputs
-
-        return outputs_of
-
-    def _transform_rows(self) -> int:
-        return max(1, _TRANSFORM_ELEMENTS // max(self.components_.shape))
-
-    def _checked_components(self, n_samples: int) -> int:
-        if self.n_components is None:
-            return min(_DEFAULT_COMPONENTS, n_samples)
-        if self.n_components > n_samples:
-            raise ValueError(
-                f"n_components={self.n_components} is more than n_samples={n_samples}, and every unit needs a sample "
-                f"of its own: give n_components of at most {n_samples}, or more samples"
-            )
-        return int(self.n_components)
+    def _activation(self) -> Activation:
+        return resolve_activation(self.activation)
 
     def _batch_size(self, n_components: int, n_samples: int) -> int:
         smallest = min(_SMALLEST_BATCH, max(n_samples // 10, 1))
         return int(self.batch_size or 0) or n_components * -(-smallest // n_components)
 
-    def _new_trainer(
-        self,
-        n_components: int,
-        center: Array,
-        scale: float,
-        dtype: np.dtype[np.floating],
-        random: np.random.RandomState,
-        n_steps: int | None,
-    ) -> Trainer:
-        optimizer = OPTIMIZERS[self.optimizer]()
-        return Trainer(
-            initial_weights(n_components, len(center), random, dtype),
-            self._new_layer(center, scale, optimizer.needs_curvature),
-            target=TARGETS[self.target](n_components),
-            optimizer=optimizer,
-            max_norm=_max_norm(n_components, len(center)) if isinstance(self.max_norm, str) else self.max_norm,
+    def _settings(self, center: Array, scale: float) -> LayerSettings:
+        needs_factors = OPTIMIZERS[self.optimizer].needs_factors
+        return LayerSettings(center, scale, self._activation(), self.loss, self.target, needs_factors, self.device)
+
+    def _new_training(self, weights: Array, engine: Engine, n_steps: int | None, n_steps_done: int = 0) -> Training:
+        n_components, n_inputs = weights.shape
+        return Training(
+            weights,
+            engine,
+            OPTIMIZERS[self.optimizer](),
+            max_norm=_max_norm(n_components, n_inputs - 1) if isinstance(self.max_norm, str) else self.max_norm,
             n_steps=n_steps,
+            n_steps_done=n_steps_done,
         )
 
-    def _new_layer(self, center: Array, scale: float, needs_curvature: bool) -> LayerGradient:
-        settings = (center, scale, resolve_activation(self.activation), self.loss, needs_curvature)
-        if self.device is None:
-            return NumpyGradient(*settings)
-        from ..algorithm.engines.torch.engine import TorchGradient
-
-        return TorchGradient(self.device, *settings)
-
-    def _stream_trainer(self, data: Array, first_call: bool) -> Trainer:
-        random = check_random_state(self.random_state)
-        dtype = _working_type(data)
-        if first_call:
-            center, scale, _ = center_and_scale([data])
-            if (data == data[0]).all():
-                raise ValueError(
-                    f"the first {len(data)} samples of the stream are all equal, which does not tell the scale of the "
-                    f"data: begin with samples that differ"
-                )
-            n_components = self.n_components or _DEFAULT_COMPONENTS
-            trainer = self._new_trainer(n_components, center, scale, dtype, random, n_steps=None)
-            trainer.start_biases(ArrayBatches(data, len(data)), random)
-            return trainer
-        trainer = self._new_trainer(len(self.components_), self.mean_, self.scale_, dtype, random, n_steps=None)
-        trainer.resume(self.components_, self.intercept_)
-        return trainer
-
-    def _fitted_state(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Arrays and plain values that :func:`epls.save_model` writes."""
-        check_is_fitted(self)
-        arrays = {name: getattr(self, name) for name in _SAVED_ARRAYS}
-        plain: dict[str, Any] = {name: getattr(self, name) for name in _SAVED_VALUES}
-        if hasattr(self, "feature_names_in_"):
-            plain["feature_names_in_"] = self.feature_names_in_.tolist()
-        return arrays, plain
-
-    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
-        for name in _SAVED_ARRAYS:
-            if arrays[name].dtype not in (np.float32, np.float64) or not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name} must be finite floating-point numbers")
-            setattr(self, name, arrays[name])
-        for name in _SAVED_VALUES:
-            setattr(self, name, plain[name])
-        if "feature_names_in_" in plain:
-            self.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
-        if not (isinstance(self.scale_, float) and 0 < self.scale_ < np.inf):
-            raise ValueError(f"scale_={self.scale_!r} must be a finite number above 0")
-        if not (isinstance(self.loss_curve_, list) and isinstance(self.n_epochs_, int) and self.components_.ndim == 2):
-            raise ValueError("loss_curve_, n_epochs_ or the shape of components_ is not what a model has")
-        n_components, self.n_features_in_ = self.components_.shape
-        if self.intercept_.shape != (n_components,) or self.mean_.shape != (self.n_features_in_,):
+    def _stream_training(self, samples: ArraySamples, first_call: bool) -> Training:
+        if not first_call:  # the weights are already sparse
+            weights = np.column_stack([self.components_, self.intercept_]).astype(samples.dtype)
+            engine = new_engine(self._settings(self.mean_, self.scale_), len(weights))
+            return self._new_training(weights, engine, n_steps=None, n_steps_done=STREAM_PATH)
+        if (samples.X[0] == samples.X).all():
             raise ValueError(
-                f"components_ of shape {self.components_.shape} do not go with intercept_ of shape "
-                f"{self.intercept_.shape} and mean_ of shape {self.mean_.shape}"
+                f"the first {len(samples.X)} samples of the stream are all equal, which does not tell the scale of the "
+                f"data: begin with samples that differ"
             )
+        random = check_random_state(self.random_state)
+        n_components = self.n_components or DEFAULT_COMPONENTS
+        weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
+        engine = new_engine(self._settings(*samples.moments.center_and_scale()), n_components)
+        training = self._new_training(weights, engine, n_steps=None)
+        training.start_biases(samples, samples.shape[0], random)
+        return training
 
-    @property
-    def n_iter_(self) -> int:
-        """The number of epochs, by scikit-learn's name."""
-        return self.n_epochs_
-
-    @property
-    def _n_features_out(self) -> int:
-        return len(self.components_)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-
-def _working_type(X: Array | Blocks) -> np.dtype[np.floating]:
-    """The type to compute in: float64 for float64, float32 for all else that is let in."""
-    return np.dtype(np.float64 if X.dtype == np.float64 else np.float32)
+    def _description(self, samples: Samples, training: Training, batch_size: int, max_iter: int) -> dict[str, Any]:
+        """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
+        if self.random_state is not None and not isinstance(self.random_state, Integral):
+            raise ValueError(
+                f"random_state={self.random_state!r} is not the same each time, so that a checkpoint would be of "
+                f"another training: give a number, or None to let the checkpoint keep it"
+            )
+        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
+        return (
+            settings
+            | samples.describe()
+            | {
+                "size of a batch": batch_size,
+                "epochs": max_iter,
+                "type": training.weights.dtype.name,
+                "shape of the weights": list(training.weights.shape),
+            }
+        )
 
 
 def _plain(value: Any) -> str:
@@ -621,11 +361,11 @@ def _max_norm(n_components: int, n_features: int) -> float:
     return max(1.0, room / (math.log(1600) / math.sqrt(300)))
 
 
-def _attributes(trainer: Trainer) -> dict[str, Any]:
+def _attributes(training: Training) -> dict[str, Any]:
     """What a fitted estimator takes from a training."""
     return {
-        "components_": np.ascontiguousarray(trainer.weights[:, :-1]),
-        "intercept_": trainer.weights[:, -1].copy(),
-        "mean_": trainer.layer.center,
-        "scale_": trainer.layer.scale,
+        "components_": np.ascontiguousarray(training.weights[:, :-1]),
+        "intercept_": training.weights[:, -1].copy(),
+        "mean_": training.engine.settings.center,
+        "scale_": training.engine.settings.scale,
     }

@@ -10,13 +10,14 @@ from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
 from sklearn.utils._param_validation import Interval
 
-from ..data.moments import center_and_scale
+from ..data.moments import center_and_scale, second_moments
+from ..data.samples import Samples
+from ..utils.fields import COUNT, Floats
 from .base import Learner
 
 Array = NDArray[np.floating]
 Float64 = NDArray[np.float64]
 
-_BLOCK_ROWS = 2048
 # Of the largest variance: a direction with less has no signal. Patches without their mean have one such direction.
 _NO_VARIANCE = 1e-10
 
@@ -63,7 +64,9 @@ class ICA(Learner):
            [0., 1.]])
     """
 
-    _saved_arrays = ("components_", "mean_")
+    whitens = True
+    complete = True
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {"mean_": Floats("n_features"), "n_iter_": COUNT}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -81,23 +84,25 @@ class ICA(Learner):
 
     mean_: Array
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
         most = min(X.shape)
         if self.n_components is not None and self.n_components > most:
             raise ValueError(
                 f"n_components={self.n_components} is more than ICA can find in {len(X)} samples of {X.shape[1]} "
                 f"features: give n_components of at most {most}, or None"
             )
-        mean, scale, _ = center_and_scale([X])
+        mean, scale = center_and_scale(X)
         # At most, of a sum over the features: patches whose own mean was subtracted vary by this along (1, 1, ..., 1).
         rounding = float(np.finfo(X.dtype).eps * X.shape[1] * (1 + np.abs(mean).max() / scale))
-        whitening = _whitening(_covariance(X, mean, scale), rounding)[: self.n_components]
+        whitening = _whitening(second_moments(X, mean, scale) / len(X), rounding)[: self.n_components]
         if len(whitening) == 0:
             raise ValueError("all samples are equal: ICA has no direction to find")
 
         # FastICA's own whitening divides by variances of 0, and drops directions without a part of the first feature.
         white = (X - mean.astype(X.dtype)) @ (whitening / scale).T.astype(X.dtype)
-        for _ in self._epochs(1):  # FastICA does not tell how far it is
+        for _ in self.epochs(1):  # FastICA does not tell how far it is
             rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
         return {
             "components_": (rotation.components_ @ whitening / scale).astype(X.dtype),
@@ -105,21 +110,10 @@ class ICA(Learner):
             "n_iter_": rotation.n_iter_,
         }
 
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        return {"mean_": (n_features,)}
-
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         codes: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)
         return codes
-
-
-def _covariance(X: Array, mean: Array, scale: float) -> Float64:
-    """The covariance of the samples divided by ``scale``."""
-    covariance = np.zeros((X.shape[1], X.shape[1]))
-    for start in range(0, len(X), _BLOCK_ROWS):
-        block = (X[start : start + _BLOCK_ROWS] - mean) / scale
-        covariance += block.T @ block
-    return covariance / len(X)
 
 
 def _whitening(covariance: Float64, rounding: float) -> Float64:

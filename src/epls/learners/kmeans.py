@@ -14,6 +14,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils._param_validation import Interval
 
 from ..data.moments import center_and_scale
+from ..data.samples import Samples
+from ..utils.fields import COUNT
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -53,6 +55,10 @@ class KMeansTriangle(Learner):
     np.float64(1.0)
     """
 
+    whitens = True
+    own_encoder = "triangle"
+    usual_patches = 400_000
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -68,13 +74,15 @@ class KMeansTriangle(Learner):
         self.tol = tol
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        n_clusters = self._checked_components(len(X))
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
+        n_clusters = self.checked_n_components(len(X))
         # Centres that start at samples, as scikit-learn's do, stay with the outliers among them: of 400 centres on
         # whitened patches, a quarter had one sample. Near the mean, as Coates and Ng start theirs, all get their share.
-        mean, scale, _ = center_and_scale([X])
+        mean, scale = center_and_scale(X)
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
-        for _ in self._epochs(1):  # KMeans does not tell how far it is
+        for _ in self.epochs(1):  # KMeans does not tell how far it is
             with warnings.catch_warnings():
                 # Fewer different samples than centres: there will be centres without any, which the caller can count.
                 warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
@@ -88,6 +96,7 @@ class KMeansTriangle(Learner):
                 ).fit(X)
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         distances = euclidean_distances(X, self.components_.astype(X.dtype, copy=False))
         return np.maximum(distances.mean(axis=1, keepdims=True) - distances, 0)

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
+from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale
+from ..data.samples import Samples
 from ..kernels.pursuit import pursue
 from ..solvers.dictionary import first_bases, improve_bases, replace_unused
-from ..utils.threads import map_tasks
+from ..utils.fields import COUNT, COUNTS, CURVE
+from ..utils.threads import map_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
-
-_BLOCK_ROWS = 512
 
 
 class OMP(Learner):
@@ -66,7 +67,14 @@ class OMP(Learner):
     """
 
     meta_parameters = ("n_nonzero_coefs",)
-    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    whitens = True
+    usual_patches = 400_000
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {
+        "n_iter_": COUNT,
+        "loss_curve_": CURVE,
+        "n_redrawn_": COUNTS,
+        "n_unused_": COUNT,
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left")],
@@ -90,19 +98,21 @@ class OMP(Learner):
         self.tol = tol
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        scale = center_and_scale([X])[1]
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
+        scale = center_and_scale(X)[1]
         rescaled = not 1e-6 < scale < 1e6
         if (
             rescaled
         ):  # bases do not depend on the scale, but squares of very large or small numbers are beyond all types
             X = X / X.dtype.type(scale)
-        bases = first_bases(X, self._checked_components(len(X)), random)
+        bases = first_bases(X, self.checked_n_components(len(X)), random)
         energy = sum(float(np.vdot(block, block)) for block in np.array_split(X, -(-len(X) // 4096)))
         errors: list[float] = []
         n_redrawn: list[int] = []
         n_uses = np.ones(len(bases), np.int64)
-        for epoch in self._epochs(self.max_iter):
+        for epoch in self.epochs(self.max_iter):
             if epoch > 0:
                 n_redrawn.append(len(replace_unused(bases, n_uses, X, random)))
             codes = pursuit_codes(X, bases, self.n_nonzero_coefs)
@@ -123,19 +133,16 @@ class OMP(Learner):
             "n_iter_": len(errors),
         }
 
-    def _codes(self, X: Array) -> Array:
-        return self.coder(X.dtype)(X)
-
-    def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
-        """The function from samples to codes, without checks."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes, one for each thread."""
         encode = _new_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
-        return lambda X: _dense(*encode(X), len(self.components_))
+        return lambda: lambda X: _dense(*encode(X), len(self.components_))
 
 
 def pursuit_codes(X: Array, bases: Array, n_nonzero: int) -> Any:
     """The codes of samples by orthogonal matching pursuit, as a csr_array (n_samples, n_bases), on all cores."""
     encode = _new_coder(bases, n_nonzero)
-    blocks = list(map_tasks(lambda: lambda k: encode(X[k : k + _BLOCK_ROWS]), range(0, len(X), _BLOCK_ROWS)))
+    blocks = list(map_blocks(lambda: lambda rows: encode(X[rows]), len(X)))
     numbers, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     found = numbers >= 0
     pointers = np.concatenate([[0], np.cumsum(found.sum(axis=1))])

@@ -7,18 +7,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
-from ..algorithm.optimizers.adam import Adam
-from ..solvers.dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..algorithm.optimizers import Adam
+from ..data.samples import ArraySamples, Samples
+from ..data.shuffling import batch_cuts
+from ..solvers.dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
 from ..solvers.lasso import LassoSolver
-from ..utils.threads import RowThreads, map_tasks
+from ..utils.fields import COUNT, COUNTS, CURVE, Floats
+from ..utils.threads import map_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
 
 _SAMPLES_PER_BASE = 4  # in a batch
-_BLOCK_ROWS = 512
 _TOL = 1e-2  # codes while learning
 _PREDICTOR_BATCH = 256  # the prediction needs many small steps, where the bases need few and large ones
 _FIRST_SAMPLES = 1000  # tell how large products with a base are
@@ -71,8 +74,14 @@ class PSD(Learner):
     """
 
     meta_parameters = ("alpha", "prediction_penalty")
-    _saved_arrays = ("components_", "encoder_", "gain_")
-    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {
+        "encoder_": Floats("n_components", "n_features + 1"),
+        "gain_": Floats("n_components"),
+        "n_iter_": COUNT,
+        "loss_curve_": CURVE,
+        "n_redrawn_": COUNTS,
+        "n_unused_": COUNT,
+    }
     encoder_: Array
     gain_: Array
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -98,44 +107,41 @@ class PSD(Learner):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
         check_scale(X)
-        bases = first_bases(X, self._checked_components(len(X)), random)
+        bases = first_bases(X, self.checked_n_components(len(X)), random)
         predictor = first_predictor(X[:_FIRST_SAMPLES], bases)
-        n_steps = sum(
-            -(-len(chosen) // _PREDICTOR_BATCH)
-            for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), np.random.RandomState(0))
-        )
+        batch_size = _SAMPLES_PER_BASE * len(bases)
+        n_steps = int(np.sum(-(-np.diff(batch_cuts(len(X), batch_size, even=True)) // _PREDICTOR_BATCH)))
         optimizer = Adam()
         optimizer.start(predictor, n_steps * self.max_iter)
         so_far = RunningProducts(bases)
         losses: list[float] = []
         n_redrawn: list[int] = []
         n_uses = np.ones(len(bases), np.int64)
-        with RowThreads() as threads:
-            for epoch in self._epochs(self.max_iter):
-                if epoch > 0:
-                    redrawn = replace_unused(bases, n_uses, X, random)
-                    so_far.forget(redrawn)
-                    predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], bases[redrawn])
-                    optimizer.mean[redrawn] = 0
-                    optimizer.square[redrawn] = 0
-                    n_redrawn.append(len(redrawn))
-                loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
-                for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
-                    samples = X[chosen]
-                    predicted = _bent(samples, predictor) * predictor[:, -1]
-                    codes = self._sparse_codes(samples, bases, predicted)
-                    loss += self._objective(samples, bases, codes, predicted)
-                    n_uses += np.count_nonzero(codes, axis=0)
-                    for start in range(0, len(samples), _PREDICTOR_BATCH):
-                        some = slice(start, start + _PREDICTOR_BATCH)
-                        bent = _bent(samples[some], predictor)
-                        gradient = prediction_gradient(samples[some], bent, predictor[:, -1], codes[some])
-                        optimizer.step(predictor, gradient, samples[some], bent, None, threads)
-                    so_far.add(codes.T @ codes, codes.T @ samples)
-                    improve_bases(bases, so_far.squares, so_far.products)
-                losses.append(loss / len(X))
+        for epoch in self.epochs(self.max_iter):
+            if epoch > 0:
+                redrawn = replace_unused(bases, n_uses, X, random)
+                so_far.forget(redrawn)
+                predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], bases[redrawn])
+                optimizer.mean[redrawn] = 0
+                optimizer.square[redrawn] = 0
+                n_redrawn.append(len(redrawn))
+            loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
+            for _, rows in ArraySamples(X).epoch(random, batch_size, even=True):
+                batch = X[rows]
+                predicted = _bent(batch, predictor) * predictor[:, -1]
+                codes = self._sparse_codes(batch, bases, predicted)
+                loss += self._objective(batch, bases, codes, predicted)
+                n_uses += np.count_nonzero(codes, axis=0)
+                for some in gen_batches(len(batch), _PREDICTOR_BATCH):
+                    bent = _bent(batch[some], predictor)
+                    optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
+                so_far.add(codes.T @ codes, codes.T @ batch)
+                improve_bases(bases, so_far.squares, so_far.products)
+            losses.append(loss / len(X))
         return {
             "components_": bases,
             "encoder_": np.ascontiguousarray(predictor[:, :-1]),
@@ -157,10 +163,7 @@ class PSD(Learner):
         solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL, dtype=samples.dtype)
         codes = np.empty_like(products)
 
-        def solve(start: int) -> None:
-            solver.solve(products[start : start + _BLOCK_ROWS], codes[start : start + _BLOCK_ROWS])
-
-        for _ in map_tasks(lambda: solve, range(0, len(samples), _BLOCK_ROWS)):
+        for _ in map_blocks(lambda: lambda rows: solver.solve(products[rows], codes[rows]), len(samples)):
             pass
         return codes
 
@@ -170,10 +173,8 @@ class PSD(Learner):
         squares = np.vdot(residual, residual) + self.prediction_penalty * np.vdot(miss, miss)
         return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
 
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        return {"encoder_": (n_components, n_features + 1), "gain_": (n_components,)}
-
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         weights = self.encoder_.astype(X.dtype, copy=False)
         codes = X @ weights[:, :-1].T
         codes += weights[:, -1]

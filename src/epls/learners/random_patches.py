@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from ..data.samples import Samples
 from ..solvers.dictionary import random_bases
 from .base import Learner
 
@@ -41,7 +42,7 @@ class RandomPatches(Learner):
            [0. , 1. ]])
     """
 
-    _saved_values = ()
+    whitens = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -51,11 +52,14 @@ class RandomPatches(Learner):
         self.n_components = n_components
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        n_components = self._checked_components(len(X))
-        for _ in self._epochs(1):
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
+        n_components = self.checked_n_components(len(X))
+        for _ in self.epochs(1):
             bases = random_bases(X, n_components, random)
         return {"components_": bases}
 
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         return X @ self.components_.T.astype(X.dtype, copy=False)

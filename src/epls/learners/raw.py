@@ -7,6 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.samples import Samples
+from ..utils.fields import Floats
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -32,13 +34,15 @@ class Raw(Learner):
            [3., 4.]])
     """
 
-    _saved_values = ()
+    saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_features", "n_features")}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        for _ in self._epochs(1):
-            bases = np.eye(X.shape[1], dtype=X.dtype)
-        return {"components_": bases}
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        for _ in self.epochs(1):
+            components = np.eye(samples.shape[1], dtype=samples.dtype)
+        return {"components_": components}
 
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         return X.copy()

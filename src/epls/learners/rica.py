@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from ..data.moments import second_moments
+from ..data.samples import Samples
 from ..kernels.sparsity import soft_absolute_derivatives
-from ..solvers.lbfgs import minimise, second_moments, sums_over_blocks
+from ..solvers.lbfgs import minimise, sums_over_blocks
+from ..utils.fields import COUNT, CURVE
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -64,7 +67,7 @@ class RICA(Learner):
     """
 
     meta_parameters = ("reconstruction_penalty",)
-    _saved_values = ("n_iter_", "loss_curve_")
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT, "loss_curve_": CURVE}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "reconstruction_penalty": [Interval(Real, 0, None, closed="neither")],
@@ -88,22 +91,25 @@ class RICA(Learner):
         self.tol = tol
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        start = random.standard_normal((self._checked_components(len(X)), X.shape[1]))
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
+        start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         start /= _norms(start)
         covariance = second_moments(X) / len(X)
 
         def of_directions(rows: Float64) -> tuple[float, Float64]:
             return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
 
-        rows, curve = minimise(of_directions, start, self._epochs(self.max_iter), self.tol)
+        rows, curve = minimise(of_directions, start, self.epochs(self.max_iter), self.tol)
         return {
             "components_": (rows / _norms(rows)).astype(X.dtype),
             "loss_curve_": curve,
             "n_iter_": max(len(curve), 1),
         }
 
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         return codes
 

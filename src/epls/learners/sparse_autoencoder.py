@@ -22,11 +22,13 @@ from scipy.special import logit, rel_entr
 from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import LOGISTIC
-from ..algorithm.engines.numpy import apply_activation
+from ..algorithm.layer import activate, net_inputs
 from ..algorithm.optimizers import Adam
+from ..data.samples import Samples
 from ..kernels.activation import through_logistic
-from ..utils.threads import RowThreads
-from ._layer_learner import LogisticLearner, Minibatches
+from ..utils.fields import Floats
+from ..utils.threads import by_rows
+from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
 
 Array = NDArray[np.floating]
 
@@ -36,7 +38,7 @@ _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 _LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
 
 
-class SparseAutoencoder(LogisticLearner):
+class SparseAutoencoder(LayerLearner):
     """Logistic units from which a linear decoder rebuilds the samples, each active at a set rate.
 
     Minimises, over encoder W1, b1 and decoder W2, b2 (not tied),
@@ -103,7 +105,10 @@ class SparseAutoencoder(LogisticLearner):
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty")
     decoder_: Array
     decoder_intercept_: Array
-    _saved_arrays = (*LogisticLearner._saved_arrays, "decoder_", "decoder_intercept_")
+    saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {
+        "decoder_": Floats("n_components", "n_features"),
+        "decoder_intercept_": Floats("n_features"),
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
@@ -133,48 +138,42 @@ class SparseAutoencoder(LogisticLearner):
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        n_components = self._checked_components(len(X))
-        batches = Minibatches(X, self.batch_size or _BATCH_SIZE)
-        encoder, decoder = first_weights(n_components, X.shape[1], self.sparseness, random, X.dtype)
-        max_iter = batches.n_epochs(self.max_iter, _FEWEST_EPOCHS, _FEWEST_STEPS)
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        n_samples, n_features = samples.shape
+        n_components, batch_size = self.checked_n_components(n_samples), self.batch_size or _BATCH_SIZE
+        center, scale = samples.moments.center_and_scale()
+        encoder, decoder = first_weights(n_components, n_features, self.sparseness, random, samples.dtype)
+        n_batches = samples.n_batches(batch_size)
+        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
         optimizers = Adam(), Adam()
         for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
-            optimizer.start(weights, max_iter * batches.n_batches)
-        room = Room(batches.n_rows, encoder, decoder)
+            optimizer.start(weights, max_iter * n_batches)
+        room = Room(-(-n_samples // n_batches), encoder, decoder)
+        penalties = {
+            "weight_decay": self.weight_decay,
+            "sparseness": self.sparseness,
+            "sparsity_penalty": self.sparsity_penalty,
+        }
 
         loss_curve = []
-        with RowThreads() as threads:
-            for _ in self._epochs(max_iter):
-                loss = 0.0
-                for inputs in batches.epoch(random):
-                    loss += objective(
-                        inputs,
-                        encoder,
-                        decoder,
-                        room,
-                        threads,
-                        weight_decay=self.weight_decay,
-                        sparseness=self.sparseness,
-                        sparsity_penalty=self.sparsity_penalty,
-                    )
-                    optimizers[0].step(encoder, room.encoder_gradient, inputs, room.slopes, None, threads)
-                    optimizers[1].step(decoder, room.decoder_gradient, inputs, room.slopes, None, threads)
-                loss_curve.append(loss / batches.n_batches)
+        for _ in self.epochs(max_iter):
+            loss = 0.0
+            for inputs in standardized_batches(samples, batch_size, random):
+                loss += objective(inputs, encoder, decoder, room, **penalties)
+                optimizers[0].step(encoder, room.encoder_gradient)
+                optimizers[1].step(decoder, room.decoder_gradient)
+            loss_curve.append(loss / n_batches)
         return {
             "components_": np.ascontiguousarray(encoder[:, :-1]),
             "intercept_": encoder[:, -1].copy(),
             "decoder_": decoder[:-1].copy(),
             "decoder_intercept_": decoder[-1].copy(),
-            "mean_": batches.center,
-            "scale_": batches.scale,
+            "mean_": center,
+            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }
-
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        decoder = {"decoder_": (n_components, n_features), "decoder_intercept_": (n_features,)}
-        return super()._shapes(n_components, n_features) | decoder
 
 
 def first_weights(
@@ -210,7 +209,6 @@ def objective(
     encoder: Array,
     decoder: Array,
     room: Room,
-    threads: RowThreads,
     *,
     weight_decay: float,
     sparseness: float,
@@ -223,8 +221,7 @@ def objective(
     n_rows, dtype = len(inputs), inputs.dtype
     weight_decay = float(weight_decay)  # a NumPy scalar would make float64 of the weights
     outputs, slopes, residuals = (array[:n_rows] for array in (room.outputs, room.slopes, room.residuals))
-    np.matmul(inputs, encoder.T, out=outputs)
-    apply_activation(LOGISTIC, outputs, threads)
+    activate(LOGISTIC, net_inputs(inputs, encoder, outputs))
     means = (np.full(n_rows, 1 / n_rows, dtype) @ outputs).astype(np.float64)
     means = np.clip(means, _LEAST_MEAN, 1 - _LEAST_MEAN)
 
@@ -241,7 +238,7 @@ def objective(
     np.sum(residuals, axis=0, out=room.decoder_gradient[-1])
     np.matmul(residuals, decoder[:-1].T, out=slopes)
     by_mean = sparsity_penalty * ((1 - sparseness) / (1 - means) - sparseness / means)
-    threads.run(through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
+    by_rows(through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
     np.matmul(slopes.T, inputs, out=room.encoder_gradient)
     room.encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
     room.decoder_gradient[:-1] += weight_decay * decoder[:-1]

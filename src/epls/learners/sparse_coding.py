@@ -10,8 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
-from ..solvers.dictionary import RunningProducts, batches, check_scale, first_bases, improve_bases, replace_unused
+from ..data.coder import BlockEncoder
+from ..data.samples import ArraySamples, Samples
+from ..solvers.dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
 from ..solvers.lasso import LassoSolver, sparse_codes
+from ..utils.fields import COUNT, COUNTS, CURVE
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -63,7 +66,12 @@ class SparseCoding(Learner):
     """
 
     meta_parameters = ("alpha",)
-    _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {
+        "n_iter_": COUNT,
+        "loss_curve_": CURVE,
+        "n_redrawn_": COUNTS,
+        "n_unused_": COUNT,
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
@@ -84,26 +92,28 @@ class SparseCoding(Learner):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
         check_scale(X)
-        bases = first_bases(X, self._checked_components(len(X)), random)
+        bases = first_bases(X, self.checked_n_components(len(X)), random)
         so_far = RunningProducts(bases)
         losses: list[float] = []
         n_redrawn: list[int] = []
         n_uses = np.ones(len(bases), np.int64)
-        for epoch in self._epochs(self.max_iter):
+        for epoch in self.epochs(self.max_iter):
             if epoch > 0:
                 redrawn = replace_unused(bases, n_uses, X, random)
                 so_far.forget(redrawn)
                 n_redrawn.append(len(redrawn))
             loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
-            for chosen in batches(len(X), _SAMPLES_PER_BASE * len(bases), random):
-                samples = X[chosen]
-                codes = sparse_codes(samples, bases, self.alpha, tol=_TOL)
-                residual = samples - codes @ bases
+            for _, rows in ArraySamples(X).epoch(random, _SAMPLES_PER_BASE * len(bases), even=True):
+                batch = X[rows]
+                codes = sparse_codes(batch, bases, self.alpha, tol=_TOL)
+                residual = batch - codes @ bases
                 loss += 0.5 * float(np.vdot(residual, residual)) + self.alpha * float(np.abs(codes.data).sum())
                 n_uses += np.bincount(codes.indices, minlength=len(bases))
-                so_far.add((codes.T @ codes).toarray(), codes.T @ samples)
+                so_far.add((codes.T @ codes).toarray(), codes.T @ batch)
                 improve_bases(bases, so_far.squares, so_far.products)
             losses.append(loss / len(X))
         return {
@@ -114,11 +124,8 @@ class SparseCoding(Learner):
             "n_iter_": len(losses),
         }
 
-    def _codes(self, X: Array) -> Array:
-        return self.coder(X.dtype)(X)
-
-    def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
-        """The function from samples to codes, without checks."""
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes, one for each thread."""
         bases = self.components_.astype(np.float64)
         columns = np.ascontiguousarray(bases.T, dtype)
         solver = LassoSolver(bases @ bases.T, self.alpha, dtype=dtype)
@@ -128,4 +135,4 @@ class SparseCoding(Learner):
             solver.solve(X @ columns, codes)
             return codes
 
-        return encode
+        return lambda: encode

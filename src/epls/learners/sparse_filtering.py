@@ -9,8 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from ..data.moments import second_moments
+from ..data.samples import Samples
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
-from ..solvers.lbfgs import minimise, second_moments, sums_over_blocks
+from ..solvers.lbfgs import minimise, sums_over_blocks
+from ..utils.fields import COUNT, CURVE, Floats
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -63,8 +66,11 @@ class SparseFiltering(Learner):
     True
     """
 
-    _saved_arrays = ("components_", "feature_norms_")
-    _saved_values = ("n_iter_", "loss_curve_")
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {
+        "feature_norms_": Floats("n_components", above=0),
+        "n_iter_": COUNT,
+        "loss_curve_": CURVE,
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -82,8 +88,10 @@ class SparseFiltering(Learner):
 
     feature_norms_: Array
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        start = random.standard_normal((self._checked_components(len(X)), X.shape[1]))
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        X = samples.array()
+        start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         moments = second_moments(X)
         scale = float(np.sqrt(np.trace(moments) / X.size)) or 1.0
 
@@ -91,7 +99,7 @@ class SparseFiltering(Learner):
             value, gradient = objective(bases / scale, X, moments)
             return value, gradient / scale
 
-        bases, curve = minimise(scaled_objective, start, self._epochs(self.max_iter), self.tol)
+        bases, curve = minimise(scaled_objective, start, self.epochs(self.max_iter), self.tol)
         bases /= scale
         return {
             "components_": bases.astype(X.dtype),
@@ -100,15 +108,8 @@ class SparseFiltering(Learner):
             "n_iter_": max(len(curve), 1),
         }
 
-    def _restore_fitted_state(self, arrays: dict[str, Array], plain: dict[str, Any]) -> None:
-        super()._restore_fitted_state(arrays, plain)
-        if not (self.feature_norms_ > 0).all():
-            raise ValueError("feature_norms_ must be above 0")
-
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        return {"feature_norms_": (n_components,)}
-
-    def _codes(self, X: Array) -> Array:
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
         codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
         return codes

@@ -24,17 +24,19 @@ from scipy.special import logit
 from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import LOGISTIC
-from ..algorithm.engines.numpy import apply_activation
+from ..algorithm.layer import activate, net_inputs
+from ..data.samples import Samples
 from ..kernels.steps import momentum_step
-from ..utils.threads import RowThreads
-from ._layer_learner import LogisticLearner, Minibatches
+from ..utils.fields import Floats
+from ..utils.threads import by_rows
+from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
 
 Array = NDArray[np.floating]
 
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 
 
-class SparseRBM(LogisticLearner):
+class SparseRBM(LayerLearner):
     """A restricted Boltzmann machine whose hidden units are each active at a set rate.
 
     The samples, centred and scaled, are taken for normal with variance 1 around a sum of the bases of the active hidden
@@ -105,7 +107,7 @@ class SparseRBM(LogisticLearner):
 
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty", "momentum")
     visible_intercept_: Array
-    _saved_arrays = (*LogisticLearner._saved_arrays, "visible_intercept_")
+    saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {"visible_intercept_": Floats("n_features")}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "weight_decay": [Interval(Real, 0, None, closed="left")],
@@ -141,32 +143,30 @@ class SparseRBM(LogisticLearner):
         self.batch_size = batch_size
         self.random_state = random_state
 
-    def _learn(self, X: Array, random: np.random.RandomState) -> dict[str, Any]:
-        n_components = self._checked_components(len(X))
-        batches = Minibatches(X, self.batch_size)
-        max_iter = batches.n_epochs(self.max_iter, _FEWEST_EPOCHS, _FEWEST_STEPS)
-        machine = _Machine(self, n_components, X.shape[1], batches.n_rows, random, X.dtype)
-        n_steps, n_done, loss_curve = max_iter * batches.n_batches, 0, []
-        with RowThreads() as threads:
-            for _ in self._epochs(max_iter):
-                error = 0.0
-                for inputs in batches.epoch(random):
-                    fall = 0.5 * (1 + math.cos(math.pi * n_done / n_steps))
-                    error += machine.step(inputs, fall, threads) * len(inputs)
-                    n_done += 1
-                loss_curve.append(error / len(X))
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        n_samples, n_features = samples.shape
+        n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
+        center, scale = samples.moments.center_and_scale()
+        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        machine = _Machine(self, n_components, n_features, -(-n_samples // n_batches), random, samples.dtype)
+        n_steps, n_done, loss_curve = max_iter * n_batches, 0, []
+        for _ in self.epochs(max_iter):
+            error = 0.0
+            for inputs in standardized_batches(samples, self.batch_size, random):
+                fall = 0.5 * (1 + math.cos(math.pi * n_done / n_steps))
+                error += machine.step(inputs, fall) * len(inputs)
+                n_done += 1
+            loss_curve.append(error / n_samples)
         return {
             "components_": np.ascontiguousarray(machine.weights[:, :-1]),
             "intercept_": machine.weights[:, -1].copy(),
             "visible_intercept_": machine.visible_intercept,
-            "mean_": batches.center,
-            "scale_": batches.scale,
+            "mean_": center,
+            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }
-
-    def _shapes(self, n_components: int, n_features: int) -> dict[str, tuple[int, ...]]:
-        return super()._shapes(n_components, n_features) | {"visible_intercept_": (n_features,)}
 
 
 class _Machine:
@@ -199,14 +199,14 @@ class _Machine:
         # A RandomState has no numbers of 32 bits, and to draw those of 64 takes as long as a product.
         self._uniform = np.random.Generator(np.random.SFC64(random.randint(2**31, size=4)))
 
-    def step(self, inputs: Array, fall: float, threads: RowThreads) -> float:
+    def step(self, inputs: Array, fall: float) -> float:
         """Learn from a batch, at that share of the rates; returns the error of its reconstruction."""
         settings, weights = self.settings, self.weights
         draws = self.room.draws[: len(inputs)]
         self._uniform.random(out=draws, dtype=draws.dtype)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # told of below
-                batch = contrastive_divergence(inputs, weights, self.visible_intercept, draws, self.room, threads)
+                batch = contrastive_divergence(inputs, weights, self.visible_intercept, draws, self.room)
             diverged = not math.isfinite(batch.error)
         except ValueError:  # outputs that are not finite
             diverged = True
@@ -219,7 +219,7 @@ class _Machine:
         # without the slope of the activation, which is all but 0 for the units that are furthest off.
         batch.weights[:, -1] += settings.sparsity_penalty * (settings.sparseness - batch.activity)
         rates, momentum = (fall * self.rates).astype(weights.dtype), weights.dtype.type(settings.momentum)
-        threads.run(momentum_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
+        by_rows(momentum_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
         # As if they were the weights of one more hidden unit, which is always active.
         self.visible_velocity *= settings.momentum
         self.visible_velocity += float(fall * self.rates[0]) * batch.visible
@@ -261,7 +261,7 @@ class Statistics(NamedTuple):
 
 
 def contrastive_divergence(
-    inputs: Array, weights: Array, visible_intercept: Array, draws: Array, room: Room, threads: RowThreads
+    inputs: Array, weights: Array, visible_intercept: Array, draws: Array, room: Room
 ) -> Statistics:
     """The statistics of a batch by one step (CD-1); ``weights`` of the result is valid until the next.
 
@@ -272,15 +272,13 @@ def contrastive_divergence(
     n_rows = len(inputs)
     visible, hidden = room.visible[: 2 * n_rows], room.hidden[: 2 * n_rows]
     visible[:n_rows] = inputs
-    np.matmul(inputs, weights.T, out=hidden[:n_rows])
-    apply_activation(LOGISTIC, hidden[:n_rows], threads)
+    activate(LOGISTIC, net_inputs(inputs, weights, hidden[:n_rows]))
     states = np.less(draws, hidden[:n_rows], out=draws)
     rebuilt = visible[n_rows:]
     np.matmul(states, weights, out=rebuilt)  # with a column for the biases, which goes unused
     rebuilt[:, :-1] += visible_intercept
     rebuilt[:, -1] = 1
-    np.matmul(rebuilt, weights.T, out=hidden[n_rows:])
-    apply_activation(LOGISTIC, hidden[n_rows:], threads)
+    activate(LOGISTIC, net_inputs(rebuilt, weights, hidden[n_rows:]))
 
     differences = inputs[:, :-1] - rebuilt[:, :-1]
     rebuilt *= -1

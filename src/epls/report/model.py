@@ -96,7 +96,7 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     images = ImageCollection(X, model.patch_size, model.n_channels_, model.whole_numbers_)
     numbers = np.sort(random.permutation(len(images))[:_MOST_IMAGES])
     shown = ImageCollection(_Subset(images, numbers), model.patch_size, model.n_channels_, model.whole_numbers_)
-    bases = model.encoder_.bases()
+    bases = model.encoder_.components()
     pixels, places = sample_placed_patches(shown, _n_samples(len(bases)), model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]

@@ -81,11 +81,6 @@ class RunningProducts:
 
 def check_scale(X: Array) -> None:
     """Samples whose squares are beyond single precision cannot be weighed against a penalty."""
-    _, scale, _ = center_and_scale([X])
+    _, scale = center_and_scale(X)
     if not 1e-10 < scale < 1e10 and X.any():
         raise ValueError(f"the samples have a standard deviation of {scale:.1e}: bring them to a scale of about 1")
-
-
-def batches(n_samples: int, batch_size: int, random: np.random.RandomState) -> list[NDArray[np.intp]]:
-    """The numbers of all samples in random order, in batches of nearly equal size."""
-    return np.array_split(random.permutation(n_samples), -(-n_samples // batch_size))

@@ -13,11 +13,9 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.lasso import solve_lassos
-from ..utils.threads import map_tasks
+from ..utils.threads import BLOCK_ROWS, map_blocks
 
 Array = NDArray[np.floating]
-
-_BLOCK_ROWS = 512
 
 
 class LassoSolver:
@@ -111,15 +109,15 @@ def sparse_codes(X: Array, bases: Array, alpha: float, *, positive: bool = False
     wide = bases.astype(np.float64)
     solver = LassoSolver(wide @ wide.T, alpha, positive=positive, tol=tol, dtype=X.dtype)
 
-    def new_worker() -> Callable[[int], Any]:
-        room = np.empty((2, _BLOCK_ROWS, len(bases)), X.dtype)
+    def new_worker() -> Callable[[slice], Any]:
+        room = np.empty((2, BLOCK_ROWS, len(bases)), X.dtype)
 
-        def worker(start: int) -> Any:
-            samples = X[start : start + _BLOCK_ROWS]
+        def worker(rows: slice) -> Any:
+            samples = X[rows]
             products, codes = room[:, : len(samples)]
             solver.solve(np.matmul(samples, columns, out=products), codes)
             return sparse.csr_array(codes)
 
         return worker
 
-    return sparse.vstack(list(map_tasks(new_worker, range(0, len(X), _BLOCK_ROWS))), format="csr")
+    return sparse.vstack(list(map_blocks(new_worker, len(X))), format="csr")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 from contextlib import closing
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from ..utils.threads import map_tasks
+from ..utils.threads import map_blocks
 
 Array = NDArray[np.floating]
 Float64 = NDArray[np.float64]
@@ -64,37 +64,19 @@ def sums_over_blocks(X: Array, bases: Array, derivatives: Callable[[Array], Floa
     """
     n_units, n_features = bases.shape
 
-    def new_worker() -> Callable[[int], tuple[Float64, Array]]:
+    def new_worker() -> Callable[[slice], tuple[Float64, Array]]:
         buffer = np.empty((min(_BLOCK_ROWS, len(X)), n_units), X.dtype)
 
-        def worker(start: int) -> tuple[Float64, Array]:
-            block = X[start : start + _BLOCK_ROWS]
+        def worker(rows: slice) -> tuple[Float64, Array]:
+            block = X[rows]
             products = np.matmul(block, bases.T, out=buffer[: len(block)])
             sums = derivatives(products)
             return sums, products.T @ block
 
         return worker
 
-    starts = range(0, len(X), _BLOCK_ROWS)
-    # To ask how many threads there are takes longer than a single block of few samples.
-    results: Iterable[tuple[Float64, Array]]
-    results = map(new_worker(), starts) if len(starts) == 1 else map_tasks(new_worker, starts)
     total, gradient = np.zeros(()), np.zeros((n_units, n_features))
-    for sums, of_block in results:
+    for sums, of_block in map_blocks(new_worker, len(X), _BLOCK_ROWS):
         total = total + sums
         gradient += of_block
     return total, gradient
-
-
-def second_moments(X: Array) -> Float64:
-    """X'X in float64."""
-    moments = np.zeros((X.shape[1], X.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore"):  # told of below
-        for start in range(0, len(X), _BLOCK_ROWS):
-            block = X[start : start + _BLOCK_ROWS].astype(np.float64)
-            moments += block.T @ block
-    if not np.isfinite(moments).all():
-        raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
-    if not moments.any() and X.any():
-        raise ValueError("the data are too small to be squared in double precision: multiply them by a large number")
-    return moments

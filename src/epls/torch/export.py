@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.layer import Layer, layer_of, patch_filters
+from ..algorithm.layer import FoldedLayer, layer_of, patch_filters
 from ..images.features import ImageFeatures
 from ..images.torch_dense import DenseFeatures
 
@@ -84,7 +84,7 @@ def to_module(model: Any) -> nn.Module:
     return nn.Sequential(to_linear(model), in_torch(layer_of(model).activation).module())
 
 
-def _filled(module: Any, weights: Any, layer: Layer) -> Any:
+def _filled(module: Any, weights: Any, layer: FoldedLayer) -> Any:
     """A module with the numbers of a layer."""
     with torch.no_grad():
         module.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))

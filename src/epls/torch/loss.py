@@ -13,8 +13,8 @@ from ..algorithm.activations import resolve_activation
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.engines.torch.devices import to_device
 from ..algorithm.engines.torch.engine import finite
+from ..algorithm.steering import bias_steps, half_active_net, wanted_activity
 from ..algorithm.target import TARGETS, BalancedTarget
-from ..algorithm.training import bias_steps, half_active_net, wanted_activity
 
 _BALANCED: dict[str, type[BalancedTarget]] = {
     n: kind for n, kind in TARGETS.items() if issubclass(kind, BalancedTarget)

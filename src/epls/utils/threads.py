@@ -1,4 +1,4 @@
-"""One place that decides how many threads work.
+"""One place that decides how many threads work, and cuts rows into blocks for them.
 
 The matrix products run on the threads of the BLAS library. The passes between them run on as many Python threads, each
 on a range of rows in compiled code without the interpreter's lock. Numba's own parallel loops are not used: their
@@ -9,16 +9,21 @@ die in a forked child. Whoever limits the BLAS, with ``threadpoolctl.threadpool_
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_info, threadpool_limits
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
+
+#: Rows that are encoded at a time: products of so many run at full speed, and their results stay in the cache.
+BLOCK_ROWS = 512
 
 # Elements of a pass; below that, it takes longer to hand over than to do. The BLAS threads spin for a while after a
 # product, so that on two cores a second thread gains nothing on 1600 x 1600 elements (1.2 ms instead of 1.0).
@@ -28,6 +33,15 @@ _WORTH_A_THREAD = 3_000_000
 def blas_threads() -> int:
     """The number of threads that the BLAS library uses at this moment."""
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
+
+
+def map_blocks(
+    new_worker: Callable[[], Callable[[slice], Result]], n_rows: int, block_rows: int = BLOCK_ROWS
+) -> Iterator[Result]:
+    """The results for all blocks of so many rows, in their order, by all threads; see :func:`map_tasks`."""
+    if n_rows <= block_rows:  # to ask how many threads there are takes longer than a single block of few rows
+        return (new_worker()(rows) for rows in gen_batches(n_rows, block_rows))
+    return map_tasks(new_worker, gen_batches(n_rows, block_rows))
 
 
 def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterable[Task]) -> Iterator[Result]:
@@ -65,36 +79,39 @@ def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterabl
             pool.shutdown(cancel_futures=True)
 
 
-class RowThreads:
-    """Runs a kernel on all rows of some arrays, a range of rows to each thread.
+def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any) -> None:
+    """Call ``kernel(*arrays, *common)``, with the arrays cut in ranges of rows, one to each thread.
 
-    Results do not depend on the number of threads: a kernel treats every row by itself.
+    The first array tells the size of the work. The result does not depend on the number of threads: a kernel treats
+    every row by itself.
     """
+    n_threads = 1 if arrays[0].size < _WORTH_A_THREAD else blas_threads()
+    if n_threads == 1:
+        kernel(*arrays, *common)
+        return
+    cuts = [len(arrays[0]) * k // n_threads for k in range(n_threads + 1)]
+    own, *others = (slice(start, stop) for start, stop in itertools.pairwise(cuts))
+    futures = [_row_threads().submit(kernel, *(array[rows] for array in arrays), *common) for rows in others]
+    kernel(*(array[own] for array in arrays), *common)
+    for future in futures:
+        future.result()
 
-    def __init__(self) -> None:
-        self._pool: ThreadPoolExecutor | None = None
 
-    def __enter__(self) -> RowThreads:
-        return self
+_pool: ThreadPoolExecutor | None = None
 
-    def __exit__(self, *exception: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
 
-    def run(self, kernel: Callable[..., object], by_row: tuple[Any, ...], *common: Any) -> None:
-        """Call ``kernel(*by_row, *common)`` with every array of ``by_row`` cut in the same ranges of rows.
+def _row_threads() -> ThreadPoolExecutor:
+    """The threads of :func:`by_rows`, which wait for work as long as the process lives: a step is too short for new."""
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(thread_name_prefix="epls-rows")
+    return _pool
 
-        The first of them tells the size of the work.
-        """
-        n_threads = 1 if by_row[0].size < _WORTH_A_THREAD else blas_threads()
-        if n_threads == 1:
-            kernel(*by_row, *common)
-            return
-        if self._pool is None:
-            self._pool = ThreadPoolExecutor(n_threads - 1)
-        cuts = [len(by_row[0]) * k // n_threads for k in range(n_threads + 1)]
-        ranges = [slice(start, stop) for start, stop in itertools.pairwise(cuts)]
-        futures = [self._pool.submit(kernel, *(array[r] for array in by_row), *common) for r in ranges[1:]]
-        kernel(*(array[ranges[0]] for array in by_row), *common)
-        for future in futures:
-            future.result()
+
+def _forget_threads() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):  # a forked child has none of its parent's threads
+    os.register_at_fork(after_in_child=_forget_threads)

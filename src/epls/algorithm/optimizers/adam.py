@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...kernels.steps import adam
-from ...utils.threads import RowThreads
+from ...utils.threads import by_rows
+from ..engines.base import Factors
+from .base import Optimizer
 
 Array = NDArray[np.floating]
 
@@ -17,14 +19,15 @@ _STEP_NORM = 1 / 3
 _CONSTANT_IN_STREAM = 1000  # steps after which the rate falls when nobody knows how many there will be
 
 
-class Adam:
+class Adam(Optimizer):
     """Adam with nothing to set.
 
     A batch of n_components samples holds one active sample per unit, so a unit's gradient is mostly noise: only a rate
     that falls averages it out.
     """
 
-    needs_curvature = False
+    needs_factors = False
+    state_names = ("mean", "square", "n_done", "n_averaged")
 
     def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.n_steps = n_steps
@@ -39,18 +42,10 @@ class Adam:
             return float(_STEP_NORM * min(1.0, _CONSTANT_IN_STREAM / (self.n_done + 1)) ** 0.5)
         return float(_STEP_NORM * 0.5 * (1 + np.cos(np.pi * min(self.n_done / self.n_steps, 1.0))))
 
-    def step(
-        self,
-        weights: Array,
-        gradient: Array,
-        inputs: Array | None,
-        slopes: Array | None,
-        curvatures: Array | None,
-        threads: RowThreads,
-    ) -> None:
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
         rate = self.rate() / weights.shape[1] ** 0.5
         self.n_done += 1
         self.n_averaged += 1
         mean_bias, square_bias = 1 - _MEAN_DECAY**self.n_averaged, 1 - _SQUARE_DECAY**self.n_averaged
         scalars = (rate, _MEAN_DECAY, _SQUARE_DECAY, mean_bias, square_bias, _TINY)
-        threads.run(adam, (weights, gradient, self.mean, self.square), *map(weights.dtype.type, scalars))
+        by_rows(adam, (weights, gradient, self.mean, self.square), *map(weights.dtype.type, scalars))

@@ -15,7 +15,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ...utils.threads import RowThreads
+from ..engines.base import Factors
+from .base import Optimizer
 
 Array = NDArray[np.floating]
 
@@ -24,7 +25,7 @@ _SLOW_START = 10.0  # by which the first estimate of the second moment is enlarg
 _OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
 
 
-class VSGD:
+class VSGD(Optimizer):
     """Learning rates without a constant to set.
 
     Parameters
@@ -35,7 +36,8 @@ class VSGD:
         overshoots the common minimum, in the same direction. None takes the steps as they come.
     """
 
-    needs_curvature = True
+    needs_factors = True
+    state_names = ("mean", "square", "curvature", "memory", "n_seen")
 
     def __init__(self, longest_step: float | None = 0.1) -> None:
         self.longest_step = longest_step
@@ -47,21 +49,13 @@ class VSGD:
         self.memory = np.full_like(weights, 2.0)
         self.n_seen = 0
 
-    def step(
-        self,
-        weights: Array,
-        gradient: Array,
-        inputs: Array | None,
-        slopes: Array | None,
-        curvatures: Array | None,
-        threads: RowThreads,
-    ) -> None:
-        if inputs is None or slopes is None or curvatures is None:
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
+        if factors is None:
             raise ValueError("vSGD needs the curvature of the loss, and every sample's slope")
-        n = len(inputs)
-        squared_inputs = inputs * inputs
-        square = (slopes * slopes).T @ squared_inputs / n
-        curvature = np.abs(curvatures).T @ squared_inputs / n
+        n = len(factors.inputs)
+        squared_inputs = factors.inputs * factors.inputs
+        square = (factors.slopes * factors.slopes).T @ squared_inputs / n
+        curvature = np.abs(factors.curvatures).T @ squared_inputs / n
 
         self.n_seen += 1
         if self.n_seen <= _N_START:

@@ -1,4 +1,4 @@
-"""The layer of units in torch: what :class:`epls.algorithm.engines.numpy.NumpyGradient` computes, on any device."""
+"""The layer in torch: what :class:`epls.algorithm.engines.numpy.NumpyEngine` computes, on any device."""
 
 from __future__ import annotations
 
@@ -9,53 +9,36 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from ....data.samples import Batch
-from ....utils.threads import RowThreads
+from ....data.shuffling import Batch
 from ...activations import Activation
-from ...target import Target
-from ..numpy import BatchGradient, BatchReport, LayerGradient, gather_batch, not_finite
+from ...layer import Layer, not_finite, standardize
+from ..base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
 from .activations import in_torch
 from .devices import resolve_device, to_device
 
 Array = NDArray[np.floating]
 
 
-class TorchGradient(LayerGradient):
+class TorchEngine(LocalEngine):
     """Outputs and gradients on a device.
 
-    Weights come from the trainer and gradients go back to it, as arrays: they are a few megabytes. Outputs come back
+    Weights come from the training and gradients go back to it, as arrays: they are a few megabytes. Outputs come back
     for the auction. On the processor all of these are the same memory.
-
-    Parameters
-    ----------
-    device : str
-        A device of torch, "cuda" for example.
-    center, scale, activation, loss, needs_curvature
-        As for :class:`epls.algorithm.engines.numpy.NumpyGradient`. The activation must be one of the library's.
     """
 
-    def __init__(
-        self,
-        device: str,
-        center: Array,
-        scale: float,
-        activation: Activation,
-        loss: str = "matching",
-        needs_curvature: bool = False,
-    ) -> None:
-        self.device: str | None = device
-        self._place = resolve_device(device)
-        in_torch(activation)
-        super().__init__(center, scale, activation, loss, needs_curvature)
+    def __init__(self, settings: LayerSettings, n_components: int) -> None:
+        super().__init__(settings, n_components)
+        self._place = resolve_device(str(settings.device))
+        in_torch(settings.activation)  # it must be one of the library's
         self._inputs: Array = np.empty((0, 0))
 
-    def gradient(self, weights: Array, batch: Batch, target: Target, threads: RowThreads) -> BatchGradient:
+    def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
         """Outputs, winners, and the derivative of the loss by the weights."""
-        f, functions = self.activation, in_torch(self.activation)
-        inputs, net = self._forward(weights, batch)
-        kept_net = net.clone() if self.needs_curvature or not self.matching else None
+        settings, f, functions = self.settings, self.settings.activation, in_torch(self.settings.activation)
+        inputs, net = self._net(weights, batch)
+        kept_net = net.clone() if settings.needs_factors or not settings.matching else net
         outputs = functions.in_place(net)
-        winners = target.assign(finite(outputs, f).numpy(force=True))
+        winners = self.target.assign(finite(outputs, f).numpy(force=True))
 
         columns = to_device(winners, self._place)[:, None]
         at_winner = outputs.gather(1, columns)
@@ -64,36 +47,36 @@ class TorchGradient(LayerGradient):
         errors = torch.linalg.vector_norm(differences, dim=1).square_()
         report = BatchReport(winners, at_winner[:, 0].numpy(force=True), errors.numpy(force=True))
 
-        curvatures = None
-        if kept_net is not None:
-            slopes = functions.slope(kept_net)
-            if self.needs_curvature:
-                curvatures = (
-                    slopes if self.matching else slopes.square() + differences * functions.curvature(kept_net)
-                ).numpy(force=True)
-            if not self.matching:
-                differences *= slopes
+        curvatures = self._curvatures(kept_net, differences) if settings.needs_factors else None
+        if not settings.matching:
+            differences *= functions.slope(kept_net)
         gradient = (differences.T @ inputs).numpy(force=True)
-        if not self.needs_curvature:  # nobody looks at the factors, and the large one need not be brought back
+        if curvatures is None:  # nobody looks at the factors, and the large one need not be brought back
             return BatchGradient(gradient, report)
-        factors = (self._inputs[: len(winners)], differences.numpy(force=True))
-        return BatchGradient(gradient, report, *factors, curvatures)
+        factors = (self._inputs[: len(winners)], differences.numpy(force=True), curvatures.numpy(force=True))
+        return BatchGradient(gradient, report, Factors(*factors))
+
+    def _curvatures(self, net: torch.Tensor, differences: torch.Tensor) -> torch.Tensor:
+        """The second derivative of each sample's loss by each net input."""
+        functions = in_torch(self.settings.activation)
+        slopes = functions.slope(net)
+        return slopes if self.settings.matching else slopes.square() + differences * functions.curvature(net)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
         """The largest net input of each unit in a batch."""
-        largest: Array = self._forward(weights, batch)[1].amax(dim=0).numpy(force=True)
+        largest: Array = self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
         return largest
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
         """What a share of each unit's net inputs in a batch does not exceed."""
-        return np.asarray(np.quantile(self._forward(weights, batch)[1].numpy(force=True), share, axis=0))
+        return np.asarray(np.quantile(self._net(weights, batch)[1].numpy(force=True), share, axis=0))
 
-    def _forward(self, weights: Array, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
-        X, indices = batch
-        if len(indices) > len(self._inputs):
-            self._inputs = np.ones((len(indices), weights.shape[1]), weights.dtype)
-        gather_batch(X, indices, self.center, self.scale, self._inputs[: len(indices)])
-        inputs = to_device(self._inputs[: len(indices)], self._place)
+    def _net(self, weights: Array, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
+        X, rows = batch
+        if len(rows) > len(self._inputs):
+            self._inputs = np.ones((len(rows), weights.shape[1]), weights.dtype)
+        standardize(X, rows, self.settings.center, self.settings.scale, self._inputs[: len(rows)])
+        inputs = to_device(self._inputs[: len(rows)], self._place)
         return inputs, inputs @ to_device(weights, self._place).T
 
     def __getstate__(self) -> dict[str, Any]:
@@ -101,14 +84,16 @@ class TorchGradient(LayerGradient):
         return self.__dict__ | {"_inputs": np.empty((0, 0))}
 
 
-def layer_on_device(device: str, weights: Array, intercept: Array, activation: Activation) -> Callable[[Array], Array]:
-    """What makes outputs of centred and scaled samples."""
-    place, functions = resolve_device(device), in_torch(activation)
-    columns, bias = to_device(weights, place).T, to_device(intercept, place)
+def layer_on_device(device: str, layer: Layer, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
+    """What makes outputs of samples on a device."""
+    place, functions = resolve_device(device), in_torch(layer.activation)
+    columns, bias = (to_device(array.astype(dtype, copy=False), place) for array in (layer.weights, layer.intercept))
 
-    def outputs(inputs: Array) -> Array:
-        net = torch.addmm(bias, to_device(inputs, place), columns)
-        found: Array = finite(functions.in_place(net), activation).numpy(force=True)
+    def outputs(samples: Array) -> Array:
+        inputs = np.empty(samples.shape, dtype)
+        standardize(samples, np.arange(len(samples)), layer.mean, layer.scale, inputs)
+        net = torch.addmm(bias, to_device(inputs, place), columns.T)
+        found: Array = finite(functions.in_place(net), layer.activation).numpy(force=True)
         return found
 
     return outputs

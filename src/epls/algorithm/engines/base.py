@@ -1,0 +1,157 @@
+"""Outputs, winners and gradient of a batch: the part of a training step that looks at samples.
+
+It depends on nothing but the weights and the batch, and changes only the target: so it can be done anywhere, by another
+library or on other machines, while the training moves the weights by what was found.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..activations import Activation
+from ..target import TARGETS, Target
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class LayerSettings:
+    """What is the same in all steps, whoever computes them.
+
+    Attributes
+    ----------
+    center, scale : ndarray of float64 of shape (n_features,), float
+        A sample x enters as (x - center) / scale.
+    activation : Activation
+        The function f.
+    loss : {"matching", "squared"}
+        See :mod:`epls.algorithm.training`.
+    target : str
+        How winners are found: see :mod:`epls.algorithm.target`.
+    needs_factors : bool
+        Whether the optimiser looks at the gradient's factors and at curvatures.
+    device : str or None
+        Where to compute; None is NumPy.
+    """
+
+    center: Array
+    scale: float
+    activation: Activation
+    loss: str = "matching"
+    target: str = "auction"
+    needs_factors: bool = False
+    device: str | None = None
+
+    @property
+    def matching(self) -> bool:
+        """Whether the loss is the one that matches the activation."""
+        return self.loss == "matching" and self.activation.increasing
+
+    @property
+    def steered(self) -> bool:
+        """Whether the biases are steered instead of learned."""
+        return self.matching and self.activation.inverse is not None
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """Of each row: its winner, the winner's output, and the squared error."""
+
+    winners: NDArray[np.intp]
+    at_winner: Array
+    errors: Array
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The two factors of a gradient, and the second derivative.
+
+    With one layer, every second moment of the gradients of single samples is a product of these.
+
+    Attributes
+    ----------
+    inputs : ndarray of shape (n, n_inputs)
+        The samples.
+    slopes, curvatures : ndarray of shape (n, n_components)
+        The first and second derivative of each sample's loss by the net input of each unit.
+    """
+
+    inputs: Array
+    slopes: Array
+    curvatures: Array
+
+
+@dataclass(frozen=True)
+class BatchGradient:
+    """What a batch says about the weights; the arrays are valid until the next batch.
+
+    Attributes
+    ----------
+    gradient : ndarray of shape (n_components, n_features + 1)
+        The sum over the rows of the derivative of their loss by the weights.
+    report : BatchReport
+        Winners and errors.
+    factors : Factors or None
+        For optimisers that need them.
+    """
+
+    gradient: Array
+    report: BatchReport
+    factors: Factors | None = None
+
+
+class Engine(ABC):
+    """Computes with one layer of units and its target. Weights have a unit per row, the bias last.
+
+    Each data source defines its own batch type; an engine takes that of the source that it computes with.
+
+    Attributes
+    ----------
+    settings : LayerSettings
+        What is the same in all steps.
+    target : Target or other part with a state
+        What finds the winners, and remembers from batch to batch.
+    """
+
+    settings: LayerSettings
+    target: Any
+
+    def start_epoch(self, n_samples: int) -> None:
+        """Forget the wins of the epoch before; the batches to come have this many samples in all."""
+        self.target.start_epoch(n_samples)
+
+    @abstractmethod
+    def gradient(self, weights: Array, batch: Any) -> BatchGradient:
+        """Outputs, winners, and the derivative of the loss by the weights."""
+
+    @abstractmethod
+    def largest_net(self, weights: Array, batch: Any) -> Array:
+        """The largest net input of each unit in a batch."""
+
+    @abstractmethod
+    def net_quantile(self, weights: Array, batch: Any, share: float) -> Array:
+        """What a share of each unit's net inputs in a batch does not exceed."""
+
+
+class LocalEngine(Engine):
+    """An engine of this process, with a target and buffers of its own."""
+
+    def __init__(self, settings: LayerSettings, n_components: int) -> None:
+        self.settings = settings
+        self.target: Target = TARGETS[settings.target](n_components)
+
+
+def new_engine(settings: LayerSettings, n_components: int) -> LocalEngine:
+    """The engine for a device."""
+    if settings.device is None:
+        from .numpy import NumpyEngine
+
+        return NumpyEngine(settings, n_components)
+    from .torch.engine import TorchEngine
+
+    return TorchEngine(settings, n_components)

@@ -1,0 +1,35 @@
+"""What training asks of an optimiser."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engines.base import Factors
+from ..state import Stateful
+
+Array = NDArray[np.floating]
+
+
+class Optimizer(Stateful):
+    """Moves the weights after each batch."""
+
+    #: Whether it looks at the gradient's factors: it then needs all samples in one place.
+    needs_factors: ClassVar[bool]
+
+    @abstractmethod
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        """Prepare for weights of this shape and type, and for this many steps (None: an endless stream).
+
+        ``n_done`` steps were taken before, by another optimiser.
+        """
+
+    @abstractmethod
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
+        """Change ``weights`` (n_components, n_inputs) in place.
+
+        ``gradient`` has their shape and is the mean over the batch; a column of zeros is to stay as it is.
+        """

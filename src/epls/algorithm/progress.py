@@ -1,0 +1,105 @@
+"""How far a training has come, and what its epochs gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .activations import Activation
+from .engines.base import BatchReport
+
+Array = NDArray[np.floating]
+
+_SIGN_OF_LIFE = 0.1  # of the way from inactive to active
+
+
+@dataclass(frozen=True)
+class EpochReport:
+    """What one pass over the data gave.
+
+    Attributes
+    ----------
+    epoch : int
+        From 1.
+    error : float
+        ||h - t||² on average over the samples.
+    win_spread : int
+        Most minus fewest wins of a unit.
+    n_dead : int
+        Units whose output was below a tenth of the active value at each of their wins.
+    seconds : float
+        Time taken.
+    """
+
+    epoch: int
+    error: float
+    win_spread: int
+    n_dead: int
+    seconds: float
+
+
+@dataclass
+class Progress:
+    """With the state of a training, all that is needed to go on from the middle of an epoch.
+
+    Attributes
+    ----------
+    n_batches : int
+        Batches of the epoch under way that are done; 0 between two epochs.
+    random_state : tuple or None
+        The state of the random numbers when it began; None before the first.
+    error, wins, largest
+        Of these batches: the sum of squared errors, each unit's wins, and its largest output at them.
+    reports : list of EpochReport
+        Of the epochs before.
+    """
+
+    n_batches: int = 0
+    random_state: Any = None
+    error: float = 0.0
+    wins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
+    largest: Array = field(default_factory=lambda: np.zeros(0))
+    reports: list[EpochReport] = field(default_factory=list)
+
+    def start_epoch(self, n_components: int, random: np.random.RandomState) -> None:
+        """Forget the epoch before."""
+        self.random_state = random.get_state()
+        self.error = 0.0
+        self.wins, self.largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
+
+    def add(self, seen: BatchReport) -> None:
+        """Count a batch."""
+        self.n_batches += 1
+        self.error += float(seen.errors.sum(dtype=np.float64))
+        self.wins += np.bincount(seen.winners, minlength=len(self.wins))
+        np.maximum.at(self.largest, seen.winners, seen.at_winner)
+
+    def end_epoch(self, n_samples: int, activation: Activation, seconds: float) -> EpochReport:
+        """The report of the epoch, which is complete."""
+        epoch, n_seen = len(self.reports) + 1, int(self.wins.sum())
+        if n_seen != n_samples:
+            raise ValueError(
+                f"epoch {epoch} had {n_seen} samples, and the first pass over the data {n_samples}: every pass must "
+                f"return all of them, so give a function that makes a new iterator each time"
+            )
+        alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
+        report = EpochReport(
+            epoch,
+            self.error / n_samples,
+            win_spread=int(self.wins.max() - self.wins.min()),
+            n_dead=int(np.count_nonzero((self.largest < alive) & (self.wins > 0))),
+            seconds=seconds,
+        )
+        self.reports.append(report)
+        self.n_batches = 0
+        return report
+
+    def has_settled(self, tol: float) -> bool:
+        """Whether the error changed by no more than a share of ``tol`` in the last epoch."""
+        if len(self.reports) < 2:
+            return False
+        before, last = (report.error for report in self.reports[-2:])
+        return abs(before - last) <= tol * last

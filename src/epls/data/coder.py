@@ -1,0 +1,117 @@
+"""Samples to codes, block by block: what learners and encoders share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..utils.threads import map_blocks
+from .blocks import TYPES
+from .parts import codes_in_parts, transform_in_parts
+from .samples import working_type
+
+Array = NDArray[np.floating]
+Result = TypeVar("Result")
+# Samples to codes. It may keep buffers: what it returns is valid until it is called again.
+BlockEncoder: TypeAlias = Callable[[Array], Array]
+
+
+class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+    """An estimator whose ``transform`` returns the code of each sample by itself.
+
+    A subclass says what its codes are in :meth:`block_encoders`.
+    """
+
+    @abstractmethod
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """What makes functions from samples of a type to codes, one for each thread.
+
+        What is the same for all threads is prepared here, once. The functions may have buffers of their own. They are
+        called with C-contiguous blocks of some hundred samples.
+        """
+
+    def transform(self, X: ArrayLike) -> Any:
+        """The codes of samples, each by itself.
+
+        Parameters
+        ----------
+        X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            Samples. Those that do not fit in memory are read in parts; see :meth:`iter_transform` for codes that do not
+            fit either.
+
+        Returns
+        -------
+        ndarray or dask array of shape (n_samples, n_codes)
+            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
+        """
+        check_is_fitted(self)
+        in_parts = transform_in_parts(self, X)
+        return self._codes(self._checked(X)) if in_parts is None else in_parts
+
+    def iter_transform(self, X: Any) -> Iterator[Array]:
+        """The codes of some thousand samples after the other, in constant memory.
+
+        Parameters
+        ----------
+        X : array, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
+            Samples.
+
+        Yields
+        ------
+        ndarray of shape (some, n_codes)
+            The next samples' codes.
+        """
+        check_is_fitted(self)
+        return codes_in_parts(self, X)
+
+    def _checked(self, X: ArrayLike) -> NDArray[Any]:
+        """Samples as an array, floats or small integers."""
+        return np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
+
+    def _codes(self, data: NDArray[Any]) -> Array:
+        """The codes of checked samples."""
+        codes = np.empty((len(data), self._n_features_out), working_type(data.dtype))
+
+        def store(rows: slice, block: Array) -> None:
+            codes[rows] = block
+
+        for _ in self._map_codes(data, store):
+            pass
+        return codes
+
+    def _map_codes(self, data: NDArray[Any], use: Callable[[slice, Array], Result]) -> Iterator[Result]:
+        """What ``use`` makes of the codes of each block of rows, in their order, by all threads."""
+        dtype = working_type(data.dtype)
+        new_encoder, n_codes = self.block_encoders(dtype), self._n_features_out
+
+        def new_worker() -> Callable[[slice], Result]:
+            encode = new_encoder()
+
+            def work(rows: slice) -> Result:
+                samples = np.ascontiguousarray(data[rows], dtype)
+                codes = encode(samples)
+                if codes.shape != (len(samples), n_codes):
+                    raise ValueError(
+                        f"{type(self).__name__} returned codes of shape {codes.shape} for {len(samples)} samples, and "
+                        f"has {n_codes} codes: its components do not go with its settings"
+                    )
+                return use(rows, codes)
+
+            return work
+
+        return self._map_blocks(new_worker, len(data))
+
+    def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Result]], n_rows: int) -> Iterator[Result]:
+        """The results for all blocks of rows; blocks that fit in the cache, each by one thread."""
+        return map_blocks(new_worker, n_rows)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,73 @@
+"""The order of an epoch, and how it is cut into mini-batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain, pairwise, repeat
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Indices = NDArray[np.intp]
+Batch = tuple[Array, Indices]  # an array, and which of its rows
+
+
+def batch_cuts(n_samples: int, batch_size: int, *, even: bool = False, skip: int = 0) -> Indices:
+    """Where an epoch is cut into mini-batches: the first sample of each, and the end.
+
+    Batches have ``batch_size`` samples and the last one what is left. If ``even``, all have the same size to within
+    one, and ``batch_size`` at most. The first ``skip`` batches are left out.
+    """
+    n_batches = -(-n_samples // batch_size)
+    numbers = np.arange(min(skip, n_batches), n_batches + 1)
+    if not even:
+        return np.minimum(numbers * batch_size, n_samples)
+    size, n_larger = divmod(n_samples, n_batches)
+    return numbers * size + np.minimum(numbers, n_larger)
+
+
+def cut(X: Array, order: Indices, cuts: Indices) -> Iterator[Batch]:
+    """The mini-batches of an array, in an order that is given."""
+    for start, stop in pairwise(cuts):
+        yield X, order[start:stop]
+
+
+def shuffled(buffers: Iterable[tuple[int, Array]], cuts: Indices, seed: int) -> Iterator[Batch]:
+    """Mini-batches of buffers that are shuffled one by one, each by its number; what is left of one goes to the next.
+
+    ``cuts`` count from the first row of the first buffer; rows before the first cut are left out.
+    """
+    expected = np.diff(cuts).tolist()
+    sizes = chain(expected, repeat(max(expected, default=1)))  # whoever counts the samples sees it if there are more
+    size, n_left_out = next(sizes), int(cuts[0])
+    waiting: Array | None = None  # the end of a buffer that is less than a batch
+    for number, rows in buffers:
+        order = np.random.RandomState([seed, number]).permutation(len(rows))[n_left_out:]
+        n_left_out = max(n_left_out - len(rows), 0)
+        if waiting is not None:
+            n_missing = size - len(waiting)
+            waiting = np.concatenate([waiting, rows[order[:n_missing]]])
+            order = order[n_missing:]
+            if len(waiting) < size:
+                continue
+            yield waiting, np.arange(size)
+            waiting, size = None, next(sizes)
+        while size <= len(order):
+            yield rows, order[:size]
+            order, size = order[size:], next(sizes)
+        if len(order) > 0:
+            waiting = rows[order]
+    if waiting is not None:
+        yield waiting, np.arange(len(waiting))
+
+
+def ahead(items: Iterator[Array]) -> Iterator[Array]:
+    """The same items; each is made in a thread while the one before it is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="epls-read") as reader:
+        coming = reader.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = reader.submit(next, items, None)
+            yield item

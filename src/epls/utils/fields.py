@@ -1,0 +1,118 @@
+"""What a model file may hold: every class declares what it saves, and all of it is checked before it is used."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+
+class Floats:
+    """An array of finite floating-point numbers.
+
+    Parameters
+    ----------
+    *shape : str
+        Names of sizes, such as ``"n_features"`` or ``"n_features + 1"``. The same name is the same number in all arrays
+        of a model.
+    above : float or None
+        What every number must be greater than.
+    """
+
+    def __init__(self, *shape: str, above: float | None = None) -> None:
+        self.shape = shape
+        self.above = above
+
+    def check(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
+        """The value, if it is one that may be there; sizes that were not known before are added."""
+        if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
+            raise ValueError(f"{name} must be an array of float32 or float64")
+        if value.ndim != len(self.shape) or value.size == 0:
+            raise ValueError(f"{name} has shape {value.shape}, and must be ({', '.join(self.shape)})")
+        for length, size in zip(value.shape, self.shape, strict=True):
+            base, _, more = size.partition("+")
+            expected = sizes.setdefault(base.strip(), length - int(more or 0)) + int(more or 0)
+            if length != expected:
+                raise ValueError(f"{name} has shape {value.shape}, where {size} is {expected}")
+        if not np.isfinite(value).all():
+            raise ValueError(f"{name} must be finite")
+        if self.above is not None and not (value > self.above).all():
+            raise ValueError(f"{name} must be above {self.above:g}")
+        return value
+
+
+@dataclass(frozen=True)
+class Number:
+    """A finite number, or a list of such.
+
+    Attributes
+    ----------
+    kind : type
+        float, int or bool.
+    at_least, above : float or None
+        Its limits.
+    many : bool
+        Whether it is a list.
+    """
+
+    kind: type = float
+    at_least: float | None = None
+    above: float | None = None
+    many: bool = False
+
+    def check(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
+        """The value, if it is one that may be there."""
+        if isinstance(value, list) != self.many:
+            raise ValueError(f"{name} must be {'a list of numbers' if self.many else 'a number'}")
+        for number in value if self.many else [value]:
+            right_type = type(number) is self.kind or (self.kind is float and type(number) is int)
+            if not right_type or not np.isfinite(number):
+                raise ValueError(f"{name}={number!r} must be a finite number of type {self.kind.__name__}")
+            if (self.at_least is not None and number < self.at_least) or (
+                self.above is not None and number <= self.above
+            ):
+                limit = f"at least {self.at_least:g}" if self.above is None else f"above {self.above:g}"
+                raise ValueError(f"{name}={number!r} must be {limit}")
+        return value
+
+
+COUNT = Number(int, at_least=0)
+COUNTS = Number(int, at_least=0, many=True)
+CURVE = Number(float, many=True)
+
+
+class Saved:
+    """A model that declares what it saves.
+
+    Attributes
+    ----------
+    saved : dict
+        The :class:`Floats` or :class:`Number` of each attribute that a model file holds. The first array tells the
+        sizes.
+    """
+
+    saved: ClassVar[dict[str, Any]] = {}
+
+    def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Arrays and plain values that :func:`epls.save_model` writes."""
+        values = {name: getattr(self, name) for name in self.saved}
+        arrays = {name: value for name, value in values.items() if isinstance(self.saved[name], Floats)}
+        plain = {name: value for name, value in values.items() if name not in arrays}
+        if hasattr(self, "feature_names_in_"):
+            plain["feature_names_in_"] = self.feature_names_in_.tolist()
+        return arrays, plain
+
+    def _restore_fitted_state(self, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
+        sizes: dict[str, int] = {}
+        found = {
+            name: field.check(name, (arrays if isinstance(field, Floats) else plain)[name], sizes)
+            for name, field in self.saved.items()
+        }
+        self.__dict__.update(found)
+        self.n_features_in_ = sizes["n_features"]
+        if "feature_names_in_" in plain:
+            names = np.asarray(plain["feature_names_in_"], dtype=object)
+            if names.shape != (self.n_features_in_,) or not all(isinstance(name, str) for name in names):
+                raise ValueError(f"feature_names_in_ must be {self.n_features_in_} texts")
+            self.feature_names_in_ = names
