@@ -59,7 +59,7 @@ def fit_seconds(model: EPLS, shards, client, n_shards: int) -> tuple[float, dict
     with StepClock() as clock:
         fitted = fit(model, shards, client, n_shards=n_shards)
     epoch = float(np.median([report.seconds for report in fitted.epoch_reports_[1:]]))
-    n_steps = len(clock.calls) // fitted.n_epochs_
+    n_steps = len(clock.calls) // fitted.n_iter_
     computed, called = np.median(clock.computed[n_steps:]), np.median(clock.calls[n_steps:])
     parts = {"compute": computed, "wait": called - computed, "update": max(epoch / n_steps - called, 0.0)}
     return epoch, {name: 1e3 * float(value) for name, value in parts.items()}, fitted

@@ -21,7 +21,6 @@ import numpy as np
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.engines.numpy import NumpyGradient
 from epls.algorithm.target import AuctionTarget
-from epls.utils.threads import RowThreads
 
 NEEDED = {"dask-tasks": "distributed", "dask-actors": "distributed", "gloo": "torch", "ray": "ray"}
 
@@ -37,8 +36,7 @@ def work(weights, rows, step):
     layer, X = layer_and_data(weights.shape[1] - 1, rows)
     started = perf_counter()
     some = np.arange(step % 10 * rows, (step % 10 + 1) * rows)
-    with RowThreads() as threads:
-        found = layer.gradient(weights, (X, some), AuctionTarget(len(weights)), threads)
+    found = layer.gradient(weights, (X, some), AuctionTarget(len(weights)))
     return found.gradient, perf_counter() - started
 
 

@@ -29,7 +29,7 @@ def accuracy(n_shards, settings, loaded, output, progress):
         "shards": n_shards,
         "accuracy": report["accuracy"],
         "std": report["std"],
-        "epochs": learner.n_epochs_,
+        "epochs": learner.n_iter_,
         "error": learner.loss_curve_[-1],
         "seconds": report["seconds"],
     }

@@ -74,7 +74,7 @@ def main():
     result = {
         "learner": options.learner,
         "components": options.components,
-        "epochs": model.n_epochs_,
+        "epochs": model.n_iter_,
         "training seconds": round(seconds, 1),
         "error": round(model.loss_curve_[-1], 4),
         "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / options.components, 2),

@@ -37,7 +37,7 @@ model = EPLS(N_UNITS, random_state=0).fit(patches)
 # looks mostly at directions in which the patches hardly vary.
 
 codes = model.transform(patches)
-print(f"epochs: {model.n_epochs_}")
+print(f"epochs: {model.n_iter_}")
 print(f"wins of any two units differ by at most {win_spread(model.winners(patches), N_UNITS)}")
 print(f"dead units: {len(dead_outputs(codes))} of {N_UNITS}")
 print(f"noise filters: {len(noise_filters(model.components_, patches))} of {N_UNITS}")

@@ -14,8 +14,8 @@ class StopAfter(Checkpoint):
         super().__init__(folder, seconds=0)
         self.left = n_batches
 
-    def save_when_due(self, run, trainer, progress):
-        super().save_when_due(run, trainer, progress)
+    def save_when_due(self, run, training):
+        super().save_when_due(run, training)
         self.left -= 1
         if self.left == 0:
             raise StopError

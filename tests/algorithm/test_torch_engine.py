@@ -1,8 +1,9 @@
-"""Training and encoding of vectors in torch, against NumPy; the tests of both engines are in tests/test_training.py."""
+"""Training and encoding of vectors in torch, against NumPy; the tests of both engines are in test_training.py."""
 
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,13 +12,10 @@ from sklearn.datasets import load_digits
 
 from epls import EPLS, ImageFeatures, load_model, save_model
 from epls.algorithm.activations import ACTIVATIONS, LOGISTIC, Activation
-from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.engines.base import LayerSettings, new_engine
 from epls.algorithm.engines.torch.devices import resolve_device, to_device
-from epls.algorithm.engines.torch.engine import TorchGradient
 from epls.algorithm.optimizers import Adam
-from epls.algorithm.target import AuctionTarget
-from epls.algorithm.training import Trainer, initial_weights
-from epls.utils.threads import RowThreads
+from epls.algorithm.training import Training, initial_weights
 
 ARCTAN = Activation("arctan", np.arctan, lambda z: 1 / (1 + z * z), lambda z: -2 * z / (1 + z * z) ** 2)
 
@@ -50,38 +48,33 @@ def digits():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_gradient_of_a_batch_is_the_same(name, loss, dtype, digits):
     weights = initial_weights(20, 64, np.random.RandomState(0), np.dtype(dtype))
-    settings = (digits.mean(axis=0), 4.0, ACTIVATIONS[name], loss, True)
+    settings = LayerSettings(digits.mean(axis=0), 4.0, ACTIVATIONS[name], loss, needs_factors=True)
     batch = (digits.astype(dtype), np.arange(100, 200))
-    with RowThreads() as threads:
-        expected, found = (
-            layer.gradient(weights, batch, AuctionTarget(20), threads)
-            for layer in (NumpyGradient(*settings), TorchGradient("cpu", *settings))
-        )
+    expected, found = (
+        new_engine(replace(settings, device=device), 20).gradient(weights, batch) for device in (None, "cpu")
+    )
     tolerance = 1e-4 if dtype == np.float32 else 1e-10
     np.testing.assert_array_equal(found.report.winners, expected.report.winners)
-    for part in ("gradient", "inputs", "slopes", "curvatures"):
-        assert getattr(found, part).dtype == dtype
-        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=tolerance, atol=tolerance)
+    pairs = [(found.gradient, expected.gradient)]
+    pairs += [(getattr(found.factors, n), getattr(expected.factors, n)) for n in ("inputs", "slopes", "curvatures")]
+    for ours, theirs in pairs:
+        assert ours.dtype == dtype
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
     np.testing.assert_allclose(found.report.errors, expected.report.errors, rtol=tolerance)
     np.testing.assert_allclose(found.report.at_winner, expected.report.at_winner, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_are_the_same(dtype, digits):
-    def after_steps(new_layer, *first):
-        trainer = Trainer(
-            initial_weights(20, 64, np.random.RandomState(0), np.dtype(dtype)),
-            new_layer(*first, digits.mean(axis=0), 4.0, LOGISTIC),
-            target=AuctionTarget(20),
-            optimizer=Adam(),
-            n_steps=100,
-        )
-        with RowThreads() as threads:
-            for start in range(0, 300, 30):
-                trainer.step((digits.astype(dtype), np.arange(start, start + 30)), threads)
-        return trainer.weights
+    def after_steps(device):
+        settings = LayerSettings(digits.mean(axis=0), 4.0, LOGISTIC, device=device)
+        weights = initial_weights(20, 64, np.random.RandomState(0), np.dtype(dtype))
+        training = Training(weights, new_engine(settings, 20), Adam(), n_steps=100)
+        for start in range(0, 300, 30):
+            training.step((digits.astype(dtype), np.arange(start, start + 30)))
+        return training.weights
 
-    np.testing.assert_allclose(after_steps(TorchGradient, "cpu"), after_steps(NumpyGradient), atol=1e-4)
+    np.testing.assert_allclose(after_steps("cpu"), after_steps(None), atol=1e-4)
 
 
 def test_a_fit_in_float64_is_the_same(digits):
@@ -99,7 +92,7 @@ def test_a_fit_in_float32_is_as_good(digits):
     )
     np.testing.assert_allclose(other.loss_curve_, ours.loss_curve_, rtol=1e-2)
     np.testing.assert_allclose(other.loss_curve_[0], ours.loss_curve_[0], rtol=1e-4)
-    assert [report.win_spread for report in other.epoch_reports_] == [1] * other.n_epochs_
+    assert [report.win_spread for report in other.epoch_reports_] == [1] * other.n_iter_
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8])
@@ -120,7 +113,7 @@ def test_a_stream_goes_on_elsewhere(digits):
         model = EPLS(10, random_state=0)
         for device in devices:
             model.set_params(device=device).partial_fit(digits)
-            assert model._trainer.layer.device == device
+            assert model._training.engine.settings.device == device
         np.testing.assert_allclose(model.components_, expected.components_, atol=1e-6)
 
 

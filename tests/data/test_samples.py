@@ -1,7 +1,7 @@
 """Every source gives each sample once, and can begin in the middle."""
 
 import time
-from itertools import chain
+from itertools import chain, pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +11,8 @@ from numpy.testing import assert_array_equal
 
 from epls.data import blocks as blocks_module
 from epls.data.blocks import FileBlocks, as_blocks, checked_blocks
-from epls.data.samples import ArrayBatches, BlockBatches, StreamBatches
+from epls.data.samples import ArraySamples, BlockSamples, StreamSamples
+from epls.data.shuffling import batch_cuts
 
 
 class Pieces:
@@ -38,15 +39,15 @@ sizes = st.lists(st.integers(1, 9), min_size=1, max_size=12)
 
 @given(sizes, st.integers(1, 12), st.integers(1, 25), st.integers(0, 5), st.integers(0, 99))
 def test_blocks_give_each_sample_once_and_begin_anywhere(sizes, batch_size, buffer_rows, skip, seed):
-    batches = BlockBatches(Pieces(sizes), batch_size, 8 * buffer_rows)
+    samples = BlockSamples(Pieces(sizes), 8 * buffer_rows)
     random = np.random.RandomState(seed)
-    whole = values(batches.epoch(random))
+    whole = values(samples.epoch(random, batch_size))
     after = random.randint(1000)
     assert sorted(chain(*whole)) == list(range(sum(sizes)))
     assert all(len(batch) == batch_size for batch in whole[:-1])
     assert 1 <= len(whole[-1]) <= batch_size
     random = np.random.RandomState(seed)
-    assert values(batches.epoch(random, skip)) == whole[skip:]
+    assert values(samples.epoch(random, batch_size, skip=skip)) == whole[skip:]
     assert random.randint(1000) == after
 
 
@@ -54,36 +55,47 @@ def test_blocks_give_each_sample_once_and_begin_anywhere(sizes, batch_size, buff
 def test_arrays_and_streams_begin_anywhere(sizes, batch_size, skip, seed):
     pieces = Pieces(sizes)
     X = np.concatenate([pieces.read(k) for k in range(len(sizes))])
-    for batches in (
-        ArrayBatches(X, batch_size),
-        StreamBatches(lambda: (pieces.read(k) for k in range(len(sizes))), len(X), batch_size),
-        StreamBatches(lambda: (pieces.read(k) for k in range(len(sizes))), len(X), batch_size, buffer_bytes=80),
+    for samples in (
+        ArraySamples(X),
+        BlockSamples(pieces),
+        StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes)))),
+        StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes))), buffer_bytes=80),
     ):
-        whole = values(batches.epoch(np.random.RandomState(seed)))
-        assert sorted(chain(*whole)) == list(range(len(X)))
-        assert values(batches.epoch(np.random.RandomState(seed), skip)) == whole[skip:]
+        for even in (False, True):
+            whole = values(samples.epoch(np.random.RandomState(seed), batch_size, even=even))
+            assert sorted(chain(*whole)) == list(range(len(X)))
+            rest = values(samples.epoch(np.random.RandomState(seed), batch_size, skip=skip, even=even))
+            assert rest == whole[skip:]
+        lengths = [len(batch) for batch in whole]
+        assert max(lengths) - min(lengths) <= 1
+        assert max(lengths) <= batch_size
+        assert len(whole) == samples.n_batches(batch_size)
+        assert_array_equal(samples.array(), X)
+        center, scale = samples.moments.center_and_scale()
+        assert center == pytest.approx(X.mean(axis=0))
+        assert scale == pytest.approx(X.std() or 1.0)
 
 
 def test_neighbours_are_parted():
     """A batch has samples from many blocks, and epochs differ."""
-    batches = BlockBatches(Pieces([10] * 100), 50, buffer_bytes=8 * 500)
+    samples = BlockSamples(Pieces([10] * 100), buffer_bytes=8 * 500)
     random = np.random.RandomState(0)
-    first, second = values(batches.epoch(random)), values(batches.epoch(random))
+    first, second = values(samples.epoch(random, 50)), values(samples.epoch(random, 50))
     assert first != second
     assert all(len({value // 10 for value in batch}) > 25 for batch in first + second)
 
 
 def test_what_is_skipped_is_not_read():
     pieces = Pieces([10] * 100)
-    batches = BlockBatches(pieces, 10, buffer_bytes=8 * 100)
-    rest = values(batches.epoch(np.random.RandomState(0), skip=75))
+    samples = BlockSamples(pieces, buffer_bytes=8 * 100)
+    rest = values(samples.epoch(np.random.RandomState(0), 10, skip=75))
     assert len(rest) == 25
     assert pieces.n_read <= 40
 
 
 def test_the_next_buffer_is_read_while_this_one_is_used():
     pieces = Pieces([10] * 3)
-    epoch = BlockBatches(pieces, 10, buffer_bytes=8 * 10).epoch(np.random.RandomState(0))
+    epoch = BlockSamples(pieces, buffer_bytes=8 * 10).epoch(np.random.RandomState(0), 10)
     next(epoch)
     until = time.monotonic() + 10
     while pieces.n_read < 2 and time.monotonic() < until:
@@ -97,7 +109,7 @@ def test_a_stream_that_fails_tells():
         raise OSError("the line is dead")
 
     with pytest.raises(OSError, match="the line is dead"):
-        list(StreamBatches(arrays, 10, 3).epoch(np.random.RandomState(0)))
+        StreamSamples(arrays)
 
 
 def test_a_reader_that_fails_tells():
@@ -106,7 +118,7 @@ def test_a_reader_that_fails_tells():
             raise OSError("the disk is gone")
 
     with pytest.raises(OSError, match="the disk is gone"):
-        list(BlockBatches(Broken([5, 5]), 3).epoch(np.random.RandomState(0)))
+        list(BlockSamples(Broken([5, 5])).epoch(np.random.RandomState(0), 3))
 
 
 @pytest.fixture
@@ -165,11 +177,44 @@ def test_a_stream_may_use_its_array_again():
             room[:] = np.arange(4 * number, 4 * number + 4)[:, None]
             yield room
 
-    given = values(StreamBatches(arrays, 20, 3).epoch(np.random.RandomState(0)))
+    given = values(StreamSamples(arrays).epoch(np.random.RandomState(0), 3))
     assert sorted(chain(*given)) == list(range(20))
 
 
 def test_a_stream_of_two_types():
     arrays = [np.full((3, 1), 200, np.uint8), np.full((3, 1), 0.5, np.float32)]
-    batches = StreamBatches(lambda: iter(arrays), 6, 4).epoch(np.random.RandomState(0))
+    batches = StreamSamples(lambda: iter(arrays)).epoch(np.random.RandomState(0), 4)
     assert sorted(float(X[row, 0]) for X, rows in batches for row in rows) == [0.5] * 3 + [200.0] * 3
+
+
+def test_an_array_in_its_order_and_in_a_new_one():
+    samples, random = ArraySamples(np.zeros((23, 2))), np.random.RandomState(0)
+    first, second = ([rows for _, rows in samples.epoch(random, 5)] for _ in range(2))
+    assert [len(rows) for rows in first] == [5, 5, 5, 5, 3]
+    assert sorted(np.concatenate(first)) == list(range(23))
+    assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
+    assert np.concatenate([rows for _, rows in samples.in_order(5)]).tolist() == list(range(23))
+
+
+@pytest.mark.parametrize("sizes", [[23], [1] * 23, [4, 0, 11, 8], [5, 5, 5, 5, 3]])
+def test_streams_recut_arrays_of_any_sizes(sizes):
+    X = np.arange(46.0).reshape(23, 2)
+    cuts = np.cumsum([0, *sizes])
+    samples = StreamSamples(lambda: (X[a:b] for a, b in pairwise(cuts)))
+    parts = [array[rows] for array, rows in samples.epoch(np.random.RandomState(0), 5)]
+    assert [len(part) for part in parts] == [5, 5, 5, 5, 3]
+    assert (np.sort(np.concatenate(parts), axis=0) == X).all()
+
+
+@pytest.mark.parametrize("n_more", [-7, -1, 1, 9])
+def test_a_stream_of_another_length_gives_what_it_has(n_more):
+    """So that whoever counts the samples notices."""
+    lengths = iter([20, 20 + n_more])
+    samples = StreamSamples(lambda: iter([np.zeros((next(lengths), 1))]))
+    assert sum(len(rows) for _, rows in samples.epoch(np.random.RandomState(0), 6)) == 20 + n_more
+
+
+@given(st.integers(1, 500), st.integers(1, 60))
+def test_even_batches_are_those_of_array_split(n_samples, batch_size):
+    expected = [len(part) for part in np.array_split(np.arange(n_samples), -(-n_samples // batch_size))]
+    assert np.diff(batch_cuts(n_samples, batch_size, even=True)).tolist() == expected

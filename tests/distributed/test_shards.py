@@ -10,15 +10,14 @@ from stopped_training import StopAfter, StopError
 
 from epls import EPLS, Checkpoint
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.engines.base import LayerSettings
 from epls.algorithm.target import AuctionTarget, ExactTarget
 from epls.data.blocks import ArrayBlocks, JoinedBlocks
-from epls.data.samples import BlockBatches
+from epls.data.samples import BlockSamples
 from epls.distributed import connect, fit
 from epls.distributed.cluster import LocalShards
-from epls.distributed.fitting import ShardCounts, ShardedGradient
+from epls.distributed.fitting import ShardedEngine
 from epls.distributed.shard import Place, Settings, Shard
-from epls.utils.threads import RowThreads
 
 
 @given(
@@ -84,15 +83,13 @@ def test_settings_reach_the_shards(blobs, settings):
 
 def test_gradients_of_shards_add_up(blobs):
     """With the winners that shards found, the sum is the gradient of all their samples."""
-    layer = NumpyGradient(blobs.mean(axis=0), 20.0, LOGISTIC)
+    layer = LayerSettings(blobs.mean(axis=0), 20.0, LOGISTIC)
     weights = np.random.RandomState(0).normal(size=(8, 7))
     parts = [ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])]
-    counts = ShardCounts(2, 8)
-    sharded = ShardedGradient(LocalShards(parts), Settings(layer, "auction", 250))
-    with RowThreads() as threads:
-        found = sharded.gradient(weights, Place(3, 0), counts, threads)
-    assert counts.counts.sum(axis=1).tolist() == [150, 250]
-    orders = [next(BlockBatches(part, 250).epoch(np.random.RandomState([3, k]))) for k, part in enumerate(parts)]
+    sharded = ShardedEngine(LocalShards(parts), Settings(layer), 8)
+    found = sharded.gradient(weights, Place(3, 0, 250))
+    assert sharded.target.counts.sum(axis=1).tolist() == [150, 250]
+    orders = [next(BlockSamples(part).epoch(np.random.RandomState([3, k]), 250)) for k, part in enumerate(parts)]
     inputs = (np.concatenate([X[rows] for X, rows in orders]) - layer.center) / 20
     inputs = np.column_stack([inputs, np.ones(400)])
     outputs = 1 / (1 + np.exp(-inputs @ weights.T))
@@ -103,17 +100,17 @@ def test_gradients_of_shards_add_up(blobs):
 
 def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
     """What a dead worker was to do, another one does with the same result."""
-    layer = NumpyGradient(blobs.mean(axis=0), 20.0, LOGISTIC)
-    weights, settings = np.random.RandomState(0).normal(size=(8, 7)), Settings(layer, "auction", 64)
+    weights = np.random.RandomState(0).normal(size=(8, 7))
+    settings = Settings(LayerSettings(blobs.mean(axis=0), 20.0, LOGISTIC))
     used, new = Shard(ArrayBlocks(blobs), 0), Shard(ArrayBlocks(blobs), 0)
     counts = np.zeros(8, np.int64)
     for number in range(7):
-        found = used.gradient(weights, counts, Place(5, number), settings)
-        again = new.gradient(weights, counts, Place(5, number), settings) if number in (2, 3, 6) else found
+        found = used.gradient(weights, counts, Place(5, number, 64), settings)
+        again = new.gradient(weights, counts, Place(5, number, 64), settings) if number in (2, 3, 6) else found
         assert_array_equal(found.gradient, again.gradient)
         assert_array_equal(found.counts, again.counts)
         counts = found.counts
-    assert used.gradient(weights, counts, Place(5, 7), settings) is None  # the shard has no more
+    assert used.gradient(weights, counts, Place(5, 7, 64), settings) is None  # the shard has no more
 
 
 def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):
@@ -133,7 +130,7 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):
 
 
 def test_what_shards_cannot_do(blobs):
-    with pytest.raises(ValueError, match="optimizer='vsgd'"):
+    with pytest.raises(ValueError, match="the optimizer must see each sample's gradient"):
         fit(EPLS(8, optimizer="vsgd"), blobs)
     with pytest.raises(ValueError, match="target='literal'"):
         fit(EPLS(8, target="literal"), blobs)

@@ -62,7 +62,7 @@ def test_attributes(model, digits):
     assert model.components_.shape == (30, 64)
     assert model.components_.flags.c_contiguous
     assert model.intercept_.shape == (30,)
-    assert model.n_epochs_ == len(model.loss_curve_) == len(model.epoch_reports_) == 20
+    assert model.n_iter_ == len(model.loss_curve_) == len(model.epoch_reports_) == 20
     assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(30)
     np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
     np.testing.assert_allclose(model.scale_, np.sqrt(digits.var(axis=0).mean()))
@@ -214,7 +214,7 @@ class TestStreams:
         model = EPLS(20, random_state=0, batch_size=20)
         for size in (3, 40, 1, 19, 100):
             model.partial_fit(digits[:size])
-            counts = model._trainer.target.counts
+            counts = model._training.engine.target.counts
             assert counts.max() - counts.min() <= 1
         assert counts.sum() == 163
 
@@ -228,7 +228,7 @@ class TestStreams:
         model = EPLS(20, target="literal", random_state=0)
         for _ in range(5):
             model.partial_fit(digits)
-        assert model._trainer.target.inhibitor.max() < 3
+        assert model._training.engine.target.inhibitor.max() < 3
 
     @pytest.mark.parametrize("piece", [1, 2])
     def test_a_first_piece_that_does_not_tell_the_scale_is_refused(self, digits, piece):
@@ -328,7 +328,7 @@ class TestInScikitLearn:
 
         watcher = Watcher()
         model = EPLS(10, max_iter=9, random_state=0).set_callbacks(watcher).fit(digits)
-        assert len(watcher.errors) == model.n_epochs_ == 4
+        assert len(watcher.errors) == model.n_iter_ == 4
         assert watcher.errors[0] > watcher.errors[-1]
         assert watcher.ended
 

@@ -9,7 +9,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls.learners._layer_learner import Minibatches
 from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
-from epls.utils.threads import RowThreads
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
 
@@ -32,8 +31,7 @@ def model(digits):
 def computed(inputs, encoder, decoder, **settings):
     """The objective and copies of its gradients."""
     room = Room(len(inputs), encoder, decoder)
-    with RowThreads() as threads:
-        loss = objective(inputs, encoder, decoder, room, threads, **settings)
+    loss = objective(inputs, encoder, decoder, room, threads, **settings)
     return loss, room.encoder_gradient, room.decoder_gradient
 
 
@@ -93,9 +91,8 @@ class TestObjective:
     def test_what_room_holds_of_a_larger_batch_before_plays_no_part(self, batch):
         inputs, encoder, decoder = batch
         room = Room(len(inputs), encoder, decoder)
-        with RowThreads() as threads:
-            objective(inputs, encoder, decoder, room, threads, **SETTINGS)
-            loss = objective(inputs[:3], encoder, decoder, room, threads, **SETTINGS)
+        objective(inputs, encoder, decoder, room, threads, **SETTINGS)
+        loss = objective(inputs[:3], encoder, decoder, room, threads, **SETTINGS)
         expected = computed(inputs[:3], encoder, decoder, **SETTINGS)
         assert loss == expected[0]
         assert (room.encoder_gradient == expected[1]).all()

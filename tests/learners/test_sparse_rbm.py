@@ -11,7 +11,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls.kernels.steps import momentum_step
 from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
-from epls.utils.threads import RowThreads
 
 
 @parametrize_with_checks([SparseRBM(max_iter=20), SparseRBM(2, max_iter=3, batch_size=7, momentum=0.0)])
@@ -39,8 +38,7 @@ def batch():
 
 def computed(v, W, b, c, draws, room=None):
     inputs, weights = np.c_[v, np.ones(len(v), v.dtype)], np.c_[W, b]
-    with RowThreads() as threads:
-        return contrastive_divergence(inputs, weights, c, draws.copy(), room or Room(len(v), weights), threads)
+    return contrastive_divergence(inputs, weights, c, draws.copy(), room or Room(len(v), weights))
 
 
 def energy(v, h, W, b, c):

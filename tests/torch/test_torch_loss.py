@@ -14,22 +14,19 @@ from torch import nn
 
 from epls import EPLS
 from epls.algorithm.activations import ACTIVATIONS
-from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.engines.base import LayerSettings, new_engine
 from epls.algorithm.target import AuctionTarget, ExactTarget
-from epls.algorithm.training import Trainer
+from epls.algorithm.training import Training
 from epls.torch import EPLSLoss
-from epls.utils.threads import RowThreads
 
 STEERED = [name for name, f in ACTIVATIONS.items() if f.increasing]
 
 
 class NoOptimizer:
-    needs_curvature = False
-
-    def start(self, weights, n_steps):
+    def start(self, weights, n_steps, n_done):
         pass
 
-    def step(self, weights, gradient, inputs, slopes, curvatures, threads):
+    def step(self, weights, gradient, factors):
         self.gradient = gradient.copy()
 
 
@@ -82,42 +79,35 @@ class TestAsInNumpy:
         random = np.random.RandomState(0)
         X, weights = random.normal(size=(30, 5)), random.normal(size=(6, 6))
         weights[:, -1] = 0
-        layer, target = NumpyGradient(np.zeros(5), 1.0, ACTIVATIONS[name]), AuctionTarget(6)
-        trainer = Trainer(weights.copy(), layer, target=target, optimizer=NoOptimizer(), n_steps=4)
-        trainer.n_steps_done = 4
+        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS[name]), 6)
+        training = Training(weights.copy(), engine, NoOptimizer(), n_steps=4, n_steps_done=4)
         loss = sparse_by_now(6, activation=name)
         linear = nn.Linear(5, 6, bias=False, dtype=torch.float64)
         linear.weight.data = torch.tensor(weights[:, :-1])
         for n_rows in (30, 17, 5):  # counts are carried from one batch to the next
-            with RowThreads() as threads:
-                report = trainer.step((X, np.arange(n_rows)), threads)
+            report = training.step((X, np.arange(n_rows)))
             linear.zero_grad()
             loss(linear(torch.tensor(X[:n_rows]))).backward()
             assert loss.winners.tolist() == report.winners.tolist()
-            np.testing.assert_allclose(linear.weight.grad, trainer.optimizer.gradient[:, :-1], atol=1e-6)
-            np.testing.assert_allclose(loss.bias, trainer.weights[:, -1], atol=1e-6)
-        assert loss.counts.tolist() == target.counts.tolist()
+            np.testing.assert_allclose(linear.weight.grad, training.optimizer.gradient[:, :-1], atol=1e-6)
+            np.testing.assert_allclose(loss.bias, training.weights[:, -1], atol=1e-6)
+        assert loss.counts.tolist() == engine.target.counts.tolist()
 
     def test_on_centred_inputs_the_way_to_sparse_outputs_is_the_same(self):
         """While biases are under way, targets are raised; inputs that are 0 on average do not see it."""
         X = np.random.RandomState(0).normal(size=(40, 5))
         X -= X.mean(axis=0)
-        trainer = Trainer(
-            np.random.RandomState(1).normal(size=(8, 6)),
-            NumpyGradient(np.zeros(5), 1.0, ACTIVATIONS["logistic"]),
-            target=AuctionTarget(8),
-            optimizer=NoOptimizer(),
-        )
-        trainer.weights[:, -1] = 0
+        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS["logistic"]), 8)
+        training = Training(np.random.RandomState(1).normal(size=(8, 6)), engine, NoOptimizer())
+        training.weights[:, -1] = 0
         loss, linear = EPLSLoss(8).double(), nn.Linear(5, 8, bias=False, dtype=torch.float64)
-        linear.weight.data = torch.tensor(trainer.weights[:, :-1])
+        linear.weight.data = torch.tensor(training.weights[:, :-1])
         for _ in range(20):
-            with RowThreads() as threads:
-                trainer.step((X, np.arange(40)), threads)
+            training.step((X, np.arange(40)))
             linear.zero_grad()
             loss(linear(torch.tensor(X))).backward()
-        np.testing.assert_allclose(linear.weight.grad, trainer.optimizer.gradient[:, :-1], atol=1e-5)
-        np.testing.assert_allclose(loss.bias, trainer.weights[:, -1], atol=1e-5)
+        np.testing.assert_allclose(linear.weight.grad, training.optimizer.gradient[:, :-1], atol=1e-5)
+        np.testing.assert_allclose(loss.bias, training.weights[:, -1], atol=1e-5)
 
     def test_a_linear_layer_on_digits_is_as_good_as_epls(self):
         X, y = load_digits(return_X_y=True)

@@ -1,17 +1,20 @@
+import os
+import signal
 import threading
+from itertools import chain
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from epls.utils.threads import RowThreads, blas_threads, map_tasks
+from epls.utils.threads import blas_threads, by_rows, map_blocks, map_tasks
 
 
 def test_whoever_limits_the_blas_limits_the_rows():
     calls = []
-    with threadpool_limits(1), RowThreads() as threads:
+    with threadpool_limits(1):
         assert blas_threads() == 1
-        threads.run(lambda rows: calls.append(len(rows)), (np.zeros((1000, 4000)),))
+        by_rows(lambda rows: calls.append(len(rows)), (np.zeros((1000, 4000)),))
     assert calls == [1000]
 
 
@@ -22,8 +25,7 @@ def test_every_row_is_visited_once(n_rows):
     def add(block, numbers, amount):
         block += numbers[:, None] + amount
 
-    with RowThreads() as threads:
-        threads.run(add, (rows, seen), 5)
+    by_rows(add, (rows, seen), 5)
     assert (rows == np.arange(n_rows)[:, None] + 5).all()
 
 
@@ -34,11 +36,10 @@ def test_an_error_in_a_thread_reaches_the_caller():
 
     rows = np.zeros((1000, 4000))
     rows[500:] = 1
-    with RowThreads() as threads:
-        if blas_threads() == 1:
-            rows[:] = 1
-        with pytest.raises(RuntimeError, match="no"):
-            threads.run(fail, (rows,))
+    if blas_threads() == 1:
+        rows[:] = 1
+    with pytest.raises(RuntimeError, match="no"):
+        by_rows(fail, (rows,))
 
 
 def test_map_tasks_keeps_order_and_one_worker_a_thread():
@@ -92,3 +93,26 @@ def test_callers_in_threads_leave_the_limits_alone():
         caller.join()
     assert seen == [before] * 150
     assert blas_threads() == before
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 50])
+def test_blocks_cover_all_rows_in_their_order(n_rows):
+    blocks = list(map_blocks(lambda: lambda rows: list(range(n_rows))[rows], n_rows, 8))
+    assert list(chain(*blocks)) == list(range(n_rows))
+    assert all(len(block) == 8 for block in blocks[:-1])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_has_threads_of_its_own():
+    rows = np.zeros((1000, 4000))
+
+    def add(block):
+        block += 1
+
+    by_rows(add, (rows,))
+    child = os.fork()
+    if child == 0:  # threads of the parent would never answer here
+        signal.alarm(20)
+        by_rows(add, (rows,))
+        os._exit(int(not (rows == 2).all()))
+    assert os.waitpid(child, 0)[1] == 0

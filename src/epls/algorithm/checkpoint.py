@@ -74,8 +74,9 @@ class Checkpoint:
         """Part of scikit-learn's protocol."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
-        estimator.use_checkpoint(None)
+        """Let go of the learner."""
+        if hasattr(estimator, "use_checkpoint"):
+            estimator.use_checkpoint(None)
 
     def resume(self, run: dict[str, Any], training: Training) -> bool:
         """Bring a training to the state of the newest checkpoint of a run; whether there is one.

@@ -61,7 +61,7 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
         "filters": n_components,
         "patches": n_patches,
         "seconds": round(seconds, 1),
-        "epochs": model.n_epochs_,
+        "epochs": model.n_iter_,
         "first error": model.loss_curve_[0],
         "last error": model.loss_curve_[-1],
         "win spread": win_spread(winners, n_components),

@@ -169,6 +169,6 @@ def _notes(model: Any, data: Any) -> dict[str, Any]:
         **told,
         "samples": len(data),
         "units": len(learner.components_),
-        "epochs": getattr(learner, "n_epochs_", getattr(learner, "n_iter_", None)),
+        "epochs": getattr(learner, "n_iter_", None),
         **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
     }

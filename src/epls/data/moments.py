@@ -6,7 +6,6 @@ from collections.abc import Iterable
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 
 Array = NDArray[np.floating]
 Float64 = NDArray[np.float64]
@@ -28,7 +27,7 @@ class Moments:
 
     def add(self, array: Array) -> None:
         """Take more samples into account, some at a time: memory maps are not copied."""
-        for rows in gen_batches(len(array), max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))):
+        for rows in row_blocks(len(array), max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))):
             part = Moments()
             block = array[rows].astype(np.float64)
             part.n_samples = len(block)
@@ -85,7 +84,7 @@ def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) ->
     """The sum of x x' over all samples x, each of them centred and divided by a scale before."""
     moments = np.zeros((X.shape[1], X.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        for rows in gen_batches(len(X), _BLOCK_ROWS):
+        for rows in row_blocks(len(X), _BLOCK_ROWS):
             block = (X[rows].astype(np.float64) - center) / scale
             moments += block.T @ block
     _check_squares(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))

@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.callback import CallbackSupportMixin
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
 from ..utils.fields import Floats, Saved
+from ..utils.threads import row_blocks
 
 Array = NDArray[np.floating]
 
@@ -208,7 +209,7 @@ class Learner(Saved, Coder, CallbackSupportMixin):
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:
         # A learner may need much memory for a block, or have threads of its own: blocks come one after the other, and
         # the BLAS library's threads share the work on each.
-        return map(new_worker(), gen_batches(n_rows, self._rows_at_a_time()))
+        return map(new_worker(), row_blocks(n_rows, self._rows_at_a_time()))
 
     def _rows_at_a_time(self) -> int:
         return max(1, _BLOCK_ELEMENTS // max(self.components_.shape))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state, gen_batches
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -24,6 +24,7 @@ from ..algorithm.target import TARGETS, AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type
+from ..utils.threads import row_blocks
 from ._layer_learner import LayerLearner, enough_epochs
 from .base import DEFAULT_COMPONENTS, earlier_fit_kept
 
@@ -274,7 +275,7 @@ class EPLS(LayerLearner):
         data, n_components = self._checked(X), len(self.components_)
         target = AuctionTarget(n_components)
         n_rows = n_components * max(self._rows_at_a_time() // n_components, 1)  # whole rounds of wins
-        return np.concatenate([target.assign(self._codes(data[rows])) for rows in gen_batches(len(data), n_rows)])
+        return np.concatenate([target.assign(self._codes(data[rows])) for rows in row_blocks(len(data), n_rows)])
 
     def _codes(self, data: NDArray[Any]) -> Array:
         if self.device is None:
@@ -284,7 +285,7 @@ class EPLS(LayerLearner):
         dtype = working_type(data.dtype)
         outputs_of = layer_on_device(self.device, self.as_layer(), dtype)
         codes = np.empty((len(data), len(self.components_)), dtype)
-        for rows in gen_batches(len(data), self._rows_at_a_time()):
+        for rows in row_blocks(len(data), self._rows_at_a_time()):
             codes[rows] = outputs_of(data[rows])
         return codes
 

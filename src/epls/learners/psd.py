@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval
 
 from ..algorithm.optimizers import Adam
@@ -16,7 +15,7 @@ from ..data.shuffling import batch_cuts
 from ..solvers.dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
 from ..solvers.lasso import LassoSolver
 from ..utils.fields import COUNT, COUNTS, CURVE, Floats
-from ..utils.threads import map_blocks
+from ..utils.threads import map_blocks, row_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -136,7 +135,7 @@ class PSD(Learner):
                 codes = self._sparse_codes(batch, bases, predicted)
                 loss += self._objective(batch, bases, codes, predicted)
                 n_uses += np.count_nonzero(codes, axis=0)
-                for some in gen_batches(len(batch), _PREDICTOR_BATCH):
+                for some in row_blocks(len(batch), _PREDICTOR_BATCH):
                     bent = _bent(batch[some], predictor)
                     optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
                 so_far.add(codes.T @ codes, codes.T @ batch)

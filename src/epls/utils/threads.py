@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sklearn.utils import gen_batches
 from threadpoolctl import threadpool_info, threadpool_limits
 
 Task = TypeVar("Task")
@@ -35,13 +34,18 @@ def blas_threads() -> int:
     return max((pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"), default=1)
 
 
+def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
+    """All rows in ranges of so many, the last of what is left."""
+    return (slice(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows))
+
+
 def map_blocks(
     new_worker: Callable[[], Callable[[slice], Result]], n_rows: int, block_rows: int = BLOCK_ROWS
 ) -> Iterator[Result]:
     """The results for all blocks of so many rows, in their order, by all threads; see :func:`map_tasks`."""
     if n_rows <= block_rows:  # to ask how many threads there are takes longer than a single block of few rows
-        return (new_worker()(rows) for rows in gen_batches(n_rows, block_rows))
-    return map_tasks(new_worker, gen_batches(n_rows, block_rows))
+        return (new_worker()(rows) for rows in row_blocks(n_rows, block_rows))
+    return map_tasks(new_worker, row_blocks(n_rows, block_rows))
 
 
 def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterable[Task]) -> Iterator[Result]:
