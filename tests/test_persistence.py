@@ -103,7 +103,7 @@ def test_a_safetensors_file_that_is_no_model_is_refused(tmp_path, metadata, mess
 def test_arrays_that_do_not_go_together_are_refused(model, tmp_path):
     model.intercept_ = model.intercept_[:-1]
     save_model(model, tmp_path / "model")
-    with pytest.raises(ValueError, match="intercept_ has shape .7,., where n_components is 8"):
+    with pytest.raises(ValueError, match=r"intercept_ has shape \(7,\), where n_components is 8"):
         load_model(tmp_path / "model")
 
 

@@ -236,7 +236,7 @@ def test_each_block_is_read_once(X):
 def test_data_in_parts_are_refused_where_all_are_needed(shards):
     blocks = open_shards(shards)
     model = EPLS(5, max_iter=2, random_state=0).fit(blocks)
-    for call in (OMP(5).fit, model.winners, model.partial_fit):
+    for call in (model.winners, model.partial_fit):
         with pytest.raises(TypeError, match=r"needs its samples in memory.*JoinedBlocks"):
             call(blocks)
 

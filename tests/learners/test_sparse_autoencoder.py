@@ -7,7 +7,8 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls.learners._layer_learner import Minibatches
+from epls.data.samples import ArraySamples
+from epls.learners._layer_learner import enough_epochs, standardized_batches
 from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
@@ -31,7 +32,7 @@ def model(digits):
 def computed(inputs, encoder, decoder, **settings):
     """The objective and copies of its gradients."""
     room = Room(len(inputs), encoder, decoder)
-    loss = objective(inputs, encoder, decoder, room, threads, **settings)
+    loss = objective(inputs, encoder, decoder, room, **settings)
     return loss, room.encoder_gradient, room.decoder_gradient
 
 
@@ -91,8 +92,8 @@ class TestObjective:
     def test_what_room_holds_of_a_larger_batch_before_plays_no_part(self, batch):
         inputs, encoder, decoder = batch
         room = Room(len(inputs), encoder, decoder)
-        objective(inputs, encoder, decoder, room, threads, **SETTINGS)
-        loss = objective(inputs[:3], encoder, decoder, room, threads, **SETTINGS)
+        objective(inputs, encoder, decoder, room, **SETTINGS)
+        loss = objective(inputs[:3], encoder, decoder, room, **SETTINGS)
         expected = computed(inputs[:3], encoder, decoder, **SETTINGS)
         assert loss == expected[0]
         assert (room.encoder_gradient == expected[1]).all()
@@ -111,14 +112,14 @@ class TestObjective:
 class TestMinibatches:
     @pytest.mark.parametrize(("batch_size", "sizes"), [(4, [4, 3, 3]), (10, [10]), (9, [5, 5]), (100, [10])])
     def test_are_of_equal_size_to_within_one(self, batch_size, sizes):
-        batches = Minibatches(np.random.RandomState(0).normal(size=(10, 2)), batch_size)
-        assert [len(inputs) for inputs in batches.epoch(np.random.RandomState(0))] == sizes
-        assert (batches.n_batches, batches.n_rows) == (len(sizes), sizes[0])
+        samples, random = ArraySamples(np.random.RandomState(0).normal(size=(10, 2))), np.random.RandomState(0)
+        assert [len(inputs) for inputs in standardized_batches(samples, batch_size, random)] == sizes
 
     def test_have_every_sample_once_standardised_and_a_column_of_ones(self, blobs):
-        batches = Minibatches(blobs, 30)
-        random = np.random.RandomState(0)
-        first, second = (np.vstack([inputs.copy() for inputs in batches.epoch(random)]) for _ in range(2))
+        samples, random = ArraySamples(blobs), np.random.RandomState(0)
+        first, second = (
+            np.vstack([inputs.copy() for inputs in standardized_batches(samples, 30, random)]) for _ in range(2)
+        )
         expected = (blobs - blobs.mean(axis=0)) / np.sqrt(blobs.var(axis=0).mean())
         for epoch in (first, second):
             assert (epoch[:, -1] == 1).all()
@@ -128,7 +129,7 @@ class TestMinibatches:
 
     @pytest.mark.parametrize(("max_iter", "batch_size", "expected"), [(7, 1, 7), (None, 1, 20), (None, 10, 50)])
     def test_number_of_epochs(self, max_iter, batch_size, expected):
-        assert Minibatches(np.zeros((10, 2)), batch_size).n_epochs(max_iter, 20, 50) == expected
+        assert enough_epochs(max_iter, -(-10 // batch_size), 20, 50) == expected
 
 
 def test_transform_is_the_formula_of_the_attributes(model, digits):
@@ -164,7 +165,7 @@ def test_the_loss_is_that_of_the_attributes(digits):
 
 def test_reaches_what_full_batches_and_second_derivatives_reach(digits):
     """L-BFGS is what the method is usually trained with."""
-    inputs = next(Minibatches(digits, len(digits)).epoch(np.random.RandomState(0)))
+    inputs = next(standardized_batches(ArraySamples(digits), len(digits), np.random.RandomState(0)))
     settings = {"weight_decay": 3e-3, "sparseness": 0.1, "sparsity_penalty": 5.0}
     encoder, decoder = first_weights(20, 64, 0.1, np.random.RandomState(0), np.dtype(float))
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.threads import row_blocks
+
 Array = NDArray[np.floating]
 Float64 = NDArray[np.float64]
 
