@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.encoders.base import BLOCK_ROWS
+from epls.utils.threads import BLOCK_ROWS
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model, save_model
-from epls.encoders.base import BLOCK_ROWS
 from epls.kernels.intrinsics import tag_of, tagged
 from epls.solvers.lasso import LassoSolver, sparse_codes
+from epls.utils.threads import BLOCK_ROWS
 
 KINDS = [
     "normal",

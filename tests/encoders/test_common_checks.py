@@ -1,0 +1,48 @@
+"""scikit-learn's checks of estimators, with a dictionary as wide as the samples of each check."""
+
+import numpy as np
+import pytest
+from sklearn.decomposition import SparseCoder
+from sklearn.frozen import FrozenEstimator
+from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_CHECK_PARAMS
+from sklearn.utils.estimator_checks import estimator_checks_generator
+
+from epls import EPLS, RandomPatches
+from epls.encoders import ENCODERS
+
+USUAL_WIDTH = 3
+# scikit-learn's own table for the same problem; a check that is not in it has samples of the usual width.
+WIDTHS = {name: settings["dictionary"].shape[1] for name, settings in PER_ESTIMATOR_CHECK_PARAMS[SparseCoder].items()}
+
+
+def components(width):
+    return np.random.RandomState(0).normal(size=(5, width))
+
+
+def epls_of(width):
+    return FrozenEstimator(EPLS(5, max_iter=2, random_state=0).fit(np.random.RandomState(0).normal(size=(40, width))))
+
+
+def patches_of(width):
+    return FrozenEstimator(RandomPatches(5, random_state=0).fit(np.random.RandomState(0).normal(size=(40, width))))
+
+
+DICTIONARIES = {"array": components, "a layer": epls_of, "a learner": patches_of}
+CASES = [
+    pytest.param(kind, dictionary, id=f"{name}, {dictionary}")
+    for name, kind in ENCODERS.items()
+    for dictionary in DICTIONARIES
+    if not (name == "natural" and dictionary == "array")
+]
+
+
+@pytest.mark.parametrize(("kind", "dictionary"), CASES)
+def test_common_checks(kind, dictionary, monkeypatch):
+    new_dictionary = DICTIONARIES[dictionary]
+    settings = {name: {"dictionary": new_dictionary(width)} for name, width in WIDTHS.items()}
+    monkeypatch.setitem(PER_ESTIMATOR_CHECK_PARAMS, kind, settings)
+    n_checks = 0
+    for estimator, check in estimator_checks_generator(kind(new_dictionary(USUAL_WIDTH))):
+        check(estimator)
+        n_checks += 1
+    assert n_checks > 30
