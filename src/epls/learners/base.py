@@ -47,6 +47,16 @@ class Learner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupport
 
     #: The settings that its user has to tune, as Table 1 of the paper counts them.
     meta_parameters: ClassVar[tuple[str, ...]] = ()
+    #: Whether patches of images should be whitened first.
+    whitens: ClassVar[bool] = False
+    #: The encoder that belongs to it, by its name.
+    own_encoder: ClassVar[str] = "natural"
+    #: How many patches it usually learns from: more where each takes little time.
+    usual_patches: ClassVar[int] = 100_000
+    #: Whether it learns a component for each direction of the samples, rather than a number that its user chooses.
+    complete: ClassVar[bool] = False
+    #: Whether it can learn from data that are read in blocks.
+    reads_blocks: ClassVar[bool] = False
 
     components_: Array
     _parameter_constraints: ClassVar[dict[str, Any]] = {}

@@ -126,6 +126,11 @@ class EPLS(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CallbackSupportMix
     """
 
     meta_parameters: ClassVar[tuple[str, ...]] = ()
+    whitens: ClassVar[bool] = False
+    own_encoder: ClassVar[str] = "natural"
+    usual_patches: ClassVar[int] = 400_000
+    complete: ClassVar[bool] = False
+    reads_blocks: ClassVar[bool] = True
     #: Whether a training can go on from a :class:`epls.Checkpoint`.
     can_resume: ClassVar[bool] = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -63,6 +63,8 @@ class ICA(Learner):
            [0., 1.]])
     """
 
+    whitens = True
+    complete = True
     _saved_arrays = ("components_", "mean_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],

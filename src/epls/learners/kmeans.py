@@ -53,6 +53,9 @@ class KMeansTriangle(Learner):
     np.float64(1.0)
     """
 
+    whitens = True
+    own_encoder = "triangle"
+    usual_patches = 400_000
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],

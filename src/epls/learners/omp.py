@@ -65,6 +65,8 @@ class OMP(Learner):
     array([2., 3., 1., 4.])
     """
 
+    whitens = True
+    usual_patches = 400_000
     meta_parameters = ("n_nonzero_coefs",)
     _saved_values = ("n_iter_", "loss_curve_", "n_redrawn_", "n_unused_")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

@@ -42,6 +42,7 @@ class RandomPatches(Learner):
     """
 
     _saved_values = ()
+    whitens = True
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "random_state": ["random_state"],

@@ -32,6 +32,7 @@ class Raw(Learner):
            [3., 4.]])
     """
 
+    complete = True
     _saved_values = ()
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
