@@ -61,14 +61,12 @@ def work(tmp_path_factory):
     frame.to_csv(folder / "table.csv", index=False)
     frame.drop(columns="target").to_parquet(folder / "table.parquet")
     np.save(folder / "vectors.npy", np.random.RandomState(0).normal(size=(300, 5)).astype(np.float32))
-    assert (
-        run(["fit", f"{folder}/photos", "-o", f"{folder}/photos.epls", "--n-components", "12", "--n-patches", "600"])
-        == 0
-    )
-    assert (
-        run(["fit", f"{folder}/table.csv", "-o", f"{folder}/table.epls", "--n-components", "10", "--drop", "target"])
-        == 0
-    )
+    for data, options in (
+        ("photos", ["--n-components", "12", "--n-patches", "600"]),
+        ("table.csv", ["--n-components", "10", "--drop", "target"]),
+    ):
+        model = (folder / data).with_suffix(".epls")
+        assert run(["fit", str(folder / data), "-o", str(model), *options]) == 0
     np.save(folder / "cube.npy", np.zeros((2,) * 5))
     np.save(folder / "bad.npy", np.full((30, 3), np.nan))
     np.save(folder / "complex.npy", np.ones((30, 3), complex))

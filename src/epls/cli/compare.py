@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 @click.command("compare")
 @click.argument("data", type=options.path_type)
-@click.option("--learner", "learners", type=options.learner_choice, multiple=True,
+@click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
-              help="May be given several times.")  # fmt: skip
+              help=f"One of {', '.join(LEARNERS)}; may be given several times.")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
 @click.option("--encoder", "encoders", type=options.encoder_choice, multiple=True,
               help="May be given several times.  [default: each learner's own]")  # fmt: skip

@@ -19,9 +19,24 @@ if TYPE_CHECKING:
 # An option is for what depends on the data or the machine at hand. What has a good default is left to --set.
 _OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid")
 _OF_VECTORS = ("scale",)
+_SECTIONS = {
+    "Options for images": (*_OF_IMAGES, "longest_side", "channels", "skip_bad"),
+    "Options for vectors": (*_OF_VECTORS, "drop"),
+}
 
 
-@click.command("fit")
+class _InSections(click.Command):
+    """Shows the options for images and for vectors after the others in its help."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = {p.name: p.get_help_record(context) for p in self.get_params(context) if isinstance(p, click.Option)}
+        in_sections = {name for names in _SECTIONS.values() for name in names}
+        for title, names in {"Options": [n for n in shown if n not in in_sections], **_SECTIONS}.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := shown[name]) is not None])
+
+
+@click.command("fit", cls=_InSections)
 @click.argument("data", type=options.path_type)
 @click.option("-o", "--output", type=options.path_type, required=True, help="The model file to write.")
 @options.learner
