@@ -20,7 +20,6 @@ from sklearn.base import clone
 from epls import ZCAWhitening
 from epls.callbacks import OnEpoch
 from epls.datasets import load_stl10
-from epls.evaluation.comparison import WHITENED
 from epls.evaluation.experiment import Settings, new_learner
 from epls.images.patches import normalize_patches, sample_patches
 from epls.learners import LEARNERS
@@ -88,7 +87,7 @@ def main():
     for name in options.learner or sorted(LEARNERS):
         context = multiprocessing.get_context("fork")
         results = context.Queue()
-        arguments = (name, options.components, white if name in WHITENED else X, options.seconds, results)
+        arguments = (name, options.components, white if LEARNERS[name].whitens else X, options.seconds, results)
         process = context.Process(target=measure, args=arguments)
         process.start()
         process.join()

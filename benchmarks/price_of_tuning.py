@@ -21,7 +21,6 @@ from stl10_proxy import ridge_accuracy
 
 from epls import ImageFeatures
 from epls.datasets import load_stl10
-from epls.evaluation.comparison import WHITENED
 from epls.evaluation.experiment import Settings, new_learner
 from epls.learners import LEARNERS
 from epls.utils.files import write_atomically
@@ -67,7 +66,7 @@ def outcome(name, settings, images, labels, folds, options):
         learner,
         n_patches=options.patches,
         stride=options.stride,
-        whiten=name in WHITENED,
+        whiten=LEARNERS[name].whitens,
         random_state=0,
     ).fit(images)
     seconds = time.perf_counter() - started

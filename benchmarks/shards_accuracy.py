@@ -13,16 +13,16 @@ from unittest.mock import patch
 
 from epls import EPLS
 from epls.cli.progress import StageProgress
-from epls.cli.reproduce import _load
 from epls.distributed import fit
 from epls.evaluation.cache import Cache
 from epls.evaluation.experiment import Settings, run_experiment
+from epls.evaluation.labelled import load_official
 
 
-def accuracy(n_shards, settings, loaded, output, progress):
+def accuracy(n_shards, settings, task, output, progress):
     """Mean and deviation over the folds, and what learning was like."""
     with patch.object(EPLS, "fit", lambda self, X, y=None: fit(self, X, n_shards=n_shards)):
-        outcome = run_experiment(settings, *loaded, Cache(output / f"{n_shards} shards"), progress)
+        outcome = run_experiment(settings, task, Cache(output / f"{n_shards} shards"), progress)
     report = outcome.report()
     learner = outcome.features.learner_
     return {
@@ -45,9 +45,9 @@ def main():
     parser.add_argument("--stride", type=int, default=1)
     options = parser.parse_args()
     settings = Settings(n_components=options.units, n_patches=options.patches, stride=options.stride)
-    loaded = _load("stl10", options.data, False, "development", 10)
+    task = load_official("stl10", options.data, 10, protocol="development")
     with StageProgress() as progress:
-        rows = [accuracy(n, settings, loaded, options.output, progress) for n in options.shards]
+        rows = [accuracy(n, settings, task, options.output, progress) for n in options.shards]
     for row in rows:
         print(
             f"{row['shards']} shard(s): {row['accuracy']:.2f} ({row['std']:.2f}), error {row['error']:.4f} after "

@@ -1,5 +1,7 @@
 """What the tests of commands share."""
 
+import re
+
 from epls.cli.main import run
 
 
@@ -8,3 +10,16 @@ def epls(capsys, *arguments):
     code = run([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return code, out, err
+
+
+def check_error(capsys, folder, arguments, code, message):
+    """The command fails so, in one line if it was called rightly, and leaves nothing new in the folder."""
+    before = {path.name for path in folder.iterdir()}
+    found, out, err = epls(capsys, *arguments)
+    assert found == code
+    assert out == ""
+    assert re.search(message, err)
+    assert "Traceback" not in err
+    if code == 1:
+        assert len([line for line in err.splitlines() if not re.fullmatch(r"[a-z ]+: \d+ of \d+", line)]) == 1
+    assert {path.name for path in folder.iterdir()} == before

@@ -24,10 +24,10 @@ def save(path, array):
 
 @pytest.fixture
 def bad(tmp_path):
-    """Three good images of colour, and one of each kind of bad file."""
+    """Three good images of color, and one of each kind of bad file."""
     for k in range(3):
         save(tmp_path / f"good{k}.png", pixels(9 + k, 9, 3, seed=k))
-    save(tmp_path / "grey.png", pixels(9, 9))
+    save(tmp_path / "gray.png", pixels(9, 9))
     save(tmp_path / "small.png", pixels(9, 4, 3))
     (tmp_path / "text.png").write_text("no image")
     whole = save(tmp_path / "cut.jpg", pixels(90, 90, 3)).read_bytes()
@@ -112,12 +112,12 @@ def test_bad_files_are_all_counted_and_explained(bad):
     message = str(caught.value)
     for part in (
         "cut.jpg: image file is truncated",
-        "grey.png: grey, among 3 colour images",
+        "gray.png: gray, among 3 color images",
         "small.png: 9 x 4 pixels, where 5 x 5 is the least",
         "text.png: not an image",
         "skip_bad=True",
         "--skip-bad",
-        'channels="colour"',
+        'channels="color"',
         str(bad),
     ):
         assert part in message
@@ -126,7 +126,7 @@ def test_bad_files_are_all_counted_and_explained(bad):
 def test_bad_files_can_be_skipped(bad):
     folder = ImageFolder(bad, smallest_side=5, skip_bad=True)
     assert folder.names == ["good0.png", "good1.png", "good2.png"]
-    assert [path.name for path, _ in folder.skipped] == ["cut.jpg", "grey.png", "small.png", "text.png"]
+    assert [path.name for path, _ in folder.skipped] == ["cut.jpg", "gray.png", "small.png", "text.png"]
     assert all(isinstance(path, Path) and reason for path, reason in folder.skipped)
     assert "4 files skipped" in repr(folder)
 
@@ -141,24 +141,24 @@ def test_only_a_few_bad_files_are_named(tmp_path):
     assert "channels" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("channels", "shape"), [("grey", (9, 9)), ("colour", (9, 9, 3))])
+@pytest.mark.parametrize(("channels", "shape"), [("gray", (9, 9)), ("color", (9, 9, 3))])
 def test_conversion_leaves_no_mixture(bad, channels, shape):
     folder = ImageFolder(bad, channels=channels, smallest_side=5, skip_bad=True)
-    assert folder.names == ["good0.png", "good1.png", "good2.png", "grey.png"]
+    assert folder.names == ["good0.png", "good1.png", "good2.png", "gray.png"]
     assert folder[3].shape == folder.shapes[3] == shape
     np.testing.assert_array_equal(folder[3].reshape(9, 9, -1)[:, :, 0], pixels(9, 9))
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=6))
-def test_the_majority_stays(tmp_path_factory, are_grey):
+def test_the_majority_stays(tmp_path_factory, are_gray):
     home = tmp_path_factory.mktemp("mixed")
-    for k, is_grey in enumerate(are_grey):
-        save(home / f"{k}.png", pixels(2, 2) if is_grey else pixels(2, 2, 3))
+    for k, is_gray in enumerate(are_gray):
+        save(home / f"{k}.png", pixels(2, 2) if is_gray else pixels(2, 2, 3))
     folder = ImageFolder(home, skip_bad=True)
-    grey_stays = 2 * sum(are_grey) > len(are_grey)
-    assert folder.names == [f"{k}.png" for k, is_grey in enumerate(are_grey) if is_grey == grey_stays]
-    assert len(folder) + len(folder.skipped) == len(are_grey)
-    assert {image.ndim for image in folder} == {2 if grey_stays else 3}
+    gray_stays = 2 * sum(are_gray) > len(are_gray)
+    assert folder.names == [f"{k}.png" for k, is_gray in enumerate(are_gray) if is_gray == gray_stays]
+    assert len(folder) + len(folder.skipped) == len(are_gray)
+    assert {image.ndim for image in folder} == {2 if gray_stays else 3}
 
 
 def test_folders_without_images(tmp_path):

@@ -40,7 +40,7 @@ def test_single_precision_stays(frame, tmp_path):
 
 def test_text_is_named(frame, tmp_path):
     frame.assign(name=["a", "b", "c"]).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(ValueError, match=r"not numbers: name\. Leave them out with --drop name"):
+    with pytest.raises(ValueError, match=r"not numbers: name\. Leave them out with drop=\['name'\] .*--drop name"):
         load_table(tmp_path / "t.csv")
     assert load_table(tmp_path / "t.csv", drop=("name",))[1] == ["height", "age", "known"]
     with pytest.raises(ValueError, match="no column nme; it has height, age, known, name"):
@@ -74,9 +74,9 @@ def test_arrays(tmp_path):
     assert_array_equal(load_array(tmp_path / "two.npz"), X)
     assert_array_equal(load_array(tmp_path / "two.npz", key="y"), np.arange(4))
     np.savez(tmp_path / "unclear.npz", a=X, b=X)
-    with pytest.raises(ValueError, match="holds the arrays a, b: say which one with --key"):
+    with pytest.raises(ValueError, match=r"holds the arrays a, b: say which one with key \(.*--key\)"):
         load_array(tmp_path / "unclear.npz")
-    with pytest.raises(ValueError, match="say which one with --key"):
+    with pytest.raises(ValueError, match=r"say which one with key \(.*--key\)"):
         load_array(tmp_path / "two.npz", key="z")
 
 

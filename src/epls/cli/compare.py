@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..learners import LEARNERS
 from . import options
 from .progress import StageProgress
-from .reproduce import going_on, parsed_settings
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
@@ -21,38 +21,35 @@ if TYPE_CHECKING:
 
 
 @click.command("compare")
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("--learner", "learners", type=click.Choice(options.LEARNER_NAMES), multiple=True,
+@click.argument("data", type=options.path_type)
+@click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
-              help="May be given several times.")  # fmt: skip
+              help=f"One of {', '.join(LEARNERS)}; may be given several times.")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
-@click.option("--encoder", "encoders", type=click.Choice(options.ENCODER_NAMES), multiple=True,
+@click.option("--encoder", "encoders", type=options.encoder_choice, multiple=True,
               help="May be given several times.  [default: each learner's own]")  # fmt: skip
 @options.split_sign
-@click.option("--set", "learner_settings", multiple=True, metavar="LEARNER.NAME=VALUE",
-              help="A setting of a learner, such as omp.n_nonzero_coefs=5.")  # fmt: skip
+@options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
 @click.option("--whiten", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whiten the patches (ZCA); auto does for ica, kmeans, omp and random_patches.")  # fmt: skip
-@click.option("--units", type=click.IntRange(min=1), default=400, show_default=True, help="Bases to learn.")
-@click.option("--patches", type=click.IntRange(min=2), default=100_000, show_default=True, help="To learn from.")
+              help="Whiten the patches (ZCA); auto does where the learner needs it.")  # fmt: skip
+@options.n_components(400)
+@options.n_patches(2, default=100_000)
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
 @options.stride(2)
 @options.grid
 @options.pooling
-@click.option("--folds", type=click.IntRange(1, 10), default=5, show_default=True,
-              help="Of cross-validation; of STL-10, how many of its folds.")  # fmt: skip
-@click.option("--output", type=click.Path(path_type=Path), default=Path("epls-compare"), show_default=True,
+@options.n_folds(5, "Of cross-validation; of STL-10, how many of its folds.")
+@click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
               help="Folder for table, chart and stages that are done.")  # fmt: skip
 @options.image_folder
-@options.seed
+@options.random_state
 @options.threads
 @options.force
 @options.as_json
 def command(
-    data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], split_sign: bool | None,
-    learner_settings: tuple[str, ...], whiten: str, units: int, patches: int, patch_size: int, stride: int, grid: int,
-    pooling: str, folds: int, output: Path, channels: str | None, skip_bad: bool, seed: int, threads: int | None,
-    force: bool, as_json: bool,
+    data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], settings: tuple[str, ...],
+    n_folds: int, output: Path, channels: str | None, skip_bad: bool, random_state: int, threads: int | None,
+    force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Compare learners and encoders on DATA, each image of which has a class.
 
@@ -60,64 +57,37 @@ def command(
     folder of STL-10 or CIFAR-10. All images must have one size. Labels serve to judge the features only. Each stage is
     kept in the output folder: an interrupted run goes on where it was, and another one uses what is there.
     """
-    from ..encoders import ENCODERS
     from ..evaluation.cache import Cache
-    from ..evaluation.comparison import OWN_ENCODERS, WHITENED, as_plain, compare
-    from ..evaluation.experiment import Settings
+    from ..evaluation.comparison import as_plain, compare, is_of, plain_settings
     from ..evaluation.labelled import load_labelled
-    from ..images.pooling import smallest_side
-    from ..plotting import filter_grid
 
-    names = options.LEARNER_NAMES if all_learners else list(dict.fromkeys(learners))
-    given = _by_learner(learner_settings, names)
-    chosen_encoders = list(dict.fromkeys(options.full_name(name) for name in encoders))
-    wanted = [
-        Settings(
-            learner=learner,
-            learner_settings=given.get(learner, {}),
-            n_components=units,
-            n_patches=patches,
-            patch_size=patch_size,
-            whiten=learner in WHITENED if whiten == "auto" else whiten == "yes",
-            seed=seed,
-            encoder=encoder,
-            split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
-            stride=stride,
-            grid=grid,
-            pooling=pooling,
+    names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
+    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
+    task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
+    task.check_size(wanted[0])
+    table = output / "compare.json"
+    if table.exists() and not force and not is_of(table, str(data), wanted):
+        raise click.ClickException(
+            f"{table} is of another comparison: give another --output, or --force to replace it (stages are kept)"
         )
-        for learner in names
-        for encoder in chosen_encoders or [OWN_ENCODERS.get(learner, "natural")]
-    ]
-    labelled, train_folds = load_labelled(data, folds, seed, channels=channels, skip_bad=skip_bad)
-    least = smallest_side(patch_size, stride, grid)
-    if min(labelled.images.shape[1:3]) < least:
-        raise ValueError(
-            f"images of {labelled.images.shape[1:3]} pixels are too small for patches of {patch_size}, stride {stride} "
-            f"and a grid of {grid}: they must have at least {least}; give a smaller --patch-size, --stride or --grid"
-        )
-    _refuse_to_replace(output / "compare.json", data, wanted, force)
     cache = Cache(output / "stages")
     filters: dict[int, Any] = {}
-
-    def keep_filters(number: int, features: ImageFeatures) -> None:
-        if features.n_channels_ in (1, 3):
-            shape = (patch_size, patch_size, features.n_channels_)
-            filters[number] = filter_grid(features.encoder_.components(), shape)
-
-    with going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
-        entries = compare(wanted, labelled.images, labelled, train_folds, None, cache, progress, keep_filters)
+    with options.going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
+        entries = compare(wanted, task, cache, progress, partial(_keep_filters, filters))
+    n_images = len(task.train.labels)
     report: dict[str, Any] = {
         "data": str(data),
-        "images": len(labelled.labels),
-        "wanted": _plain_settings(wanted),
+        "images": n_images,
+        "wanted": plain_settings(wanted),
         "entries": as_plain(entries),
     }
     facts = [
-        ("Data", f"{data.name}, {len(labelled.labels):,} images of {len(set(labelled.labels.tolist()))} classes"),
-        ("Protocol", f"{len(train_folds)} folds, an L2-SVM whose C is cross-validated, seed {seed}"),
-        ("Features", f"{units} units, patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"),
-    ]
+        ("Data", f"{data.name}, {n_images:,} images of {len(set(task.train.labels.tolist()))} classes"),
+        ("Protocol", f"{len(task.folds)} folds, an L2-SVM whose C is cross-validated, seed {random_state}"),
+        ("Features", "{n_components} components, patches of {patch_size} x {patch_size}, stride {stride}, {pooling} "
+                     "pooling".format(**chosen)),
+    ]  # fmt: skip
     report["files"] = _write(report, entries, facts, filters, output)
     if as_json:
         options.print_json(report)
@@ -128,34 +98,36 @@ def command(
         raise click.ClickException("none of the learners could be judged: see the reasons above")
 
 
-def _refuse_to_replace(path: Path, data: Path, wanted: list[Settings], force: bool) -> None:
-    """A comparison of something else that stands there stays, unless it is to be replaced."""
-    if force or not path.exists():
-        return
-    try:
-        there = json.loads(path.read_text())
-        same = there["data"] == str(data) and there["wanted"] == _plain_settings(wanted)
-    except (ValueError, KeyError, TypeError):
-        same = False
-    if not same:
-        raise click.ClickException(
-            f"{path} is of another comparison: give another --output, or --force to replace it (stages are kept)"
+def _wanted(
+    learners: dict[str, dict[str, Any]], encoders: list[str], seed: int, chosen: dict[str, Any]
+) -> list[Settings]:
+    """The settings to compare: each learner with each encoder, or with its own."""
+    from ..encoders import ENCODERS
+    from ..evaluation.experiment import Settings
+
+    whiten, split_sign = chosen["whiten"], chosen["split_sign"]
+    shared = {name: value for name, value in chosen.items() if name not in ("whiten", "split_sign")}
+    return [
+        Settings(
+            learner=learner,
+            learner_settings=learner_settings,
+            whiten=LEARNERS[learner].whitens if whiten == "auto" else whiten == "yes",
+            encoder=encoder,
+            split_sign=ENCODERS[encoder]().split_sign if split_sign is None else split_sign,
+            seed=seed,
+            **shared,
         )
+        for learner, learner_settings in learners.items()
+        for encoder in encoders or [LEARNERS[learner].own_encoder]
+    ]
 
 
-def _plain_settings(wanted: list[Settings]) -> Any:
-    return json.loads(json.dumps([asdict(settings) for settings in wanted]))
+def _keep_filters(filters: dict[int, Any], number: int, features: ImageFeatures) -> None:
+    from ..plotting import filter_grid
 
-
-def _by_learner(assignments: tuple[str, ...], learners: list[str]) -> dict[str, dict[str, Any]]:
-    """Settings of each learner from LEARNER.NAME=VALUE."""
-    found: dict[str, dict[str, Any]] = {}
-    for name, value in parsed_settings(assignments).items():
-        learner, dot, setting = name.partition(".")
-        if not dot or learner not in learners:
-            raise click.UsageError(f"--set {name}: give LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}")
-        found.setdefault(learner, {})[setting] = value
-    return found
+    if features.n_channels_ in (1, 3):
+        shape = (features.patch_size, features.patch_size, features.n_channels_)
+        filters[number] = filter_grid(features.encoder_.components(), shape)
 
 
 def _write(

@@ -71,7 +71,7 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
 
 
 def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str, NDArray[np.floating]]:
-    """Percent of digits told right with few labels, for each kind of features and each split."""
+    """Percent of digits classified correctly with few labels, for each kind of features and each split."""
     X, y = load_digits(return_X_y=True)
     kinds = {
         "raw pixels": X,
@@ -93,23 +93,23 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
               help="Folder for the pictures.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Small sizes, to see that it runs.")
-@options.seed
+@options.random_state
 @options.threads
 @options.as_json
-def command(output: Path, quick: bool, seed: int, threads: int | None, as_json: bool) -> None:
+def command(output: Path, quick: bool, random_state: int, threads: int | None, as_json: bool) -> None:
     """Learn filters from two photographs, then tell digits apart with ten labels per class."""
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else click.echo
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
     n_patches, n_filters = (3_000, 36) if quick else (50_000, 256)
     with options.limited(threads):
-        filters = learn_filters(output, n_patches, n_filters, seed)
+        filters = learn_filters(output, n_patches, n_filters, random_state)
     tell(_LEARNED.format(size=_PATCH, **filters))
     n_components, n_splits = (20, 3) if quick else (50, 20)
     tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
     tell(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
     with options.limited(threads):
-        digits = classify_digits(n_components, n_splits, seed)
+        digits = classify_digits(n_components, n_splits, random_state)
     for name, scores in digits.items():
         tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
     files = [str(output / name) for name in ("filters.png", "training.png", "report.html")]

@@ -3,112 +3,128 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
-from .options import Vectors
 from .progress import StageProgress
 
-_SUMMARY_SAMPLES = 10_000
-_OF_IMAGES = ("patch_size", "patches", "whiten", "encoder", "alpha", "split_sign", "stride", "grid", "pooling")
+if TYPE_CHECKING:
+    from ..datasets.opening import Vectors
+
+# An option is for what depends on the data or the machine at hand. What has a good default is left to --set.
+_OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid")
+_OF_VECTORS = ("scale",)
+_SECTIONS = {
+    "Options for images": (*_OF_IMAGES, "longest_side", "channels", "skip_bad"),
+    "Options for vectors": (*_OF_VECTORS, "drop"),
+}
 
 
-@click.command("fit")
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The model file to write.")
-@click.option("--units", type=click.IntRange(min=1), help="To learn.  [default: 400 for images, 100 for vectors]")
+class _InSections(click.Command):
+    """Shows the options for images and for vectors after the others in its help."""
+
+    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        shown = {p.name: p.get_help_record(context) for p in self.get_params(context) if isinstance(p, click.Option)}
+        in_sections = {name for names in _SECTIONS.values() for name in names}
+        for title, names in {"Options": [n for n in shown if n not in in_sections], **_SECTIONS}.items():
+            with formatter.section(title):
+                formatter.write_dl([record for name in names if (record := shown[name]) is not None])
+
+
+@click.command("fit", cls=_InSections)
+@click.argument("data", type=options.path_type)
+@click.option("-o", "--output", type=options.path_type, required=True, help="The model file to write.")
 @options.learner
-@click.option("--scale/--no-scale", default=None,
-              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
+@options.n_components(None, "Components to learn.  [default: 400 for images, 100 for vectors]")
+@options.settings(
+    "[PART.]NAME=VALUE",
+    "A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
+    "images.pooling=sum. May be given several times.",
+)
+@click.option("--encoder", type=options.encoder_choice,
+              help="What computes the codes of patches; sc is sparse_coding.  [default: the learner's]")  # fmt: skip
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
-@click.option("--patches", type=click.IntRange(min=1), help="Patches to learn from.  [default: 100 a unit, or 50,000]")
-@click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA); epls does without.")
-@click.option("--encoder", type=click.Choice(options.ENCODER_NAMES), default="natural", show_default=True,
-              help="What makes codes of patches; sc is sparse_coding.")  # fmt: skip
-@click.option("--alpha", type=float, help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; 1]")
-@options.split_sign
+@options.n_patches(1, usual="100 for each component, or 50,000")
 @options.stride(1)
 @options.grid
-@options.pooling
 @options.longest_side
 @options.image_folder
+@click.option("--scale/--no-scale", default=None,
+              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
 @click.option("--drop", multiple=True, metavar="COLUMN",
               help="A column of a table to leave out; may be given several times.")  # fmt: skip
 @options.array_key
-@click.option("--checkpoint", type=click.Path(path_type=Path), metavar="FOLDER",
+@click.option("--checkpoint", type=options.path_type, metavar="FOLDER",
               help="Where to keep the training every minute; the same command goes on from there.")  # fmt: skip
-@options.seed
+@options.random_state
 @options.threads
 @options.force
 @options.as_json
 @click.pass_context
 def command(
-    context: click.Context, data: Path, output: Path, units: int | None, learner: str, scale: bool | None,
-    patch_size: int, patches: int | None, whiten: bool, encoder: str, alpha: float | None, split_sign: bool | None,
-    stride: int, grid: int, pooling: str, longest_side: int | None, channels: str | None, skip_bad: bool,
-    drop: tuple[str, ...], key: str | None, checkpoint: Path | None, seed: int, threads: int | None, force: bool,
-    as_json: bool,
+    context: click.Context, /, data: Path, output: Path, settings: tuple[str, ...], longest_side: int | None,
+    channels: Any, skip_bad: bool, drop: tuple[str, ...], key: str | None, checkpoint: Path | None,
+    threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Learn features from DATA.
 
     DATA is a folder of image files, a .npy or .npz array of images (n, height, width[, channels]) or of vectors (n,
     n_features), a .csv or .parquet table of vectors, a folder of .npy files of vectors, or a zarr array. Vectors may be
     more than fit in memory.
+
+    Learners that need whitened patches get them, and are combined with the encoder that belongs to them.
     """
     from ..algorithm.checkpoint import Checkpoint
-    from ..data.blocks import as_blocks
-    from ..images.features import ImageFeatures
+    from ..datasets.opening import Vectors, open_data
+    from ..evaluation.summary import model_summary
     from ..images.pooling import smallest_side
     from ..persistence import save_model
 
     options.check_output(output, force)
+    given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
+    side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
     with options.limited(threads), StageProgress() as progress:
-        opened = options.open_data(
-            data, smallest_side=smallest_side(patch_size, stride, grid), longest_side=longest_side, channels=channels,
-            skip_bad=skip_bad, key=key, drop=drop, progress=progress,
-        )  # fmt: skip
-        vectors = isinstance(opened, Vectors)
-        given = [name for name in (_OF_IMAGES if vectors else ("scale",)) if _was_given(context, name)]
-        if given:
-            kinds = ("images", "vectors") if vectors else ("vectors", "images")
-            raise click.UsageError(f"--{given[0].replace('_', '-')} is for {kinds[0]}, and {data} holds {kinds[1]}")
-        made = _learner(learner, units, seed, vectors, progress, checkpoint)
-        if isinstance(opened, Vectors):
-            if as_blocks(opened.X) is not None and (scale or learner != "epls"):
-                wanted = "--scale" if scale else f"--learner {learner}"
-                raise click.UsageError(
-                    f"{wanted} needs all vectors in memory, and {data} is read in parts: leave it out"
-                )
-            model = _vector_model(made, scale if scale is not None else opened.names is not None)
-        else:
-            model = ImageFeatures(
-                made, patch_size=patch_size, n_patches=patches, whiten=whiten, random_state=seed, stride=stride,
-                encoder=_encoder(encoder, alpha, split_sign), grid=grid, pooling=pooling,
+        with options.opening():
+            opened = open_data(
+                data, smallest_side=side, longest_side=longest_side, channels=channels, skip_bad=skip_bad, key=key,
+                drop=drop, progress=progress,
             )  # fmt: skip
+        options.tell_skipped(opened)
+        vectors = opened if isinstance(opened, Vectors) else None
+        _refuse_others(context, data, vectors is not None, given)
+        learner = _learner(chosen, given[""], vectors is not None, checkpoint, progress)
+        if vectors is None:
+            model = _image_model(learner, chosen, given)
+        else:
+            model = _vector_model(learner, chosen, vectors, data)
         started = time.perf_counter()
-        try:
-            model.fit(opened.X if isinstance(opened, Vectors) else opened)
-        except KeyboardInterrupt as error:
-            if checkpoint is None or not any(checkpoint.glob("checkpoint-*")):
-                raise
-            raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
+        with _going_on_from(checkpoint):
+            model.fit(opened if vectors is None else vectors.X)
         seconds = time.perf_counter() - started
-        notes = {"data": data.name, **_notes(model, opened), "seconds": round(seconds, 1)}
+        notes = {"data": data.name, **model_summary(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
     save_model(model, output, notes=notes)
     if checkpoint is not None:  # not before the model is on the disk
         Checkpoint(checkpoint).clear()
     if as_json:
         options.print_json({"model": str(output), **notes})
-        return
-    click.echo(
-        f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
-        f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
-        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"
-    )
+    else:
+        _print(notes, output)
+
+
+def _refuse_others(context: click.Context, data: Path, vectors: bool, given: dict[str, dict[str, Any]]) -> None:
+    """Options for the other kind of data are an error."""
+    names = _OF_IMAGES if vectors else _OF_VECTORS
+    others = [f"--{name.replace('_', '-')}" for name in names if _was_given(context, name)]
+    others += [f"--set {part}.{name}" for part in ("images", "encoder") if vectors for name in given[part]]
+    if others:
+        kinds = ("images", "vectors") if vectors else ("vectors", "images")
+        raise click.UsageError(f"{others[0]} is for {kinds[0]}, and {data} holds {kinds[1]}")
 
 
 def _was_given(context: click.Context, name: str) -> bool:
@@ -116,59 +132,72 @@ def _was_given(context: click.Context, name: str) -> bool:
 
 
 def _learner(
-    name: str, units: int | None, seed: int, vectors: bool, progress: StageProgress, checkpoint: Path | None
+    chosen: dict[str, Any], settings: dict[str, Any], vectors: bool, checkpoint: Path | None, progress: StageProgress
 ) -> Any:
     from ..algorithm.checkpoint import Checkpoint
     from ..callbacks import OnEpoch
+    from ..evaluation.experiment import with_settings
     from ..learners import LEARNERS
 
+    name, n_components = chosen["learner"], chosen["n_components"]
     learner = LEARNERS[name]()
     available = learner.get_params()
-    if units is not None and "n_components" not in available:
-        raise click.UsageError(f"--units: {name} has as many units as there are features")
-    settings = {"n_components": units or (None if vectors or name == "ica" else 400), "random_state": seed}
-    learner.set_params(**{key: value for key, value in settings.items() if key in available})
+    if n_components is not None and "n_components" not in available:
+        raise click.UsageError(f"--n-components: {name} has as many components as there are features")
+    if n_components is None and not vectors and not learner.complete:
+        n_components = 400
+    known = {"n_components": n_components, "random_state": chosen["random_state"]}
+    with_settings(learner, {key: value for key, value in known.items() if key in available} | settings, name)
     callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
     if checkpoint is not None:
-        if name != "epls":
+        if not hasattr(learner, "use_checkpoint"):
             raise click.UsageError(f"--checkpoint: only epls can go on in the middle, not {name}; leave it out")
         callbacks.append(Checkpoint(checkpoint, keep=True))
     return learner.set_callbacks(*callbacks)
 
 
-def _encoder(name: str, alpha: float | None, split_sign: bool | None) -> Any:
+def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
     from ..encoders import ENCODERS
+    from ..evaluation.experiment import with_settings
+    from ..images.features import ImageFeatures
 
-    encoder = ENCODERS[options.full_name(name)]()
-    if alpha is not None and "alpha" not in encoder.get_params():
-        raise click.UsageError(f"--alpha: the encoder {name} has none; soft_threshold and sparse_coding do")
-    given = {"alpha": alpha, "split_sign": split_sign}
-    return encoder.set_params(**{key: value for key, value in given.items() if value is not None})
+    for name in given["images"].keys() & chosen.keys():
+        raise click.UsageError(f"--set images.{name}: there is an option for it, --{name.replace('_', '-')}")
+    name = options.full_name(chosen["encoder"] or learner.own_encoder)
+    encoder = with_settings(ENCODERS[name](), given["encoder"], f"the encoder {name}")
+    parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "random_state")}
+    features = ImageFeatures(learner, whiten=learner.whitens, encoder=encoder, **parameters)
+    return with_settings(features, given["images"], "ImageFeatures")
 
 
-def _vector_model(learner: Any, scale: bool) -> Any:
+def _vector_model(learner: Any, chosen: dict[str, Any], vectors: Vectors, data: Path) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
+    from ..data.blocks import as_blocks
+
+    scale = chosen["scale"]
+    if scale and as_blocks(vectors.X) is not None:
+        raise click.UsageError(f"--scale needs all vectors in memory, and {data} is read in parts: leave it out")
+    if scale is None:
+        scale = vectors.names is not None
     return make_pipeline(StandardScaler(), learner) if scale else learner
 
 
-def _notes(model: Any, data: Any) -> dict[str, Any]:
-    """What is kept in the file with the model, and told at the end."""
-    from ..encoders.natural import NaturalEncoder
-    from ..metrics import summary
+@contextmanager
+def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
+    """Tells where to go on after Ctrl-C, if a checkpoint has been written."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        if checkpoint is None or not any(checkpoint.glob("checkpoint-*")):
+            raise
+        raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
 
-    learner = options.learner_of(model)
-    if isinstance(data, Vectors):
-        codes = model.transform(data.some(_SUMMARY_SAMPLES))
-        told: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
-    else:
-        codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SUMMARY_SAMPLES, random_state=0))
-        told = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
-    return {
-        **told,
-        "samples": len(data),
-        "units": len(learner.components_),
-        "epochs": getattr(learner, "n_iter_", None),
-        **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
-    }
+
+def _print(notes: dict[str, Any], output: Path) -> None:
+    click.echo(
+        f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
+        f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
+        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"
+    )

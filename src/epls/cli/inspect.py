@@ -19,15 +19,16 @@ _LARGEST_FILTER = 16  # pixels, else a terminal has room for few
 
 
 @click.command("inspect")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=options.path_type)
 @click.option("--filters", type=click.IntRange(min=0), default=24, show_default=True, help="How many to draw.")
 @options.as_json
 def command(model: Path, filters: int, as_json: bool) -> None:
-    """Tell what is in MODEL, a file that `epls fit` wrote; draw filters if the terminal has colours."""
+    """Tell what is in MODEL, a file that `epls fit` wrote; draw filters if the terminal has colors."""
+    from ..evaluation.summary import model_facts
     from ..persistence import load_model, read_notes
 
     loaded, notes = load_model(model), read_notes(model)
-    facts = _facts(loaded, notes)
+    facts = model_facts(loaded, notes)
     if as_json:
         options.print_json({"model": str(model), **facts})
         return
@@ -46,35 +47,6 @@ def command(model: Path, filters: int, as_json: bool) -> None:
         _show_units(console, loaded, notes, filters)
 
 
-def _facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
-    from ..images.features import ImageFeatures
-
-    learner = options.learner_of(model)
-    facts: dict[str, Any] = {"kind": _kind(model), "learner": type(learner).__name__}
-    bases = getattr(learner, "components_", None)
-    if bases is not None:
-        facts["units"], facts["values a unit sees"] = bases.shape
-    model = options.image_features(model) or model
-    if isinstance(model, ImageFeatures):
-        facts["patches"] = f"{model.patch_size} x {model.patch_size} pixels, {model.n_channels_} channel(s)"
-        facts["features of an image"] = len(model.get_feature_names_out())
-        facts["settings"] = {key: value for key, value in model.get_params(deep=False).items() if key != "learner"}
-    facts["settings of the learner"] = learner.get_params(deep=False)
-    curve = getattr(learner, "loss_curve_", None)
-    if curve:
-        facts["epochs"], facts["error, first and last"] = len(curve), [float(curve[0]), float(curve[-1])]
-    if notes.get("feature_names"):
-        facts["columns"] = notes["feature_names"]
-    told = {"kind", "units", "epochs", "feature_names"}
-    measured = {key: value for key, value in notes.items() if key not in told and value not in (None, [])}
-    return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
-
-
-def _kind(model: Any) -> str:
-    steps = getattr(model, "steps", None)
-    return type(model).__name__ if steps is None else "Pipeline of " + ", ".join(type(s).__name__ for _, s in steps)
-
-
 def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
@@ -87,21 +59,20 @@ def _text(value: Any) -> str:
 def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: int) -> None:
     import numpy as np
 
-    from ..images.features import ImageFeatures
+    from ..images.models import image_features, learner_of
 
-    learner = options.learner_of(model)
-    bases = getattr(learner, "components_", None)
+    bases = getattr(learner_of(model), "components_", None)
     if bases is None:
         return
-    model = options.image_features(model) or model
-    if isinstance(model, ImageFeatures):
+    features = image_features(model)
+    if features is not None:
         if console.color_system is None:
-            console.print("Filters: epls report draws them, and so does this in a terminal with colours.")
+            console.print("Filters: epls report draws them, and so does this in a terminal with colors.")
             return
-        if model.patch_size > _LARGEST_FILTER:
+        if features.patch_size > _LARGEST_FILTER:
             console.print("Filters: epls report draws them; they are too large for a terminal.")
             return
-        _draw(console, bases[:filters].reshape(-1, model.patch_size, model.patch_size, model.n_channels_))
+        _draw(console, bases[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
         return
     names = notes.get("feature_names") or getattr(model, "feature_names_in_", None)
     if names is None or len(names) != bases.shape[1]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import warnings
+from difflib import get_close_matches
 from importlib import import_module
 from typing import ClassVar
 
@@ -36,6 +37,17 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = import_module(self._COMMANDS[name][0], __package__).command
         return command
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(context, arguments)
+        except click.UsageError as error:
+            similar = get_close_matches(arguments[0], self._COMMANDS, n=1)
+            if not similar:
+                raise
+            raise click.UsageError(f"{error.message} Did you mean {similar[0]}?", context) from error
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

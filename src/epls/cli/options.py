@@ -1,4 +1,4 @@
-"""Options that several commands have."""
+"""Options that several commands have, each named as the parameter that it sets, and what commands do with them."""
 
 from __future__ import annotations
 
@@ -7,47 +7,75 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from ..images.features import ImageFeatures
-
-LEARNER_NAMES = [
-    "epls", "ica", "kmeans", "omp", "psd", "random_patches", "raw", "rica", "sparse_autoencoder", "sparse_coding",
-    "sparse_filtering", "sparse_rbm",
-]  # fmt: skip
-ENCODER_NAMES = ["natural", "soft_threshold", "sparse_coding", "triangle", "sc"]
-
-_BYTES_OF_BLOCKS = 2**28
+from ..encoders import ENCODERS
+from ..learners import LEARNERS
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+Option = Callable[[Command], Command]
 
-seed = click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Fixes all that is random."
-)
+_SHORT_NAMES = {"sc": "sparse_coding"}
+
+learner_choice = click.Choice(list(LEARNERS))
+encoder_choice = click.Choice([*ENCODERS, *_SHORT_NAMES])
+path_type = click.Path(path_type=Path)
+
+random_state = click.option(
+    "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
+    help="Fixes all that is random.",
+)  # fmt: skip
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")
-
-
-learner = click.option(
-    "--learner", type=click.Choice(LEARNER_NAMES), default="epls", show_default=True, help="What learns the bases."
+learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
+                       help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
+array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
+longest_side = click.option(
+    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
 )
 split_sign = click.option("--split-sign/--no-split-sign", default=None,
-                          help="Codes with the mirrored bases, too: twice as many features.  "
+                          help="Codes with the negated components, too: twice as many features.  "
                           "[default: the encoder's]")  # fmt: skip
+pooling = click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
+                       help="How codes are pooled; sum is the paper's.")  # fmt: skip
 grid = click.option(
     "--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions."
 )
-pooling = click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
-                       help="How codes are pooled; sum is the paper's.")  # fmt: skip
 
 
-def stride(default: int) -> Callable[[Command], Command]:
+def n_components(default: int | None, help: str = "Components to learn.") -> Option[Any]:
+    """The option of the number of components."""
+    return click.option(
+        "--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default,
+        show_default=default is not None, help=help,
+    )  # fmt: skip
+
+
+def n_patches(least: int, default: int | None = None, usual: str = "") -> Option[Any]:
+    """The option of the number of patches; ``usual`` says what it is if there is no default."""
+    return click.option(
+        "--n-patches", "--patches", "n_patches", type=click.IntRange(min=least), default=default,
+        show_default=default is not None, help="Patches to learn from." + (f"  [default: {usual}]" if usual else ""),
+    )  # fmt: skip
+
+
+def n_folds(default: int, help: str) -> Option[Any]:
+    """The option of the number of folds."""
+    return click.option(
+        "--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, show_default=True, help=help
+    )
+
+
+def settings(metavar: str, help: str) -> Option[Any]:
+    """The option of settings that have no option of their own, see :func:`parsed_settings`."""
+    return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
+
+
+def stride(default: int) -> Option[Any]:
     """The option of the pixels from one encoded patch to the next."""
     return click.option(
         "--stride", type=click.IntRange(min=1), default=default, show_default=True, help="Pixels from patch to patch."
@@ -58,181 +86,65 @@ def image_folder(command: Command) -> Command:
     """The options that say how a folder of images is read."""
     skip_bad = click.option("--skip-bad", is_flag=True, help="Leave out images that cannot be used, and list them.")
     channels = click.option(
-        "--channels", type=click.Choice(["grey", "colour"]), help="Convert all images.  [default: as they are]"
+        "--channels", type=click.Choice(["gray", "color"]), help="Convert all images.  [default: as they are]"
     )
     return skip_bad(channels(command))
 
 
-longest_side = click.option(
-    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
-)
-
-
 def full_name(encoder: str) -> str:
-    """Of an encoder; sc is short for sparse_coding."""
-    return {"sc": "sparse_coding"}.get(encoder, encoder)
+    """The name of an encoder, which may be given by its short name."""
+    return _SHORT_NAMES.get(encoder, encoder)
 
 
-array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
+def parsed_settings(assignments: tuple[str, ...]) -> dict[str, Any]:
+    """Settings from NAME=VALUE: numbers, true, false and null as in JSON, all else as text."""
+    found: dict[str, Any] = {}
+    for assignment in assignments:
+        name, equals, value = assignment.partition("=")
+        if not equals:
+            raise click.UsageError(f"--set {assignment}: give NAME=VALUE")
+        try:
+            found[name] = json.loads(value)
+        except json.JSONDecodeError:
+            found[name] = value
+    return found
 
 
-@dataclass(frozen=True)
-class Vectors:
-    """Samples in rows, and the names of the columns if they have some."""
-
-    X: Any
-    names: list[str] | None = None
-
-    def __len__(self) -> int:
-        return int(self.X.shape[0])
-
-    def in_memory(self) -> Any:
-        """An array or memory map of them; of data that are read in blocks, as many as take a quarter of a gigabyte."""
-        from ..data.blocks import as_blocks
-
-        return self.X if as_blocks(self.X) is None else self.some(max(1, _BYTES_OF_BLOCKS // (8 * self.X.shape[1])))
-
-    def some(self, n_rows: int) -> Any:
-        """So many samples, from everywhere, or all."""
-        import numpy as np
-
-        from ..data.blocks import as_blocks
-
-        blocks = as_blocks(self.X)
-        if blocks is None:
-            return np.asarray(self.X[np.linspace(0, len(self) - 1, min(n_rows, len(self))).astype(int)])
-        numbers = np.random.RandomState(0).permutation(len(blocks.sizes))
-        n_blocks = int(np.searchsorted(np.cumsum(blocks.sizes[numbers]), n_rows)) + 1
-        return np.concatenate([blocks.read(int(number)) for number in numbers[:n_blocks]])[:n_rows]
+def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> dict[str, dict[str, Any]]:
+    """Settings of each part from PART.NAME=VALUE; those without a part are of the part "", if that is one."""
+    found: dict[str, dict[str, Any]] = {part: {} for part in parts}
+    for name, value in parsed_settings(assignments).items():
+        part, _, setting = name.rpartition(".")
+        if part not in found:
+            raise click.UsageError(f"--set {name}: give {named}")
+        found[part][setting] = value
+    return found
 
 
-def open_data(
-    path: Path,
-    *,
-    smallest_side: int = 1,
-    longest_side: int | None = None,
-    channels: str | None = None,
-    skip_bad: bool = False,
-    expected: str | None = None,
-    key: str | None = None,
-    drop: tuple[str, ...] = (),
-    columns: list[str] | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Any:
-    """Vectors, or images: those of a folder, or an array of three or four dimensions.
+@contextmanager
+def opening() -> Iterator[None]:
+    """An error about a parameter that the data have no use for names the option that sets it."""
+    from ..datasets.opening import ParameterError
 
-    A folder is one of image files, a zarr array, or one of .npy files that hold vectors.
+    try:
+        yield
+    except ParameterError as error:
+        raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
-    Tells on stderr what is left out. Options that have no meaning for the kind of data are refused.
-    """
-    from ..datasets.folder import ImageFolder
-    from ..datasets.tables import ARRAYS, TABLES, load_array, load_table
-    from ..images.collection import ChunkedImages
 
-    suffix = path.suffix.lower() if not path.is_dir() else next(iter(_folder_kinds(path)), "")
-    for name, given, kinds in (
-        ("drop", drop, TABLES),
-        ("key", key, (".npz",)),
-        ("channels", channels, ("",)),
-        ("skip-bad", skip_bad, ("",)),
-        ("longest-side", longest_side, ("",)),
-    ):
-        if given and suffix not in kinds:
-            raise click.UsageError(f"--{name} is for {' and '.join(kinds) or 'folders of images'}, not for {path}")
-    if suffix in TABLES:
-        return Vectors(*load_table(path, drop, columns))
-    if suffix == "shards":
-        from ..data.blocks import open_shards
-
-        return Vectors(open_shards(path))
-    if suffix in (*ARRAYS, "zarr"):
-        array = _zarr_array(path) if suffix == "zarr" else load_array(path, key)
-        if array.dtype.kind not in "fiub":
-            raise ValueError(f"{path} holds values of type {array.dtype}: samples and pixels must be real numbers")
-        if array.ndim == 2:
-            return Vectors(array)
-        if array.ndim not in (3, 4):
-            raise ValueError(
-                f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
-                f"width) or (n, height, width, channels)"
-            )
-        return ChunkedImages(array) if suffix == "zarr" else array
-    if path.is_file():
-        raise ValueError(
-            f"{path} is no folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one of "
-            f"these, and a single image in a folder"
-        )
-    folder = ImageFolder(
-        path,
-        channels=channels,  # type: ignore[arg-type]
-        expected=expected,  # type: ignore[arg-type]
-        smallest_side=smallest_side,
-        longest_side=longest_side,
-        skip_bad=skip_bad,
-        progress=progress,
-    )
-    for file, reason in folder.skipped:
+def tell_skipped(data: Any) -> None:
+    """Lists on stderr the files of a folder that were left out."""
+    for file, reason in getattr(data, "skipped", ()):
         click.echo(f"skipped {file}: {reason}", err=True)
-    return folder
 
 
-def _folder_kinds(path: Path) -> Iterator[str]:
-    if any((path / name).exists() for name in ("zarr.json", ".zarray")):
-        yield "zarr"
-        return
-    files = [file for file in path.iterdir() if not file.name.startswith(".")]
-    if files and all(file.suffix == ".npy" and file.is_file() for file in files):
-        yield "shards"
-
-
-def _zarr_array(path: Path) -> Any:
+@contextmanager
+def going_on() -> Iterator[None]:
+    """Tells how to go on after Ctrl-C: stages that are done are kept."""
     try:
-        import zarr
-    except ImportError as error:
-        raise ImportError(f'{path} is a zarr array, and reading it needs zarr: pip install "epls[zarr]"') from error
-    try:
-        return zarr.open_array(path, mode="r")
-    except Exception as error:  # zarr, its codecs and JSON have errors of their own
-        raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error
-
-
-def open_data_of(
-    model: Any, notes: dict[str, Any], path: Path, *, channels: str | None, skip_bad: bool, key: str | None,
-    smallest_side: int, progress: Callable[[str, int, int], None],
-) -> Any:  # fmt: skip
-    """Data for a model: images for features of images, else vectors, with the columns that it was fitted on.
-
-    Images are read as those were that the model was learned from, unless that is asked for otherwise.
-    """
-    features = image_features(model)
-    folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}
-    if features is not None and path.is_dir():
-        folder["channels"] = channels or notes.get("channels")
-        folder["expected"] = {1: "grey", 3: "colour"}.get(features.n_channels_)
-        folder["longest_side"] = notes.get("longest_side")
-    names = getattr(model, "feature_names_in_", None)
-    columns = notes.get("feature_names") or (None if names is None else [str(name) for name in names])
-    data = open_data(path, smallest_side=smallest_side, key=key, columns=columns, progress=progress, **folder)
-    if (features is not None) == isinstance(data, Vectors):
-        kinds = ("vectors", "images") if features is None else ("images", "vectors")
-        raise ValueError(f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}")
-    return data
-
-
-def image_features(model: Any) -> ImageFeatures | None:
-    """The features of images in a model, which may be the first step of a pipeline; None for a model of vectors."""
-    from ..images.features import ImageFeatures
-
-    first = model[0] if hasattr(model, "steps") else model
-    return first if isinstance(first, ImageFeatures) else None
-
-
-def learner_of(model: Any) -> Any:
-    """The learner in a model, which may be the last step of a pipeline."""
-    features = image_features(model)
-    if features is not None:
-        return features.learner_
-    return model[-1] if hasattr(model, "steps") else model
+        yield
+    except KeyboardInterrupt as error:
+        raise click.ClickException("interrupted; the same command goes on from what is done") from error
 
 
 def check_output(path: Path, force: bool) -> None:

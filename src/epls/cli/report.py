@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -11,39 +12,44 @@ from .progress import StageProgress
 
 
 @click.command("report")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.option("--data", type=click.Path(path_type=Path), required=True,
+@click.argument("model", type=options.path_type)
+@click.option("--data", type=options.path_type, required=True,
               help="What its units are shown to answer to: as for `epls fit`.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .html file to write.")
+@click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
 @options.image_folder
 @options.array_key
-@options.seed
+@options.random_state
 @options.threads
 @options.force
 @options.as_json
 def command(
     model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
-    key: str | None, seed: int, threads: int | None, force: bool, as_json: bool,
+    key: str | None, random_state: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
+    from ..datasets.opening import Vectors
+    from ..images.models import image_features, open_data_for
     from ..persistence import load_model, read_notes
     from ..report import model_page
     from ..utils.files import write_atomically
 
     options.check_output(output, force)
     loaded, notes = load_model(model), read_notes(model)
-    features = options.image_features(loaded)
+    features = image_features(loaded)
     with options.limited(threads), StageProgress() as progress:
-        opened = options.open_data_of(
-            loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, progress=progress,
-            smallest_side=1 if features is None else features.patch_size,
-        )  # fmt: skip
+        with options.opening():
+            opened = open_data_for(
+                loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, progress=progress,
+                smallest_side=1 if features is None else features.patch_size,
+            )  # fmt: skip
+        options.tell_skipped(opened)
+        shown: Any = opened.in_memory() if isinstance(opened, Vectors) else opened
         html = model_page(
-            loaded if features is None else features,
-            opened.in_memory() if isinstance(opened, options.Vectors) else opened,
+            loaded,
+            shown,
             title=f"{model.name}: what was learned",
             feature_names=notes.get("feature_names"),
-            random_state=seed,
+            random_state=random_state,
             progress=progress,
         )
     content = html.encode()

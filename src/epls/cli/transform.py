@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import click
 
 from . import options
-from .options import Vectors
 from .progress import StageProgress
 
 
 @click.command("transform")
-@click.argument("model", type=click.Path(path_type=Path))
-@click.argument("data", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="The .npy file to write.")
+@click.argument("model", type=options.path_type)
+@click.argument("data", type=options.path_type)
+@click.option("-o", "--output", type=options.path_type, required=True, help="The .npy file to write.")
 @options.image_folder
 @options.array_key
 @options.threads
@@ -32,6 +29,8 @@ def command(
 
     For a folder, the files of the rows are listed in a text file beside the output.
     """
+    from ..datasets.opening import Vectors
+    from ..images.models import codes_of, image_features, open_data_for
     from ..images.pooling import smallest_side
     from ..persistence import load_model, read_notes
     from ..utils.files import atomic_file, npy_header
@@ -41,13 +40,15 @@ def command(
     names_file = output.with_suffix(".names.txt")
     options.check_output(output, force)
     loaded = load_model(model)
-    features = options.image_features(loaded)
+    features = image_features(loaded)
     least = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
     with options.limited(threads), StageProgress() as progress:
-        opened = options.open_data_of(
-            loaded, read_notes(model), data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least,
-            progress=progress,
-        )  # fmt: skip
+        with options.opening():
+            opened = open_data_for(
+                loaded, read_notes(model), data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least,
+                progress=progress,
+            )  # fmt: skip
+        options.tell_skipped(opened)
         names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
         if names is not None:
             options.check_output(names_file, force)
@@ -58,7 +59,7 @@ def command(
             written = files.enter_context(atomic_file(output))
             written.write(npy_header(shape))
             done = 0
-            for rows in _blocks(loaded, opened):
+            for rows in codes_of(loaded, opened):
                 written.write(rows.astype("<f4", copy=False).tobytes())
                 done += len(rows)
                 progress("encode", done, len(opened))
@@ -70,15 +71,3 @@ def command(
     else:
         what = "vectors" if isinstance(opened, Vectors) else "images"
         click.echo(f"features of {shape[0]:,} {what}, {shape[1]:,} each, written to {output}")
-
-
-def _blocks(model: Any, data: Any) -> Iterator[Any]:
-    """Rows of features, some at a time."""
-    from ..data.parts import codes_in_parts
-
-    if isinstance(data, Vectors):
-        yield from codes_in_parts(model, data.X)
-        return
-    features, after = (model[0], model[1:]) if hasattr(model, "steps") else (model, None)
-    for row in features.iter_transform(data):
-        yield row[None] if after is None else after.transform(row[None])

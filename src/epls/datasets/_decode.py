@@ -1,4 +1,4 @@
-"""One image file as an array of bytes, grey or colour, whatever it holds. Needs Pillow."""
+"""One image file as an array of bytes, gray or color, whatever it holds. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _UPRIGHT: dict[int, Callable[[Bytes], Bytes]] = {
     8: lambda image: image.swapaxes(0, 1)[::-1],
 }
 _ORIENTATION = 0x0112
-_GREY_MODES = ("1", "L", "LA", "La", "I", "F")
+_GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
 # Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
 _WARNINGS = threading.Lock()
 
@@ -50,8 +50,8 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     ----------
     path : Path
         The file. Of an animation, the first image is taken.
-    channels : {"grey", "colour"} or None
-        What to convert it to; by default grey images stay grey, and others (palettes, CMYK, ...) become RGB. Alpha
+    channels : {"gray", "color"} or None
+        What to convert it to; by default gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha
         is dropped, and 16 bits per pixel are rounded to 8.
     longest_side : int or None
         Pixels of height or width, whichever is more, that a larger image is shrunk to; by default none is.
@@ -114,12 +114,12 @@ def _orientation(image: Any) -> int:
 
 
 def _pixels(image: Any, channels: str | None) -> Bytes:
-    is_grey = image.mode in _GREY_MODES or image.mode.startswith("I;16")
-    if is_grey:
-        grey = _eight_bits(np.asarray(image)) if image.mode[0] in "IF" else np.array(image.convert("L"))
-        return np.repeat(grey[:, :, None], 3, axis=2) if channels == "colour" else grey
-    colour = image.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
-    return np.array(colour.convert("L") if channels == "grey" else colour)
+    is_gray = image.mode in _GRAY_MODES or image.mode.startswith("I;16")
+    if is_gray:
+        gray = _eight_bits(np.asarray(image)) if image.mode[0] in "IF" else np.array(image.convert("L"))
+        return np.repeat(gray[:, :, None], 3, axis=2) if channels == "color" else gray
+    color = image.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
+    return np.array(color.convert("L") if channels == "gray" else color)
 
 
 def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, int]:
@@ -131,11 +131,11 @@ def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, i
     return width, height
 
 
-def _eight_bits(grey: NDArray[Any]) -> Bytes:
+def _eight_bits(gray: NDArray[Any]) -> Bytes:
     """Numbers from 0 to 65535 rounded to bytes, so that black and white stay what they are."""
-    if grey.dtype.kind == "f" or grey.min() < 0 or grey.max() > 65535:
+    if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
-            f"{grey.dtype.name} pixels from {grey.min():g} to {grey.max():g}, where 0 to 65535 in whole numbers is "
+            f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}, where 0 to 65535 in whole numbers is "
             f"the most: convert it to 8 or 16 bits"
         )
-    return ((grey.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
+    return ((gray.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)

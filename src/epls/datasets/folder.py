@@ -33,9 +33,9 @@ class ImageFolder(Sequence[Bytes]):
     ----------
     path : path-like
         The folder.
-    channels : {"grey", "colour"} or None, default=None
-        What to convert all images to. By default they stay as they are, and must be all grey or all colour.
-    expected : {"grey", "colour"} or None, default=None
+    channels : {"gray", "color"} or None, default=None
+        What to convert all images to. By default they stay as they are, and must be all gray or all color.
+    expected : {"gray", "color"} or None, default=None
         Of which kind images must be, where they are not converted. By default the kind of most of them.
     smallest_side : int, default=1
         The least height and width that an image must have, such as the size of the patches.
@@ -43,8 +43,8 @@ class ImageFolder(Sequence[Bytes]):
         What height or width, whichever is more, is shrunk to in images that are larger. A photograph of 12 megapixels
         has 1,600 times the patches of an image of 96 x 96, and a patch of it shows little.
     skip_bad : bool, default=False
-        Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of grey
-        and colour images, the fewer ones (of as many, the grey).
+        Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of gray
+        and color images, the fewer ones (of as many, the gray).
     progress : callable or None, default=None
         Is told "look through", the files that were decoded and the files in all.
 
@@ -84,17 +84,17 @@ class ImageFolder(Sequence[Bytes]):
         self,
         path: str | os.PathLike[str],
         *,
-        channels: Literal["grey", "colour"] | None = None,
-        expected: Literal["grey", "colour"] | None = None,
+        channels: Literal["gray", "color"] | None = None,
+        expected: Literal["gray", "color"] | None = None,
         smallest_side: int = 1,
         longest_side: int | None = None,
         skip_bad: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        if channels not in (None, "grey", "colour"):
-            raise ValueError(f'channels={channels!r}: give "grey", "colour" or None')
-        if expected not in (None, "grey", "colour"):
-            raise ValueError(f'expected={expected!r}: give "grey", "colour" or None')
+        if channels not in (None, "gray", "color"):
+            raise ValueError(f'channels={channels!r}: give "gray", "color" or None')
+        if expected not in (None, "gray", "color"):
+            raise ValueError(f'expected={expected!r}: give "gray", "color" or None')
         if smallest_side < 1:
             raise ValueError(f"smallest_side={smallest_side}: give 1 or more pixels")
         if longest_side is not None and longest_side < smallest_side:
@@ -198,9 +198,9 @@ def _inspect(
             if progress is not None:
                 progress("look through", len(findings), len(files))
     n_axes = [len(found) for found in findings if not isinstance(found, str)]
-    n_colour, n_grey = n_axes.count(3), n_axes.count(2)
-    wanted = expected or ("colour" if n_colour >= n_grey else "grey")
-    unwanted, kind, n_wanted = (2, "grey", n_colour) if wanted == "colour" else (3, "colour", n_grey)
+    n_color, n_gray = n_axes.count(3), n_axes.count(2)
+    wanted = expected or ("color" if n_color >= n_gray else "gray")
+    unwanted, kind, n_wanted = (2, "gray", n_color) if wanted == "color" else (3, "color", n_gray)
     reason = f"{kind}, where {expected} is needed" if expected else f"{kind}, among {n_wanted} {wanted} images"
     return [reason if not isinstance(found, str) and len(found) == unwanted else found for found in findings]
 
@@ -213,8 +213,8 @@ def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
         if len(bad) == n_files
         else "mend or remove them, or leave them out with skip_bad=True (on the command line, --skip-bad)"
     )
-    if any(reason.startswith(("grey, ", "colour, ")) for _, reason in bad):
-        advice += '; channels="colour" or channels="grey" makes all images alike'
+    if any(reason.startswith(("gray, ", "color, ")) for _, reason in bad):
+        advice += '; channels="color" or channels="gray" makes all images alike'
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"
 
 

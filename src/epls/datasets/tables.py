@@ -43,7 +43,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
             raise
         # zipfile, struct and NumPy have errors of their own for damaged files.
         raise ValueError(f"{path} is damaged, or not an array that NumPy can read without pickle ({error})") from error
-    raise ValueError(f"{path} holds the arrays {names}: say which one with --key")
+    raise ValueError(f"{path} holds the arrays {names}: say which one with key (on the command line, --key)")
 
 
 def load_table(
@@ -91,8 +91,8 @@ def load_table(
     ]
     if texts:
         raise ValueError(
-            f"{path} has columns that are not numbers: {', '.join(texts)}. Leave them out with --drop {texts[0]}, "
-            f"or turn them into numbers"
+            f"{path} has columns that are not numbers: {', '.join(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
+            f"the command line, --drop {texts[0]}), or turn them into numbers"
         )
     if table.num_columns == 0 or table.num_rows == 0:
         raise ValueError(f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: nothing to use")

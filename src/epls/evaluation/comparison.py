@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..encoders import ENCODERS
 from ..encoders.natural import NaturalEncoder
@@ -16,14 +17,9 @@ from ..images.features import ImageFeatures
 from ..learners import LEARNERS
 from ..metrics import unresponsive_units
 from .cache import Cache
-from .experiment import LabelledImages, Progress, Settings, run_experiment
+from .experiment import Progress, Settings, Task, run_experiment
 
 _PATCHES = 10_000  # that a unit may answer to
-
-# Learners that want whitened patches: with them, the paper's and Coates and Ng's figures are better.
-WHITENED = frozenset({"ica", "kmeans", "omp", "random_patches"})
-# The encoder that belongs to a learner, where it is not its natural one.
-OWN_ENCODERS = {"kmeans": "triangle"}
 
 
 @dataclass(frozen=True)
@@ -54,10 +50,7 @@ class Entry:
 
 def compare(
     all_settings: Sequence[Settings],
-    unlabelled: Any,
-    train: LabelledImages,
-    folds: Sequence[NDArray[np.int64]],
-    test: LabelledImages | None,
+    task: Task,
     cache: Cache,
     progress: Progress,
     on_learned: Callable[[int, ImageFeatures], None] = lambda number, features: None,
@@ -74,9 +67,9 @@ def compare(
             progress(prefix + stage, done, total)
 
         try:
-            outcome = run_experiment(settings, unlabelled, train, folds, test, cache, told)
+            outcome = run_experiment(settings, task, cache, told)
             (n_dead,) = cache.items(
-                "dead_units", outcome.learn_inputs, [partial(dead_units, outcome.features, unlabelled)]
+                "dead_units", outcome.learn_inputs, [partial(dead_units, outcome.features, task.unlabelled)]
             )
         except ValueError as error:
             entries.append(Entry(settings, failed=str(error)))
@@ -110,3 +103,17 @@ def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
     for entry in plain:
         entry |= {name: None for name in ("accuracy", "std") if np.isnan(entry[name])}
     return plain
+
+
+def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
+    """Whether a file that a comparison was written to is of these data and settings."""
+    try:
+        there = json.loads(path.read_text())
+        return bool(there["data"] == data and there["wanted"] == plain_settings(all_settings))
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def plain_settings(all_settings: Sequence[Settings]) -> Any:
+    """Settings as they are read from a JSON file."""
+    return json.loads(json.dumps([asdict(settings) for settings in all_settings]))

@@ -18,6 +18,7 @@ from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..images.features import ImageFeatures
+from ..images.pooling import smallest_side
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
@@ -32,10 +33,6 @@ _BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
-# Coates and Ng's numbers of patches.
-_PATCHES = {"epls": 400_000, "kmeans": 400_000, "omp": 400_000}
-_FEWER_PATCHES = 100_000
-
 # The penalties that sparse coding may have, the paper's; and how many images one is chosen with: a matter of minutes.
 ALPHAS = (0.5, 0.75, 1.0, 1.25, 1.5)
 _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
@@ -45,8 +42,8 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All that decides the figures, except the images.
 
-    ``learner_settings`` are those of the learner that are not as usual. Patches to learn from are 400,000 for learners
-    that take little time for each, 100,000 for the others. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
+    ``learner_settings`` are those of the learner that are not as usual. By default, a learner gets its usual number of
+    patches, which is Coates and Ng's. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
     ``alpha`` is the encoder's, if it has one; None is its default, and for sparse coding the one of :data:`ALPHAS` that
     cross-validation finds best.
     """
@@ -67,7 +64,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.n_patches is None:
-            object.__setattr__(self, "n_patches", _PATCHES.get(self.learner, _FEWER_PATCHES))
+            object.__setattr__(self, "n_patches", LEARNERS[self.learner].usual_patches)
 
     def some(self, names: Sequence[str]) -> dict[str, Any]:
         """The settings of these names."""
@@ -80,6 +77,38 @@ class LabelledImages:
 
     images: Any
     labels: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """The images of an experiment.
+
+    Features are learned from ``unlabelled``. For each of the ``folds``, a classifier is trained on the images of
+    ``train`` with its numbers and tested on ``test``; without that, on the other images of ``train``: the development
+    protocol, which keeps the test set unseen. ``remarks`` are what a user should be told about the images.
+    """
+
+    unlabelled: Any
+    train: LabelledImages
+    folds: Sequence[NDArray[np.int64]]
+    test: LabelledImages | None = None
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def protocol(self) -> str:
+        """The name of the protocol."""
+        return "development" if self.test is None else "test"
+
+    def check_size(self, settings: Settings) -> None:
+        """Raise an error if images are too small for patches in every region."""
+        sides = self.train.images.shape[1:3]
+        least = smallest_side(settings.patch_size, settings.stride, settings.grid)
+        if min(sides) < least:
+            raise ValueError(
+                f"images of {sides} pixels are too small for patches of {settings.patch_size}, stride "
+                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least}; choose a smaller "
+                f"patch size, stride or grid"
+            )
 
 
 @dataclass(frozen=True)
@@ -119,20 +148,9 @@ class Outcome:
         }
 
 
-def run_experiment(
-    settings: Settings,
-    unlabelled: Any,
-    train: LabelledImages,
-    folds: Sequence[NDArray[np.int64]],
-    test: LabelledImages | None,
-    cache: Cache,
-    progress: Progress,
-) -> Outcome:
-    """Learn, encode and judge, as far as that is not in the cache yet.
-
-    For each fold a classifier is trained on its images of ``train`` and tested on ``test``; without one, on the other
-    images of ``train``: the development protocol, which keeps the test set unseen.
-    """
+def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progress) -> Outcome:
+    """Learn, encode and judge, as far as that is not in the cache yet."""
+    unlabelled, train, folds, test = task.unlabelled, task.train, task.folds, task.test
     learner = new_learner(settings)
     unlabelled_name = fingerprint(unlabelled)
     inputs = {
@@ -145,7 +163,7 @@ def run_experiment(
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     tried: list[dict[str, float]] = []
     if settings.encoder == "sparse_coding" and settings.alpha is None:
-        tried = _tried_alphas(learned, settings, unlabelled, train, folds, inputs, cache, progress)
+        tried = _tried_alphas(learned, settings, task, inputs, cache, progress)
         settings = replace(settings, alpha=max(tried, key=lambda trial: trial["accuracy"])["alpha"])
     features = _with_encoder(learned, settings, unlabelled)
     inputs |= _encode_inputs(settings)
@@ -196,17 +214,20 @@ def run_experiment(
 
 
 def new_learner(settings: Settings) -> Any:
-    """The learner that settings ask for; the number of units and the seed go to those that have them."""
+    """The learner that settings ask for; the number of components and the seed go to those that have them."""
     kind = LEARNERS[settings.learner]
+    given = {"random_state": settings.seed} | ({} if kind.complete else {"n_components": settings.n_components})
     available = kind().get_params()
-    if unknown := set(settings.learner_settings) - set(available):
-        raise ValueError(
-            f"{settings.learner} has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(available))}"
-        )
-    given = {"n_components": settings.n_components, "random_state": settings.seed}
-    if settings.learner == "ica":
-        del given["n_components"]  # complete: there cannot be more than features
-    return kind(**{name: value for name, value in given.items() if name in available} | settings.learner_settings)
+    known = {name: value for name, value in given.items() if name in available}
+    return with_settings(kind(), known | settings.learner_settings, settings.learner)
+
+
+def with_settings(estimator: Any, settings: dict[str, Any], name: str) -> Any:
+    """The estimator with these parameters set; an error names it and the parameters that it has."""
+    available = estimator.get_params(deep=False)
+    if unknown := set(settings) - set(available):
+        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(available))}")
+    return estimator.set_params(**settings)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
@@ -238,26 +259,19 @@ def _encode_inputs(settings: Settings) -> dict[str, Any]:
 
 
 def _tried_alphas(
-    learned: ImageFeatures,
-    settings: Settings,
-    unlabelled: Any,
-    train: LabelledImages,
-    folds: Sequence[NDArray[np.int64]],
-    inputs: dict[str, Any],
-    cache: Cache,
-    progress: Progress,
+    learned: ImageFeatures, settings: Settings, task: Task, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> list[dict[str, float]]:
-    """For each penalty, the percent told right in cross-validation within folds, and the seconds that it took.
+    """For each penalty, the percent classified correctly in cross-validation within folds, and the seconds it took.
 
     Patches half a patch apart will do, or as far apart as images allow.
     """
     random = np.random.RandomState(0)
     some_folds = [
         fold if len(fold) <= _CHOICE_IMAGES else random.choice(fold, _CHOICE_IMAGES, replace=False)
-        for fold in folds[:_CHOICE_FOLDS]
+        for fold in task.folds[:_CHOICE_FOLDS]
     ]
     numbers = np.unique(np.concatenate(some_folds))
-    images = train.images[numbers]
+    images = task.train.images[numbers]
     inputs = inputs | {"images": fingerprint(images)}
     farthest = (min(images.shape[1:3]) - settings.patch_size) // max(1, settings.grid - 1)
     stride = max(settings.stride, min(settings.patch_size // 2, farthest))
@@ -265,16 +279,16 @@ def _tried_alphas(
     def outcome(alpha: float) -> dict[str, float]:
         started = time.perf_counter()
         trial = replace(settings, alpha=alpha, stride=stride)
-        features = _with_encoder(learned, trial, unlabelled)
+        features = _with_encoder(learned, trial, task.unlabelled)
         sums, _ = _sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial), cache, progress)
         pooled = features.pool_sums(sums, *images.shape[1:3])
-        scores = [cross_validated(pooled[np.searchsorted(numbers, f)], train.labels[f]) for f in some_folds]
+        scores = [cross_validated(pooled[np.searchsorted(numbers, f)], task.train.labels[f]) for f in some_folds]
         return {"alpha": alpha, "accuracy": float(np.mean(scores)), "seconds": time.perf_counter() - started}
 
     of_all = {
         "alphas": ALPHAS,
         "folds": fingerprint(some_folds),
-        "labels": fingerprint([train.labels[fold] for fold in some_folds]),
+        "labels": fingerprint([task.train.labels[fold] for fold in some_folds]),
         "pooling": settings.pooling,
     }
     makers = [partial(outcome, alpha) for alpha in ALPHAS]

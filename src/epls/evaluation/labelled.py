@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -10,18 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
-from ..datasets import ImageFolder, load_cifar10, load_stl10
-from .experiment import LabelledImages
-
-Folds = list[NDArray[np.int64]]
+from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
+from .experiment import LabelledImages, Task
 
 _FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each, to choose its C with
 
 
-def load_labelled(
-    path: Path, n_folds: int, seed: int, *, channels: str | None = None, skip_bad: bool = False
-) -> tuple[LabelledImages, Folds]:
+def load_labelled(path: Path, n_folds: int, seed: int, *, channels: str | None = None, skip_bad: bool = False) -> Task:
     """Images of one size with their classes, and the images that each classifier is trained on.
+
+    Features are learned from the same images, without their labels.
 
     Parameters
     ----------
@@ -37,11 +36,9 @@ def load_labelled(
         See :class:`epls.ImageFolder`.
     """
     if (path / "stl10_binary").is_dir():
-        stl = load_stl10(path)
-        return LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds])
+        return _stl10(load_stl10(path), n_folds)
     if (path / "cifar-10-batches-bin").is_dir():
-        cifar = load_cifar10(path)
-        labelled = LabelledImages(cifar.train_images, cifar.train_labels)
+        labelled = _cifar10(load_cifar10(path)).train
     elif path.suffix == ".npz" and path.is_file():
         labelled = _from_archive(path)
     elif path.is_dir():
@@ -57,7 +54,68 @@ def load_labelled(
     n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
     splits = StratifiedKFold(n_parts, shuffle=True, random_state=seed)
     parts = splits.split(np.zeros(len(labelled.labels)), labelled.labels)
-    return labelled, [train for train, _ in parts][:n_folds]
+    return Task(labelled.images, labelled, [train for train, _ in parts][:n_folds])
+
+
+def load_official(
+    dataset: str, folder: Path, n_folds: int, *, protocol: str | None = None, download: bool = False
+) -> Task:
+    """A data set with its own split into images to learn from, to train classifiers on, and to test.
+
+    Parameters
+    ----------
+    dataset : {"stl10", "cifar10"}
+        The data set.
+    folder : Path
+        Where its official files are.
+    n_folds : int
+        How many of the folds of STL-10; CIFAR-10 has one.
+    protocol : {"development", "test"} or None, default=None
+        Test on the test set, or on training images that the classifier has not seen: those outside of the fold, and of
+        CIFAR-10 the last of five parts. By default on the test set, if its files are there.
+    download : bool, default=False
+        Fetch the files that are missing.
+
+    Returns
+    -------
+    Task
+        The images. ``remarks`` says which files are missing and what is used instead.
+    """
+    if dataset == "cifar10":
+        return _cifar10(load_cifar10(folder, download=download), protocol)
+    stl = load_stl10(folder, download=download)
+    if protocol == "test" and (stl.test_images is None or stl.test_labels is None):
+        raise ValueError(
+            f'protocol="test" needs test_X.bin and test_y.bin, which are not in {folder}: get them with download=True '
+            f'(on the command line, --download), or take protocol="development", which tests each fold on the other '
+            f"training images"
+        )
+    return _stl10(stl, n_folds, protocol, with_unlabelled=True)
+
+
+def _stl10(stl: STL10, n_folds: int, protocol: str | None = "development", *, with_unlabelled: bool = False) -> Task:
+    task = Task(stl.train_images, LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds]))
+    remarks = []
+    if with_unlabelled and stl.unlabelled_images is not None:
+        task = replace(task, unlabelled=stl.unlabelled_images)
+    elif with_unlabelled:
+        remarks.append(
+            "there is no unlabeled_X.bin: patches are drawn from the training images instead, without their labels"
+        )
+    if protocol != "development" and stl.test_images is not None and stl.test_labels is not None:
+        task = replace(task, test=LabelledImages(stl.test_images, stl.test_labels))
+    elif protocol is None:
+        remarks.append("there is no test_X.bin: each fold is tested on the training images outside of it")
+    return replace(task, remarks=tuple(remarks))
+
+
+def _cifar10(cifar: CIFAR10, protocol: str | None = None) -> Task:
+    train = LabelledImages(cifar.train_images, cifar.train_labels)
+    n_train = len(train.labels)
+    if protocol == "development":
+        n_train = n_train * 4 // 5  # the last of the five official batches is held out
+        return Task(train.images[:n_train], train, [np.arange(n_train)])
+    return Task(train.images, train, [np.arange(n_train)], LabelledImages(cifar.test_images, cifar.test_labels))
 
 
 def _from_archive(path: Path) -> LabelledImages:

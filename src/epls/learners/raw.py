@@ -34,6 +34,7 @@ class Raw(Learner):
            [3., 4.]])
     """
 
+    complete = True
     saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_features", "n_features")}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..encoders.natural import NaturalEncoder
 from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
+from ..images.models import image_features, learner_of
 from ..images.patches import sample_placed_patches
 from ..plotting import filter_pictures
 from . import pictures
@@ -60,7 +61,7 @@ def model_page(
 
     Parameters
     ----------
-    model : fitted ImageFeatures, learner, or Pipeline that ends in a learner
+    model : fitted ImageFeatures, learner, or Pipeline that begins with ImageFeatures or ends in a learner
         The model.
     X : images for ImageFeatures, else array-like of shape (n_samples, n_features)
         Data that the units are shown to answer to: up to 30,000 patches of 200 images, or 30,000 samples, are drawn.
@@ -81,11 +82,8 @@ def model_page(
     check_is_fitted(model)
     random = check_random_state(random_state)
     progress("report", 0, 2)
-    content = (
-        _of_images(model, X, random)
-        if isinstance(model, ImageFeatures)
-        else _of_vectors(model, X, feature_names, random)
-    )
+    features = image_features(model)
+    content = _of_images(features, X, random) if features is not None else _of_vectors(model, X, feature_names, random)
     progress("report", 1, 2)
     html = page("model", title, content)
     progress("report", 2, 2)
@@ -145,6 +143,8 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
 
 def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.random.RandomState) -> dict[str, Any]:
     learner = learner_of(model)
+    if not hasattr(learner, "components_"):
+        raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
     bases = np.asarray(learner.components_)
     numbers = np.sort(random.permutation(len(X))[: _n_samples(len(bases))])
     samples = X.iloc[numbers] if hasattr(X, "iloc") else check_array(np.asarray(X)[numbers])
@@ -172,14 +172,6 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
     content["charts"] = _charts(learner, statistics)
     content["measures"] = _measures(content)
     return content
-
-
-def learner_of(model: Any) -> Any:
-    """The learner in a model of vectors: itself, or the last step of a pipeline."""
-    learner = model[-1] if isinstance(model, Pipeline) else model
-    if not hasattr(learner, "components_"):
-        raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
-    return learner
 
 
 def _checked_codes(codes: Array, bases: Array) -> Array:

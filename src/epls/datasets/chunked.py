@@ -1,0 +1,37 @@
+"""The images of an array that is stored in chunks, read one chunk at a time."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class ChunkedImages:
+    """The images of a zarr or dask array. A chunk is read at a time, and kept for the images that follow."""
+
+    def __init__(self, images: Any) -> None:
+        self.shape = tuple(images.shape)
+        self.ndim = len(self.shape)
+        self._images = images
+        heights = images.chunks[0]
+        per_chunk = [heights] * -(-len(self) // heights) if isinstance(heights, int) else heights
+        self._ends = np.minimum(np.cumsum(per_chunk), len(self))
+        self._kept: tuple[int, Any] = (-1, None)
+        self._reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, number: int) -> NDArray[Any]:
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no image {number} of {len(self)}")
+        chunk = int(np.searchsorted(self._ends, number, side="right"))
+        start = int(self._ends[chunk - 1]) if chunk > 0 else 0
+        with self._reading:  # threads that encode neighbours want the same chunk
+            if self._kept[0] != chunk:
+                self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
+            image: NDArray[Any] = self._kept[1][number - start]
+            return image

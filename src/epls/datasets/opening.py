@@ -1,0 +1,180 @@
+"""Opening what a user names: vectors or images, from files, folders and arrays on the disk."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.blocks import as_blocks, open_shards
+from .chunked import ChunkedImages
+from .folder import ImageFolder
+from .tables import ARRAYS, TABLES, load_array, load_table
+
+_BYTES_IN_MEMORY = 2**28
+_IMAGES, _ZARR, _SHARDS = "folders of images", "zarr", "shards"
+
+
+class ParameterError(ValueError):
+    """A parameter that has no meaning for the data at hand.
+
+    Attributes
+    ----------
+    parameter : str
+        Its name.
+    reason : str
+        What follows the name in the message.
+    """
+
+    def __init__(self, parameter: str, reason: str) -> None:
+        super().__init__(f"{parameter} {reason}")
+        self.parameter = parameter
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Samples in rows, and the names of the columns if they have some.
+
+    Attributes
+    ----------
+    X : array, memory map, zarr array or Blocks of shape (n_samples, n_features)
+        The samples.
+    names : list of str or None
+        The names of the columns.
+    """
+
+    X: Any
+    names: list[str] | None = None
+
+    def __len__(self) -> int:
+        return int(self.X.shape[0])
+
+    def in_memory(self) -> Any:
+        """The samples as an array or a memory map. Of data in blocks, as many as fit in a quarter of a gigabyte."""
+        return self.X if as_blocks(self.X) is None else self.some(max(1, _BYTES_IN_MEMORY // (8 * self.X.shape[1])))
+
+    def some(self, n_rows: int) -> NDArray[Any]:
+        """So many samples from all over the data, or all if there are fewer."""
+        blocks = as_blocks(self.X)
+        if blocks is None:
+            return np.asarray(self.X[np.linspace(0, len(self) - 1, min(n_rows, len(self))).astype(int)])
+        numbers = np.random.RandomState(0).permutation(len(blocks.sizes))
+        n_blocks = int(np.searchsorted(np.cumsum(blocks.sizes[numbers]), n_rows)) + 1
+        return np.concatenate([blocks.read(int(number)) for number in numbers[:n_blocks]])[:n_rows]
+
+
+Opened: TypeAlias = Vectors | ImageFolder | ChunkedImages | NDArray[Any]
+
+
+def open_data(
+    path: str | os.PathLike[str],
+    *,
+    channels: Literal["gray", "color"] | None = None,
+    expected: Literal["gray", "color"] | None = None,
+    smallest_side: int = 1,
+    longest_side: int | None = None,
+    skip_bad: bool = False,
+    key: str | None = None,
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Opened:
+    """Open vectors or images.
+
+    Parameters
+    ----------
+    path : path-like
+        A folder of image files; a folder of .npy files of vectors; a zarr array; a .npy or .npz array; or a .csv or
+        .parquet table of vectors. An array of two dimensions holds vectors, one of three or four holds images.
+    channels, expected, smallest_side, longest_side, skip_bad, progress
+        For folders of images: see :class:`epls.ImageFolder`.
+    key : str or None, default=None
+        For .npz files: see :func:`epls.datasets.tables.load_array`.
+    drop, columns
+        For tables: see :func:`epls.datasets.tables.load_table`.
+
+    Returns
+    -------
+    Vectors, ImageFolder, ChunkedImages or ndarray
+        Vectors, or images in one of three forms. The images of a folder that were left out are in its ``skipped``.
+
+    Raises
+    ------
+    ParameterError
+        If ``channels``, ``skip_bad``, ``longest_side``, ``key`` or ``drop`` is given for data of another kind.
+    ValueError
+        If the data cannot be used.
+    """
+    path = Path(path)
+    kind = _kind(path)
+    _check_parameters(path, kind, channels=channels, skip_bad=skip_bad, longest_side=longest_side, key=key, drop=drop)
+    if kind in TABLES:
+        return Vectors(*load_table(path, drop, columns))
+    if kind == _SHARDS:
+        return Vectors(open_shards(path))
+    if kind in (*ARRAYS, _ZARR):
+        return _from_array(path, kind, key)
+    if path.is_file():
+        raise ValueError(
+            f"{path} is not a folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one "
+            f"of these, and a single image in a folder"
+        )
+    return ImageFolder(
+        path,
+        channels=channels,
+        expected=expected,
+        smallest_side=smallest_side,
+        longest_side=longest_side,
+        skip_bad=skip_bad,
+        progress=progress,
+    )
+
+
+def _kind(path: Path) -> str:
+    """What is to be read: the ending of a file that is known, or a kind of folder."""
+    if not path.is_dir():
+        ending = path.suffix.lower()
+        return ending if ending in (*ARRAYS, *TABLES) else _IMAGES
+    if any((path / name).exists() for name in ("zarr.json", ".zarray")):
+        return _ZARR
+    files = [file for file in path.iterdir() if not file.name.startswith(".")]
+    return _SHARDS if files and all(file.suffix == ".npy" and file.is_file() for file in files) else _IMAGES
+
+
+def _check_parameters(path: Path, kind: str, **given: Any) -> None:
+    meant_for = {"key": (".npz",), "drop": TABLES}
+    for name, value in given.items():
+        kinds = meant_for.get(name, (_IMAGES,))
+        if value and kind not in kinds:
+            raise ParameterError(name, f"is for {' and '.join(kinds)}, not for {path}")
+
+
+def _from_array(path: Path, kind: str, key: str | None) -> Opened:
+    array = _zarr_array(path) if kind == _ZARR else load_array(path, key)
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"{path} holds values of type {array.dtype}: samples and pixels must be real numbers")
+    if array.ndim == 2:
+        return Vectors(array)
+    if array.ndim not in (3, 4):
+        raise ValueError(
+            f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
+            f"width) or (n, height, width, channels)"
+        )
+    return ChunkedImages(array) if kind == _ZARR else array
+
+
+def _zarr_array(path: Path) -> Any:
+    try:
+        import zarr
+    except ImportError as error:
+        raise ImportError(f'{path} is a zarr array, and reading it needs zarr: pip install "epls[zarr]"') from error
+    try:
+        return zarr.open_array(path, mode="r")
+    except Exception as error:  # zarr, its codecs and JSON have errors of their own
+        raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error

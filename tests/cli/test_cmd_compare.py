@@ -1,0 +1,134 @@
+"""`epls compare`: learners on labelled images."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from run_command import epls
+from sklearn.datasets import load_sample_images
+
+SMALL = ("--n-components", 6, "--n-patches", 300, "--patch-size", 6, "--stride", 6, "--n-folds", 2)
+
+
+@pytest.fixture(scope="module")
+def classes(tmp_path_factory):
+    """Pieces of two photographs, in a folder for each."""
+    folder = tmp_path_factory.mktemp("classes")
+    for name, source in zip(("china", "flower"), load_sample_images().images, strict=True):
+        (folder / name).mkdir()
+        for k in range(12):
+            Image.fromarray(source[25 * k : 25 * k + 24, 20 * k : 20 * k + 24]).save(folder / name / f"{k}.png")
+    return folder
+
+
+def test_table_chart_and_json(classes, tmp_path, capsys):
+    chosen = ["--learner", "epls", "--learner", "raw", "--learner", "omp"]
+    code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *SMALL, *chosen)
+    assert code == 0
+    report = json.loads((tmp_path / "compare.json").read_text())
+    entries = {entry["name"]: entry for entry in report["entries"]}
+    assert entries["epls, natural"]["settings"]["n_components"] == 6
+    assert len(entries["epls, natural"]["folds"]) == 2
+    assert set(entries) == {"epls, natural", "raw, natural", "omp, whitened, natural"}
+    assert entries["epls, natural"]["n_meta_parameters"] == 0
+    assert entries["omp, whitened, natural"]["n_meta_parameters"] == 1
+    assert entries["raw, natural"]["n_units"] == 108
+    assert 0 <= entries["epls, natural"]["n_dead"] <= 6
+    best = max(entries.values(), key=lambda entry: entry["accuracy"])
+    assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]
+    with Image.open(tmp_path / "compare.png") as chart:
+        assert chart.width > 500
+
+
+def test_archives_and_encoders(tmp_path, capsys):
+    images = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
+    np.savez(tmp_path / "data.npz", images=images, labels=np.array(["a", "b"] * 10))
+    code, out, _ = epls(
+        capsys, "compare", tmp_path / "data.npz", "--output", tmp_path / "out", *SMALL, "--learner", "epls",
+        "--encoder", "natural", "--encoder", "soft_threshold", "--json",
+    )  # fmt: skip
+    assert code == 0
+    names = [entry["name"] for entry in json.loads(out)["entries"]]
+    assert names == ["epls, natural", "epls, soft_threshold, x2"]
+    assert len(list((tmp_path / "out" / "stages").glob("learned-*.safetensors"))) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no labels, but images"),
+        ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not go together"),
+        (
+            {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
+            "3 class(es), the smallest with 1 image",
+        ),
+        (
+            {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.zeros(9)},
+            "1 class(es), the smallest with 9 image",
+        ),
+        ({"images": np.zeros((9, 8, 8), np.uint8), "labels": np.arange(9) % 2}, "are too small for patches of 10"),
+    ],
+)
+def test_bad_archives_are_told(content, message, tmp_path, capsys):
+    np.savez(tmp_path / "data.npz", **content)
+    code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path / "out")
+    assert code == 1
+    assert message in err
+    assert err.count("\n") == 1
+
+
+def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
+    """A learner that fails stops no other."""
+    chosen = [
+        "--learner",
+        "omp",
+        "--learner",
+        "kmeans",
+        "--set",
+        "omp.n_nonzero_coefs=2",
+        "--set",
+        "kmeans.max_iter=0",
+    ]
+    code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *SMALL, *chosen)
+    assert code == 0
+    assert "omp, n_nonzero_coefs=2, whitened, natural" in out
+    assert "kmeans, max_iter=0, whitened, triangle" in out
+    assert "failed: The 'max_iter' parameter" in out
+    code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
+    assert code == 2
+    assert "--set rica.max_iter: give LEARNER.NAME=VALUE" in err
+
+
+def test_when_all_fail(classes, tmp_path, capsys):
+    arguments = ["compare", classes, "--n-components", 400, "--n-patches", 150, "--patch-size", 5, "--stride", 8]
+    code, out, err = epls(capsys, *arguments, "--learner", "epls", "--output", tmp_path, "--json")
+    assert code == 1
+    assert "none of the learners could be judged" in err
+    told = json.loads(out, parse_constant=pytest.fail)  # NaN is not JSON
+    assert told["entries"][0]["accuracy"] is None
+
+
+def test_another_comparison_is_not_replaced(classes, tmp_path, capsys):
+    arguments = ["compare", classes, "--n-patches", 150, "--patch-size", 5, "--stride", 8, "--output", tmp_path]
+    assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
+    before = (tmp_path / "compare.json").read_bytes()
+    code, _, err = epls(capsys, *arguments, "--learner", "raw", "--learner", "random_patches", "--n-components", 5)
+    assert code == 1
+    assert "of another comparison" in err
+    assert (tmp_path / "compare.json").read_bytes() == before
+    assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
+    assert epls(capsys, *arguments, "--learner", "random_patches", "--n-components", 5, "--force")[0] == 0
+
+
+def test_bad_folders_are_told(classes, pictures, tmp_path, capsys):
+    code, _, err = epls(capsys, "compare", pictures, "--output", tmp_path)
+    assert code == 1
+    assert "has images outside of sub-folders" in err
+    code, _, err = epls(capsys, "compare", tmp_path / "nothing", "--output", tmp_path)
+    assert code == 1
+    assert "is neither a folder nor an .npz file" in err
+    (tmp_path / "data.npz").write_bytes(b"PK nothing")
+    code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path)
+    assert code == 1
+    assert "data.npz" in err

@@ -1,0 +1,288 @@
+"""`epls fit`: models of images and vectors, in memory and in parts, and trainings that are stopped."""
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_allclose, assert_array_equal
+from run_command import check_error, epls
+from sklearn.datasets import load_breast_cancer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from epls import EPLS, Checkpoint, ImageFeatures, load_model, open_shards, read_notes
+from epls.images.models import learner_of
+
+
+def test_a_table_is_scaled(work, capsys):
+    X = load_breast_cancer().data
+    by_hand = make_pipeline(StandardScaler(), EPLS(10, random_state=0)).fit(X)
+    assert_allclose(load_model(work / "table.epls").transform(X), by_hand.transform(X), rtol=1e-6)
+    notes = read_notes(work / "table.epls")
+    assert notes["feature_names"] == list(load_breast_cancer().feature_names)
+    assert notes["samples"] == 569
+
+
+def test_an_array_is_not(work, tmp_path, capsys):
+    code, out, _ = epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--n-components", 8, "--json")
+    assert code == 0
+    told = json.loads(out)
+    X = np.load(work / "vectors.npy")
+    model = load_model(tmp_path / "m")
+    assert_allclose(model.components_, EPLS(8, random_state=0).fit(X).components_)
+    assert told["units"] == 8
+    assert told["unresponsive units"] == 0
+
+
+def test_names_in_capitals(work, tmp_path, capsys):
+    (tmp_path / "X.CSV").write_bytes((work / "table.csv").read_bytes())
+    assert epls(capsys, "fit", tmp_path / "X.CSV", "-o", tmp_path / "m", "--n-components", 5)[0] == 0
+
+
+def test_other_learners(work, tmp_path, capsys):
+    code, _, _ = epls(
+        capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--n-components", 6, "--learner", "omp"
+    )
+    assert code == 0
+    assert type(load_model(tmp_path / "m")).__name__ == "OMP"
+
+
+def test_encoders_given_as_objects(work, tmp_path, capsys):
+    arguments = ["--n-components", 6, "--n-patches", 300, "--stride", 9, "--encoder", "sc"]
+    arguments += ["--set", "encoder.alpha=0.5", "--set", "encoder.split_sign=false"]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
+    model = load_model(tmp_path / "m")
+    assert isinstance(model, ImageFeatures)
+    assert model.encoder_.alpha == 0.5
+    assert len(model.get_feature_names_out()) == 4 * 6
+    code, out, _ = epls(capsys, "inspect", tmp_path / "m", "--json")
+    assert code == 0
+    assert "SparseCodingEncoder" in json.loads(out)["settings"]["encoder"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["fit", "table.csv", "-o", "new", "--patch-size", 5], 2, "--patch-size is for images"),
+        (["fit", "photos", "-o", "new", "--scale"], 2, "--scale is for vectors"),
+        (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for .csv and .parquet, not for photos"),
+        (["fit", "photos", "-o", "new", "--key", "x"], 2, "--key is for .npz"),
+        (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
+        (["fit", "vectors.npy", "-o", "new", "--skip-bad"], 2, "--skip-bad is for folders of images"),
+        (["fit", "photos", "-o", "new", "--set", "encoder.alpha=1"], 1, "the encoder natural has no setting alpha"),
+        (["fit", "vectors.npy", "-o", "new", "--learner", "raw", "--units", 3], 2, "raw has as many components as"),
+        (["fit", "bad.npy", "-o", "new"], 1, "contains NaN"),
+        (["fit", "complex.npy", "-o", "new"], 1, "must be real numbers"),
+        (["fit", "twice.csv", "-o", "new"], 1, "several columns called 'a'"),
+        (["fit", "headless.csv", "-o", "new"], 1, "add a line of names"),
+        (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
+        (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
+        (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
+        (["fit", "missing.csv", "-o", "new"], 1, r"missing or infinite: b \(1\)"),
+        (["fit", "cube.npy", "-o", "new"], 1, r"shape \(2, 2, 2, 2, 2\)"),
+    ],
+)
+def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(work)
+    check_error(capsys, work, arguments, code, message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
+        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
+        (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "32 x 32 is the least"),
+        (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
+        (
+            ["fit", "{pictures}", "-o", "m", "--n-components", "50", "--n-patches", "40"],
+            1,
+            "n_components=50 is more than",
+        ),
+    ],
+)
+def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    check_error(capsys, tmp_path, [argument.format(pictures=pictures) for argument in arguments], code, message)
+
+
+@pytest.mark.parametrize("name", ["parts", "x.zarr"])
+def test_fit_transform_and_report(in_parts, name, tmp_path, capsys):
+    model, codes, page = tmp_path / "m.epls", tmp_path / "c.npy", tmp_path / "r.html"
+    code, out, err = epls(capsys, "fit", in_parts / name, "-o", model, "--n-components", 6)
+    assert (code, "900 vectors" in out) == (0, True), err
+    data = open_shards(in_parts / name) if name == "parts" else zarr.open_array(in_parts / name)
+    assert_array_equal(load_model(model).components_, EPLS(6, random_state=0).fit(data).components_)
+    assert read_notes(model)["samples"] == 900
+    assert epls(capsys, "transform", model, in_parts / name, "-o", codes)[0] == 0
+    assert_allclose(np.load(codes), load_model(model).transform(np.load(in_parts / "x.npy")), atol=1e-6)
+    assert epls(capsys, "report", model, "--data", in_parts / name, "-o", page)[0] == 0
+    assert page.stat().st_size > 10_000
+
+
+def test_bad_parts(in_parts, tmp_path, capsys):
+    np.save(tmp_path / "a.npy", np.zeros((4, 3)))
+    np.save(tmp_path / "b.npy", np.zeros((4, 2)))
+    code, _, err = epls(capsys, "fit", tmp_path, "-o", tmp_path / "m.epls")
+    assert code == 1
+    assert "b.npy has 2 features" in err
+    broken = tmp_path / "broken.zarr"
+    broken.mkdir()
+    (broken / "zarr.json").write_text("{")
+    code, _, err = epls(capsys, "fit", broken, "-o", tmp_path / "m.epls")
+    assert code == 1
+    assert "broken.zarr is not a zarr array that can be read" in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "m.epls").exists()
+
+
+def test_images_in_a_zarr_array(tmp_path, capsys):
+    images = np.random.RandomState(0).randint(256, size=(6, 20, 20, 3)).astype(np.uint8)
+    stored = zarr.create_array(str(tmp_path / "i.zarr"), shape=images.shape, chunks=(4, 20, 20, 3), dtype=images.dtype)
+    stored[:] = images
+    model, features = tmp_path / "m.epls", tmp_path / "f.npy"
+    arguments = ("fit", tmp_path / "i.zarr", "-o", model, "--n-components", 5, "--n-patches", 300, "--patch-size", 5)
+    assert epls(capsys, *arguments, "--checkpoint", tmp_path / "kept")[0] == 0
+    assert epls(capsys, "transform", model, tmp_path / "i.zarr", "-o", features)[0] == 0
+    assert_array_equal(np.load(features), load_model(model).transform(images))
+
+
+def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys):
+    from PIL import Image
+
+    for number in range(3):
+        pixels = np.random.RandomState(number).randint(256, size=(20, 20, 3)).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / f"{number}.png")
+    np.save(tmp_path / "labels.npy", np.arange(3))
+    arguments = ("fit", tmp_path, "-o", tmp_path / "m.epls", "--n-components", 5, "--n-patches", 300, "--patch-size", 5)
+    code, out, err = epls(capsys, *arguments)
+    assert (code, "3 images" in out) == (0, True), err
+
+
+@pytest.mark.parametrize("option", [("--scale",), ("--learner", "omp")])
+def test_what_needs_all_vectors_in_memory(in_parts, tmp_path, capsys, option):
+    code, _, err = epls(capsys, "fit", in_parts / "parts", "-o", tmp_path / "m.epls", *option)
+    assert code == 2
+    assert f"{' '.join(option)} needs all vectors in memory" in err
+
+
+def command(in_parts, *more):
+    return ["fit", str(in_parts / "x.npy"), "--n-components", "10", "--threads", "1", *map(str, more)]
+
+
+def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.02)
+    arguments = command(in_parts, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
+    with monkeypatch.context() as broken:
+        broken.setattr("epls.persistence.write_atomically", no_room)
+        code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert "disk" in err
+    assert len(list((tmp_path / "kept").iterdir())) == 2
+    assert epls(capsys, *arguments)[0] == 0
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def no_room(path, content):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_killed_fit_goes_on(in_parts, tmp_path, capsys):
+    """Checkpoints are a minute apart: here, after every batch."""
+    script = (
+        "import sys, epls.algorithm.checkpoint as c; from epls.cli.main import run\n"
+        "c.Checkpoint.__init__.__kwdefaults__['seconds'] = 0.0\n"
+        "sys.exit(run(sys.argv[1:]))"
+    )
+    checkpoints = tmp_path / "kept"
+    killed = command(in_parts, "-o", tmp_path / "killed.epls", "--checkpoint", checkpoints)
+    process = subprocess.Popen([sys.executable, "-c", script, *killed], stderr=subprocess.DEVNULL)
+    while process.poll() is None and len(list(checkpoints.glob("*.safetensors"))) < 2:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert 1 <= len(list(checkpoints.glob("checkpoint-*.safetensors"))) <= 2
+    assert not (tmp_path / "killed.epls").exists()
+
+    other = command(in_parts, "-o", tmp_path / "o.epls", "--checkpoint", checkpoints, "--random-state", 1)
+    code, _, err = epls(capsys, *other)
+    assert code == 1
+    assert "is the checkpoint of another training, which differs in random_state" in err
+    assert epls(capsys, *killed)[0] == 0
+    assert list(checkpoints.glob("checkpoint-*")) == []
+    assert epls(capsys, *command(in_parts, "-o", tmp_path / "whole.epls"))[0] == 0
+    models = [load_model(tmp_path / name) for name in ("killed.epls", "whole.epls")]
+    assert_array_equal(models[0].components_, models[1].components_)
+    assert models[0].loss_curve_ == models[1].loss_curve_
+
+
+def test_ctrl_c_says_where_it_goes_on(in_parts, tmp_path, capsys, monkeypatch):
+    def interrupted(self, X, y=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(EPLS, "fit", interrupted)
+    arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept")
+    code, _, err = epls(capsys, *arguments)
+    assert (code, "starts again" in err) == (1, True)  # nothing has been written yet
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "checkpoint-00000001.safetensors").touch()
+    code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert f"the same command goes on from {tmp_path / 'kept'}" in err
+
+
+def test_only_epls_has_checkpoints(in_parts, tmp_path, capsys):
+    arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--learner", "omp")
+    code, _, err = epls(capsys, *arguments)
+    assert code == 2
+    assert "only epls can go on in the middle" in err
+
+
+def test_learners_bring_their_whitening_and_encoder(work, tmp_path, capsys):
+    """As the learner declares them, unless the command says otherwise."""
+    small = ["--n-components", 6, "--n-patches", 300, "--stride", 9, "--learner", "kmeans"]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "own", *small)[0] == 0
+    own = load_model(tmp_path / "own")
+    assert (own.whiten, type(own.encoder_).__name__) == (True, "TriangleEncoder")
+    other = ["--encoder", "natural", "--set", "images.whiten=false", "--set", "max_iter=2"]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "other", *small, *other)[0] == 0
+    found = load_model(tmp_path / "other")
+    assert (found.whiten, type(found.encoder_).__name__) == (False, "NaturalEncoder")
+    assert learner_of(found).max_iter == 2
+
+
+def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
+    long = ["--n-components", 6, "--random-state", 3]
+    short = ["--n-components", 6, "--random-state", 3]
+    for name, arguments in (("long", long), ("short", short)):
+        assert epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / name, *arguments)[0] == 0
+    assert_array_equal(load_model(tmp_path / "long").components_, load_model(tmp_path / "short").components_)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
+        (["--set", "images.stride=3"], 2, "there is an option for it, --stride"),
+        (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),
+        (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha: give"),
+        (["--set", "max_iter=no"], 1, "The 'max_iter' parameter"),
+    ],
+)
+def test_wrong_settings_are_told(work, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(work)
+    check_error(capsys, work, ["fit", "photos", "-o", "new", *arguments], code, message)
+
+
+def test_settings_of_images_are_not_for_vectors(work, monkeypatch, capsys):
+    monkeypatch.chdir(work)
+    arguments = ["fit", "table.parquet", "-o", "new", "--set", "images.pooling=sum"]
+    check_error(capsys, work, arguments, 2, "--set images.pooling is for images, and table.parquet holds vectors")

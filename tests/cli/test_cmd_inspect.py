@@ -1,0 +1,87 @@
+"""`epls inspect`: what is in a model file."""
+
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from run_command import check_error, epls
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from epls import ImageFolder, load_model, save_model
+
+
+def test_tells_what_is_there(work, capsys):
+    code, out, err = epls(capsys, "inspect", work / "photos.epls")
+    assert (code, err) == (0, "")
+    assert re.search(r"units +12 *\n", out)
+    assert "10 x 10 pixels, 3 channel(s)" in out
+    assert "population sparsity" in " ".join(out.split())
+    assert "epls report draws them" in out  # this is no terminal
+
+
+def test_vectors_have_names(work, capsys):
+    _, out, _ = epls(capsys, "inspect", work / "table.epls")
+    assert re.search(r"unit 0: .*(mean|worst|error)", out)
+
+
+def test_names_are_not_read_as_colors(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("[red]a,b[/b]\n" + "".join(f"{k},{k * k % 7}\n" for k in range(30)))
+    assert epls(capsys, "fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--n-components", 3)[0] == 0
+    code, out, _ = epls(capsys, "inspect", tmp_path / "m")
+    assert code == 0
+    assert "[red]a" in out
+    assert "b[/b]" in out
+
+
+def test_pipelines_that_begin_with_images(work, tmp_path, capsys):
+    features = load_model(work / "photos.epls")
+    images = ImageFolder(work / "photos")
+    model = make_pipeline(features, StandardScaler())
+    model.steps[-1][1].fit(features.transform(images))
+    save_model(model, tmp_path / "m")
+    code, out, _ = epls(capsys, "inspect", tmp_path / "m")
+    assert code == 0
+    assert "Pipeline of ImageFeatures, StandardScaler" in out
+    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
+    assert_allclose(np.load(tmp_path / "f.npy"), model.transform(images), rtol=1e-4, atol=1e-5)
+    assert epls(capsys, "report", tmp_path / "m", "--data", work / "photos", "-o", tmp_path / "r.html")[0] == 0
+
+
+def test_json(work, capsys):
+    _, out, _ = epls(capsys, "inspect", work / "table.epls", "--json")
+    told = json.loads(out)
+    assert told["units"] == 10
+    assert told["measured when it was learned"]["unresponsive units"] == 0
+
+
+def test_filters_in_color(work):
+    """Every filter is there, two pixels a character, in the colors of the picture."""
+    from rich.console import Console
+
+    from epls.cli.inspect import _draw
+    from epls.plotting import filter_pictures
+
+    model = load_model(work / "photos.epls")
+    filters = model.learner_.components_.reshape(-1, 10, 10, 3)
+    screen = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=80)
+    _draw(screen, filters)
+    text = screen.file.getvalue()
+    assert text.count("▀") == 12 * 10 * 5
+    red, green, blue = filter_pictures(filters)[0, 0, 0]
+    assert f"38;2;{red};{green};{blue}" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["inspect", "vectors.npy"], 1, "not a model that epls wrote"),
+        (["inspect", "nothing"], 1, "there is no file nothing"),
+    ],
+)
+def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(work)
+    check_error(capsys, work, arguments, code, message)

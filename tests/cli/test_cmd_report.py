@@ -1,0 +1,49 @@
+"""`epls report`: a page about a model."""
+
+import json
+
+import pytest
+from run_command import check_error, epls
+
+
+def test_images(work, tmp_path, capsys):
+    code, out, _ = epls(
+        capsys, "report", work / "photos.epls", "--data", work / "photos", "-o", tmp_path / "r.html", "--json"
+    )
+    assert code == 0
+    html = (tmp_path / "r.html").read_text()
+    assert json.loads(out)["bytes"] == (tmp_path / "r.html").stat().st_size
+    assert "photos.epls: what was learned" in html
+    assert '"name":"0.png"' in html
+
+
+def test_vectors_with_the_names_of_the_table(work, tmp_path, capsys):
+    output = tmp_path / "r.html"
+    code, _, _ = epls(capsys, "report", work / "table.epls", "--data", work / "table.parquet", "-o", output)
+    assert code == 0
+    assert "worst concave points" in output.read_text()
+
+
+def test_nothing_is_overwritten_unless_forced(work, tmp_path, capsys):
+    output = tmp_path / "r.html"
+    output.write_text("mine")
+    arguments = ["report", work / "table.epls", "--data", work / "table.parquet", "-o", output]
+    code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert "--force" in err
+    assert output.read_text() == "mine"
+    assert epls(capsys, *arguments, "--force")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["report", "scaler.epls", "--data", "vectors.npy", "-o", "new.html"], 1, "has no units to show"),
+        (["report", "table.epls", "--data", "photos", "-o", "new.html"], 1, "but photos holds images"),
+        (["report", "photos.epls", "--data", "empty", "-o", "new.html"], 1, "hold no image files"),
+        (["report", "table.csv", "--data", "table.csv", "-o", "new.html"], 1, "not a model that epls wrote"),
+    ],
+)
+def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(work)
+    check_error(capsys, work, arguments, code, message)

@@ -1,0 +1,154 @@
+"""`epls transform`: the features of images and vectors."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
+from run_command import check_error, epls
+from sklearn.datasets import load_breast_cancer
+
+from epls import EPLS, ImageFolder, load_model, read_notes, save_model
+
+
+def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
+    code, out, _ = epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npy")
+    assert code == 0
+    assert "features of 6 images, 32 each" in out
+    found = np.load(tmp_path / "f.npy")
+    np.testing.assert_array_equal(found, load_model(model).transform(pictures))
+    assert (tmp_path / "f.names.txt").read_text().split() == [f"picture{k}.png" for k in range(6)]
+
+
+def test_arrays_of_images(model, tmp_path, capsys):
+    images = np.random.RandomState(0).randint(256, size=(3, 12, 12, 3)).astype(np.uint8)
+    np.save(tmp_path / "images.npy", images)
+    code, out, _ = epls(capsys, "transform", model, tmp_path / "images.npy", "-o", tmp_path / "f.npy", "--json")
+    assert code == 0
+    assert json.loads(out)["shape"] == [3, 32]
+    np.testing.assert_array_equal(np.load(tmp_path / "f.npy"), load_model(model).transform(images))
+
+
+def test_bad_images_are_named_or_skipped(model, pictures, tmp_path, capsys):
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    for file in pictures.iterdir():
+        (folder / file.name).write_bytes(file.read_bytes())
+    (folder / "broken.png").write_bytes((pictures / "picture0.png").read_bytes()[:200])
+    Image.new("L", (20, 20)).save(folder / "gray.png")
+    Image.new("RGB", (5, 50)).save(folder / "narrow.png")
+    output = tmp_path / "f.npy"
+    code, out, err = epls(capsys, "transform", model, folder, "-o", output)
+    assert (code, out) == (1, "")
+    assert all(name in err for name in ("broken.png", "gray.png", "narrow.png", "--skip-bad"))
+    assert not output.exists()
+    code, out, err = epls(capsys, "transform", model, folder, "-o", output, "--skip-bad", "--json")
+    assert code == 0
+    assert json.loads(out) == {"features": str(output), "shape": [6, 32], "skipped": 3}
+    assert err.count("skipped ") == 3
+
+
+def test_the_model_decides_which_kind_is_skipped(model, pictures, tmp_path, capsys):
+    """Most images of the folder are gray, but the model is for color."""
+    (tmp_path / "color.png").write_bytes((pictures / "picture0.png").read_bytes())
+    for k in range(3):
+        Image.new("L", (20, 20)).save(tmp_path / f"gray{k}.png")
+    code, out, err = epls(capsys, "transform", model, tmp_path, "-o", tmp_path / "f.npy", "--skip-bad", "--json")
+    assert code == 0, err
+    assert json.loads(out)["shape"] == [1, 32]
+
+
+def test_images_are_numbered_from_the_first(model, tmp_path, capsys):
+    images = np.zeros((70, 12, 12, 3), np.float32)
+    np.save(tmp_path / "images.npy", images.astype(np.uint8))
+    images[69, 0, 0, 0] = np.nan
+    np.save(tmp_path / "nan.npy", images)
+    code, _, err = epls(capsys, "transform", model, tmp_path / "nan.npy", "-o", tmp_path / "f.npy")
+    assert code == 1
+    assert "image 0 has values of type float32, but features were learned from whole numbers" in err
+    for name, array in (("empty", images[:0]), ("number", np.float32(3))):
+        np.save(tmp_path / f"{name}.npy", array)
+        code, _, err = epls(capsys, "transform", model, tmp_path / f"{name}.npy", "-o", tmp_path / "f.npy")
+        assert code == 1
+        assert "Traceback" not in err
+        assert not (tmp_path / "f.npy").exists()
+
+
+def test_nothing_is_overwritten_unless_forced(model, pictures, tmp_path, capsys):
+    output = tmp_path / "f.npy"
+    output.write_bytes(b"precious")
+    code, _, err = epls(capsys, "transform", model, pictures, "-o", output)
+    assert code == 1
+    assert "is there already" in err
+    assert output.read_bytes() == b"precious"
+    assert epls(capsys, "transform", model, pictures, "-o", output, "--force")[0] == 0
+    assert len(np.load(output)) == 6
+
+
+def test_transform_reads_either_kind_of_table(work, tmp_path, capsys):
+    model = work / "table.epls"
+    for name in ("table.csv", "table.parquet"):  # the first has a column that the model does not know
+        code, out, _ = epls(capsys, "transform", model, work / name, "-o", tmp_path / f"{name}.npy")
+        assert code == 0, name
+        assert "569 vectors, 10 each" in out
+    expected = load_model(model).transform(load_breast_cancer().data)
+    assert_allclose(np.load(tmp_path / "table.csv.npy"), expected, atol=1e-6)
+    assert_allclose(np.load(tmp_path / "table.parquet.npy"), expected, atol=1e-6)
+
+
+def test_a_model_of_python_finds_its_columns(work, tmp_path, capsys):
+    frame = load_breast_cancer(as_frame=True).data
+    model = EPLS(5, max_iter=2, random_state=0).fit(frame[["mean area", "mean radius"]])
+    save_model(model, tmp_path / "m")
+    assert epls(capsys, "transform", tmp_path / "m", work / "table.csv", "-o", tmp_path / "f.npy")[0] == 0
+    assert_allclose(np.load(tmp_path / "f.npy"), model.transform(frame[["mean area", "mean radius"]]), atol=1e-6)
+
+
+def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
+    arguments = ["--n-components", 8, "--n-patches", 300, "--longest-side", 40, "--channels", "gray"]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
+    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
+    small = ImageFolder(work / "photos", longest_side=40, channels="gray")
+    assert small.shapes[0] == (30, 40)
+    assert_allclose(np.load(tmp_path / "f.npy"), load_model(tmp_path / "m").transform(small), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["transform", "nowhere", "{pictures}", "-o", "f.npy"], 1, "there is no file nowhere"),
+        (["transform", "{pictures}", "{pictures}", "-o", "f.npy"], 1, "is a folder"),
+        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy"),
+    ],
+)
+def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(tmp_path)
+    check_error(capsys, tmp_path, [argument.format(pictures=pictures) for argument in arguments], code, message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["transform", "table.epls", "photos", "-o", "new.npy"], 1, "from vectors, but photos holds images"),
+        (["transform", "photos.epls", "vectors.npy", "-o", "new.npy"], 1, "from images, but vectors.npy holds vec"),
+        (["transform", "table.epls", "vectors.npy", "-o", "new.npy"], 1, "5 features"),
+        (["transform", "table.epls", "other.csv", "-o", "new.npy"], 1, "no column mean radius"),
+    ],
+)
+def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
+    monkeypatch.chdir(work)
+    check_error(capsys, work, arguments, code, message)
+
+
+def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
+    """They have the British words for how images are converted."""
+    small = ["--n-components", 8, "--n-patches", 300, "--channels", "gray"]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "new", *small)[0] == 0
+    notes = read_notes(tmp_path / "new")
+    assert notes["channels"] == "gray"
+    save_model(load_model(tmp_path / "new"), tmp_path / "old", notes=notes | {"channels": "grey"})
+    for name in ("new", "old"):
+        code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npy")
+        assert code == 0, err
+    assert_array_equal(np.load(tmp_path / "old.npy"), np.load(tmp_path / "new.npy"))

@@ -1,0 +1,90 @@
+"""How the command ends: exit codes, one line for an error, nothing left half-written."""
+
+import signal
+import subprocess
+import sys
+
+import pytest
+from run_command import check_error, epls
+
+from epls.cli.main import run
+
+SLOW = "import numpy as np; np.save('large.npy', np.random.RandomState(0).normal(size=(300_000, 40)))"
+
+
+def test_help_is_quick_and_loads_nothing_heavy():
+    code = (
+        "import sys; from epls.cli.main import run; run(['--help']); "
+        "print([m for m in ('numpy', 'sklearn', 'numba', 'scipy', 'rich') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "reproduce" in run.stdout
+    assert run.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize(
+    "arguments", [["fit", "large.npy", "-o", "new", "--n-components", "200"], ["demo", "--output", "new"]]
+)
+def test_ctrl_c_leaves_nothing_half_written(arguments, tmp_path):
+    subprocess.run([sys.executable, "-c", SLOW], cwd=tmp_path, check=True)
+    # Where the tests run in the background, Ctrl-C is ignored, and children inherit that.
+    script = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom epls.cli import main; main()"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        # Until it is at work: a command says so on one of the two.
+        stream = process.stderr if arguments[0] == "fit" else process.stdout
+        assert stream.readline()
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
+    assert left == {"large.npy"}
+
+
+def test_a_full_disk_leaves_nothing(work, tmp_path, capsys, full_disk):
+    for arguments in (
+        ["report", work / "table.epls", "--data", work / "table.parquet", "-o", tmp_path / "r.html"],
+        ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--n-components", 5],
+        ["transform", work / "table.epls", work / "table.parquet", "-o", tmp_path / "f.npy"],
+    ):
+        code, _, err = epls(capsys, *arguments)
+        assert code == 1
+        assert "the disk is full" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_defects_end_in_one_line_too(monkeypatch, capsys):
+    import epls.persistence
+
+    def broken(path):
+        raise ZeroDivisionError("by\nzero")
+
+    monkeypatch.setattr(epls.persistence, "load_model", broken)
+    assert run(["inspect", "model"]) == 1
+    err = capsys.readouterr().err
+    assert err == "epls: ZeroDivisionError: by; this is a defect of epls, please report it\n"
+    monkeypatch.setenv("EPLS_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        run(["inspect", "model"])
+
+
+def test_the_help_of_a_command_loads_nothing_heavy():
+    code = (
+        "import sys; from epls.cli.main import run; run(['fit', '--help']); "
+        "print([m for m in ('sklearn', 'numba', 'scipy') if m in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "sparse_filtering" in run.stdout
+    assert run.stdout.strip().endswith("[]")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [("nonsense", r"No such command 'nonsense'\.$"), ("fti", r"No such command 'fti'\. Did you mean fit\?$")],
+)
+def test_unknown_commands(name, message, tmp_path, capsys):
+    check_error(capsys, tmp_path, [name], 2, message)

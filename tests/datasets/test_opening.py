@@ -1,0 +1,111 @@
+"""What a user names is opened as vectors or images, or refused with a reason."""
+
+import numpy as np
+import pytest
+import zarr
+from numpy.testing import assert_array_equal
+from PIL import Image
+
+from epls import ImageFolder
+from epls.datasets.chunked import ChunkedImages
+from epls.datasets.opening import ParameterError, Vectors, open_data
+
+X = np.random.RandomState(0).normal(size=(30, 3)).astype(np.float32)
+
+
+@pytest.fixture
+def images(tmp_path):
+    """A folder of three images, one of which is too small for most purposes."""
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for number, side in enumerate((8, 9, 2)):
+        Image.fromarray(np.full((side, side), 50 * number, np.uint8)).save(folder / f"{number}.png")
+    return folder
+
+
+def zarr_array(path, content):
+    zarr.create_array(str(path), shape=content.shape, chunks=(4, *content.shape[1:]), dtype=content.dtype)[:] = content
+    return path
+
+
+def test_vectors_of_every_kind(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    np.savez(tmp_path / "x.npz", X=X, other=np.zeros(3))
+    (tmp_path / "x.CSV").write_text("a,b,c\n" + "".join(",".join(map(repr, row)) + "\n" for row in X.tolist()))
+    (tmp_path / "parts").mkdir()
+    np.save(tmp_path / "parts" / "0.npy", X[:20])
+    np.save(tmp_path / "parts" / "1.npy", X[20:])
+    zarr_array(tmp_path / "x.zarr", X)
+    for name in ("x.npy", "x.npz", "x.CSV", "parts", "x.zarr"):
+        opened = open_data(tmp_path / name)
+        assert isinstance(opened, Vectors), name
+        assert len(opened) == 30
+        assert sorted(opened.in_memory()[:, 0]) == sorted(X[:, 0]), name
+        assert len(opened.some(7)) == 7
+        assert {tuple(row) for row in opened.some(7).tolist()} <= {tuple(row) for row in X.tolist()}
+        assert len(opened.some(100)) == 30
+    assert open_data(tmp_path / "x.CSV").names == ["a", "b", "c"]
+    assert open_data(tmp_path / "x.CSV", drop=["a"]).names == ["b", "c"]
+    assert open_data(tmp_path / "x.CSV", columns=["c", "a"]).names == ["c", "a"]
+    assert open_data(tmp_path / "x.npy").names is None
+
+
+def test_images_of_every_kind(images, tmp_path):
+    folder = open_data(images)
+    assert isinstance(folder, ImageFolder)
+    assert folder.shapes == [(8, 8), (9, 9), (2, 2)]
+    array = np.arange(6 * 4 * 5, dtype=np.uint8).reshape(6, 4, 5)
+    np.save(tmp_path / "i.npy", array)
+    assert_array_equal(open_data(tmp_path / "i.npy"), array)
+    chunked = open_data(zarr_array(tmp_path / "i.zarr", array))
+    assert isinstance(chunked, ChunkedImages)
+    assert chunked.shape == (6, 4, 5)
+    for number in (0, 5, 3):
+        assert_array_equal(chunked[number], array[number])
+    with pytest.raises(IndexError, match="there is no image 6 of 6"):
+        chunked[6]
+
+
+def test_what_is_skipped_is_on_the_folder_and_not_printed(images, capsys):
+    with pytest.raises(ValueError, match=r"2\.png: 2 x 2 pixels"):
+        open_data(images, smallest_side=5)
+    folder = open_data(images, smallest_side=5, skip_bad=True, channels="color")
+    assert [(path.name, reason) for path, reason in folder.skipped] == [
+        ("2.png", "2 x 2 pixels, where 5 x 5 is the least")
+    ]
+    assert folder[0].shape == (8, 8, 3)
+    assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("images", {"drop": ["a"]}, "drop is for .csv and .parquet, not for "),
+        ("images", {"key": "a"}, "key is for .npz, not for "),
+        ("x.npy", {"key": "a"}, "key is for .npz, not for "),
+        ("x.npy", {"channels": "gray"}, "channels is for folders of images, not for "),
+        ("x.npy", {"skip_bad": True}, "skip_bad is for folders of images, not for "),
+        ("x.npy", {"longest_side": 9}, "longest_side is for folders of images, not for "),
+    ],
+)
+def test_parameters_without_meaning_are_refused(images, name, given, message):
+    np.save(images.parent / "x.npy", X)
+    with pytest.raises(ParameterError) as caught:
+        open_data(images.parent / name, **given)
+    assert str(caught.value) == f"{message}{images.parent / name}"
+    assert caught.value.parameter == next(iter(given))
+
+
+def test_what_is_no_data_is_refused(images, tmp_path):
+    with pytest.raises(ValueError, match="and a single image in a folder"):
+        open_data(images / "0.png")
+    with pytest.raises(FileNotFoundError, match="nowhere"):
+        open_data(tmp_path / "nowhere")
+    np.save(tmp_path / "line.npy", np.zeros(3))
+    with pytest.raises(ValueError, match=r"has an array of shape \(3,\)"):
+        open_data(tmp_path / "line.npy")
+    np.save(tmp_path / "text.npy", np.array(["a", "b"]))
+    with pytest.raises(ValueError, match="must be real numbers"):
+        open_data(tmp_path / "text.npy")
+    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color" or None'):
+        open_data(images, channels="grey")
