@@ -157,9 +157,9 @@ class TestChoice:
         model = L2SVMCV(intercept_scaling=1, Cs=Cs).fit(X, y)
         search = GridSearchCV(LinearSVC(tol=1e-6, max_iter=100_000), {"C": Cs}, cv=5).fit(X, y)
         expected = [search.cv_results_[f"split{k}_test_score"] for k in range(5)]
-        np.testing.assert_allclose(model.cv_scores_, expected, atol=1 / 60 + 1e-9)  # one of the 60 samples of a fold
+        np.testing.assert_allclose(model.scores_, expected, atol=1 / 60 + 1e-9)  # one of the 60 samples of a fold
         assert search.best_params_["C"] == model.C_
-        assert Cs[model.cv_scores_.mean(axis=0).argmax()] == model.C_
+        assert Cs[model.scores_.mean(axis=0).argmax()] == model.C_
 
     def test_two_classes(self):
         X, y = made_up(100, 5, 2)
@@ -167,12 +167,12 @@ class TestChoice:
         model = L2SVMCV(intercept_scaling=1, Cs=Cs, cv=4).fit(X, y)
         for k, (train, test) in enumerate(StratifiedKFold(4).split(X, y)):
             scores = [linear_svc(C).fit(X[train], y[train]).score(X[test], y[test]) for C in Cs]
-            np.testing.assert_allclose(model.cv_scores_[k], scores, atol=1 / 25 + 1e-9)
+            np.testing.assert_allclose(model.scores_[k], scores, atol=1 / 25 + 1e-9)
 
     def test_order_of_the_grid_does_not_matter(self, data):
         up, down = L2SVMCV(Cs=[1e-4, 1e-2]).fit(*data), L2SVMCV(Cs=[1e-2, 1e-4]).fit(*data)
         assert up.C_ == down.C_
-        assert (up.cv_scores_ == down.cv_scores_[:, ::-1]).all()
+        assert (up.scores_ == down.scores_[:, ::-1]).all()
 
     def test_of_equals_the_smallest(self):
         X = np.r_[np.full((20, 1), -1.0), np.full((20, 1), 1.0)]
@@ -185,7 +185,7 @@ class TestChoice:
         square = 1 + np.square(X).sum(axis=1).mean()
         np.testing.assert_allclose(model.Cs_ * square, np.logspace(-3, 4, 15)[: len(model.Cs_)])
         assert model.Cs_[0] < model.C_ < model.Cs_[-1]
-        assert model.cv_scores_.shape == (5, len(model.Cs_))
+        assert model.scores_.shape == (5, len(model.Cs_))
 
     def test_default_grid_ends_only_after_the_best(self):
         X, y = made_up(200, 100, 4)
@@ -193,27 +193,27 @@ class TestChoice:
         whole = L2SVMCV(Cs=np.logspace(-3, 4, 15) * model.Cs_[0] / 1e-3).fit(X, y)
         assert len(model.Cs_) < 15
         assert whole.Cs_.tolist().index(whole.C_) == model.Cs_.tolist().index(model.C_)
-        np.testing.assert_array_equal(model.cv_scores_, whole.cv_scores_[:, : len(model.Cs_)])
+        np.testing.assert_array_equal(model.scores_, whole.scores_[:, : len(model.Cs_)])
 
     @pytest.mark.parametrize("Cs", [0.1, [0.1]])
     def test_a_single_value_needs_no_folds(self, data, Cs):
         model = L2SVMCV(Cs=Cs, cv=200).fit(*data)
         assert model.C_ == 0.1
-        assert model.cv_scores_.shape == (0, 1)
+        assert model.scores_.shape == (0, 1)
 
     def test_folds_may_be_given_in_any_way(self, data):
         X, y = data
-        expected = L2SVMCV(Cs=[1e-4, 1e-2]).fit(X, y).cv_scores_
+        expected = L2SVMCV(Cs=[1e-4, 1e-2]).fit(X, y).scores_
         splits = list(StratifiedKFold(5).split(X, y))
         masks = [(np.isin(np.arange(300), train), np.isin(np.arange(300), test)) for train, test in splits]
         for cv in (StratifiedKFold(5), splits, masks):
-            assert (L2SVMCV(Cs=[1e-4, 1e-2], cv=cv).fit(X, y).cv_scores_ == expected).all()
-        assert L2SVMCV(cv=ShuffleSplit(3, test_size=0.2, random_state=0)).fit(X, y).cv_scores_.shape[0] == 3
+            assert (L2SVMCV(Cs=[1e-4, 1e-2], cv=cv).fit(X, y).scores_ == expected).all()
+        assert L2SVMCV(cv=ShuffleSplit(3, test_size=0.2, random_state=0)).fit(X, y).scores_.shape[0] == 3
 
     def test_a_sample_that_a_fold_has_twice_counts_twice(self):
         X, y = made_up(60, 10, 3)
         train, test = np.arange(60) % 40, np.arange(40, 60)
-        both = L2SVMCV(Cs=[0.01, 1], cv=[(train, test)]).fit(X, y).cv_scores_
+        both = L2SVMCV(Cs=[0.01, 1], cv=[(train, test)]).fit(X, y).scores_
         expected = [linear_svc(C).fit(X[train], y[train]).score(X[test], y[test]) for C in (0.01, 1)]
         np.testing.assert_allclose(both[0], expected, atol=1 / 20 + 1e-9)
 

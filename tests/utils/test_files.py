@@ -57,9 +57,14 @@ def test_a_file_is_replaced_as_a_whole(tmp_path):
 def test_after_an_error_all_is_as_before(tmp_path, error):
     path = tmp_path / "a"
     path.write_bytes(b"old")
-    with pytest.raises(error), atomic_file(path) as file:
-        file.write(b"half")
-        raise error
+
+    def write_half():
+        with atomic_file(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 

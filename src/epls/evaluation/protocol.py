@@ -41,7 +41,7 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels) 
 def cross_validated(features: Array, labels: Labels) -> float:
     """Percent told right in cross-validation with the best C, to compare features by. The array is overwritten."""
     classifier = _classifier(labels).fit(StandardScaler(copy=False).fit_transform(features), labels)
-    return 100 * float(classifier.cv_scores_.mean(axis=0).max())
+    return 100 * float(classifier.scores_.mean(axis=0).max())
 
 
 def _classifier(labels: Labels) -> L2SVMCV:

@@ -8,18 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from ..data.moments import center_and_scale
-from ..kernels.pursuit import pursue
 from ..solvers.dictionary import first_bases, improve_bases, replace_unused
-from ..utils.threads import map_tasks
+from ..solvers.pursuit import dense_coder, pursuit_codes
 from .base import Learner
 
 Array = NDArray[np.floating]
-
-_BLOCK_ROWS = 512
 
 
 class OMP(Learner):
@@ -128,35 +124,4 @@ class OMP(Learner):
 
     def coder(self, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
         """The function from samples to codes, without checks."""
-        encode = _new_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
-        return lambda X: _dense(*encode(X), len(self.components_))
-
-
-def pursuit_codes(X: Array, bases: Array, n_nonzero: int) -> Any:
-    """The codes of samples by orthogonal matching pursuit, as a csr_array (n_samples, n_bases), on all cores."""
-    encode = _new_coder(bases, n_nonzero)
-    blocks = list(map_tasks(lambda: lambda k: encode(X[k : k + _BLOCK_ROWS]), range(0, len(X), _BLOCK_ROWS)))
-    numbers, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    found = numbers >= 0
-    pointers = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
-    return sparse.csr_array((values[found], numbers[found], pointers), shape=(len(X), len(bases)))
-
-
-def _new_coder(bases: Array, n_nonzero: int) -> Callable[[Array], tuple[NDArray[np.int64], Array]]:
-    columns = np.ascontiguousarray(bases.T)
-    gram = bases @ columns
-    n_most = min(n_nonzero, *bases.shape)
-
-    def encode(samples: Array) -> tuple[NDArray[np.int64], Array]:
-        numbers, values = np.empty((len(samples), n_most), np.int64), np.empty((len(samples), n_most), samples.dtype)
-        pursue(samples @ columns, gram, numbers, values)
-        return numbers, values
-
-    return encode
-
-
-def _dense(numbers: NDArray[np.int64], values: Array, n_bases: int) -> Array:
-    codes = np.zeros((len(numbers), n_bases), values.dtype)
-    rows, places = np.nonzero(numbers >= 0)
-    codes[rows, numbers[rows, places]] = values[rows, places]
-    return codes
+        return dense_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)

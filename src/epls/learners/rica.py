@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..kernels.sparsity import soft_absolute_derivatives
-from ..solvers.lbfgs import minimise, second_moments, sums_over_blocks
+from ..solvers.lbfgs import minimize_over_epochs, second_moments, sums_over_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -96,7 +96,7 @@ class RICA(Learner):
         def of_directions(rows: Float64) -> tuple[float, Float64]:
             return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
 
-        rows, curve = minimise(of_directions, start, self._epochs(self.max_iter), self.tol)
+        rows, curve = minimize_over_epochs(of_directions, start, self._epochs(self.max_iter), self.tol)
         return {
             "components_": (rows / _norms(rows)).astype(X.dtype),
             "loss_curve_": curve,

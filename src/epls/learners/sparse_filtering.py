@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
-from ..solvers.lbfgs import minimise, second_moments, sums_over_blocks
+from ..solvers.lbfgs import minimize_over_epochs, second_moments, sums_over_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -91,7 +91,7 @@ class SparseFiltering(Learner):
             value, gradient = objective(bases / scale, X, moments)
             return value, gradient / scale
 
-        bases, curve = minimise(scaled_objective, start, self._epochs(self.max_iter), self.tol)
+        bases, curve = minimize_over_epochs(scaled_objective, start, self._epochs(self.max_iter), self.tol)
         bases /= scale
         return {
             "components_": bases.astype(X.dtype),

@@ -1,4 +1,4 @@
-"""Learning from all samples at once: L-BFGS over a matrix of bases, with gradients summed over blocks of samples."""
+"""Learning from all samples at once: L-BFGS over a matrix of components, with gradients summed over blocks of samples."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from sklearn.utils import gen_batches
 
 from ..utils.threads import map_tasks
 
@@ -19,12 +20,12 @@ Float64 = NDArray[np.float64]
 _BLOCK_ROWS = 2048
 
 
-def minimise(
+def minimize_over_epochs(
     objective: Callable[[Float64], tuple[float, Float64]], start: Float64, epochs: Generator[int], tol: float
 ) -> tuple[Float64, list[float]]:
-    """The bases at which a positive objective is least, and the objective after each iteration.
+    """The components at which a positive objective is least, and the objective after each iteration.
 
-    ``objective`` gives value and gradient for bases of the shape of ``start``. One of ``epochs`` is taken for every
+    ``objective`` gives value and gradient for components of the shape of ``start``. One of ``epochs`` is taken for every
     iteration, and no more iterations are made than there are. They also end once an iteration lowers the objective by
     no more than ``tol`` times its first value.
     """
@@ -46,7 +47,7 @@ def minimise(
         next(epochs)  # raises StopIteration after the last, which ends the minimisation
 
     next(epochs)
-    # The gradient is never a reason to stop: its size depends on that of the bases. Nor is the number of evaluations.
+    # The gradient is never a reason to stop: its size depends on that of the components. Nor is the number of evaluations.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
     with closing(epochs):  # callbacks hear of the end, whichever it is, before fit ends
         result = minimize(
@@ -55,30 +56,30 @@ def minimise(
     return result.x.reshape(start.shape), curve
 
 
-def sums_over_blocks(X: Array, bases: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
-    """What ``derivatives`` returns, and the gradient by the bases, summed over all samples.
+def sums_over_blocks(X: Array, components: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
+    """What ``derivatives`` returns, and the gradient by the components, summed over all samples.
 
-    ``derivatives`` is given the products of a block of samples and the bases, and replaces them by the derivatives of
+    ``derivatives`` is given the products of a block of samples and the components, and replaces them by the derivatives of
     the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and the
     sums do not depend on the number of threads.
     """
-    n_units, n_features = bases.shape
+    n_units, n_features = components.shape
 
-    def new_worker() -> Callable[[int], tuple[Float64, Array]]:
+    def new_worker() -> Callable[[slice], tuple[Float64, Array]]:
         buffer = np.empty((min(_BLOCK_ROWS, len(X)), n_units), X.dtype)
 
-        def worker(start: int) -> tuple[Float64, Array]:
-            block = X[start : start + _BLOCK_ROWS]
-            products = np.matmul(block, bases.T, out=buffer[: len(block)])
+        def worker(rows: slice) -> tuple[Float64, Array]:
+            block = X[rows]
+            products = np.matmul(block, components.T, out=buffer[: len(block)])
             sums = derivatives(products)
             return sums, products.T @ block
 
         return worker
 
-    starts = range(0, len(X), _BLOCK_ROWS)
+    blocks = list(gen_batches(len(X), _BLOCK_ROWS))
     # To ask how many threads there are takes longer than a single block of few samples.
     results: Iterable[tuple[Float64, Array]]
-    results = map(new_worker(), starts) if len(starts) == 1 else map_tasks(new_worker, starts)
+    results = map(new_worker(), blocks) if len(blocks) == 1 else map_tasks(new_worker, blocks)
     total, gradient = np.zeros(()), np.zeros((n_units, n_features))
     for sums, of_block in results:
         total = total + sums
@@ -90,8 +91,8 @@ def second_moments(X: Array) -> Float64:
     """X'X in float64."""
     moments = np.zeros((X.shape[1], X.shape[1]))
     with np.errstate(over="ignore", invalid="ignore"):  # told of below
-        for start in range(0, len(X), _BLOCK_ROWS):
-            block = X[start : start + _BLOCK_ROWS].astype(np.float64)
+        for rows in gen_batches(len(X), _BLOCK_ROWS):
+            block = X[rows].astype(np.float64)
             moments += block.T @ block
     if not np.isfinite(moments).all():
         raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
