@@ -28,8 +28,8 @@ def hinges(model, X, y):
 
 
 def objectives(model, X, y, C, scaling):
-    regularised = np.square(model.coef_).sum(axis=1) + (model.intercept_ / scaling) ** 2
-    return 0.5 * regularised + C * np.square(hinges(model, X, y)).sum(axis=1)
+    regularized = np.square(model.coef_).sum(axis=1) + (model.intercept_ / scaling) ** 2
+    return 0.5 * regularized + C * np.square(hinges(model, X, y)).sum(axis=1)
 
 
 def gradients(model, X, y, C, scaling):

@@ -96,9 +96,9 @@ def test_sort_and_filter(open_page, image_page):
     assert [units["redundancy"][unit] for unit in shown_units(chrome)] == sorted(values)
     Select(chrome.find_element(By.ID, "measure")).select_by_visible_text("colour")
     drag(chrome, chrome.find_element(By.ID, "from"), 50)
-    middle = sorted(units["colour"])[15]
+    middle = sorted(units["color"])[15]
     kept = shown_units(chrome)
-    assert sorted(kept) == [unit for unit in range(30) if units["colour"][unit] >= middle]
+    assert sorted(kept) == [unit for unit in range(30) if units["color"][unit] >= middle]
     assert f"{len(kept)} of 30 units" in chrome.find_element(By.ID, "kept").text
     chrome.find_element(By.ID, "all").click()
     assert len(shown_units(chrome)) == 30
@@ -122,10 +122,10 @@ def test_a_unit_by_mouse(open_page, image_page):
     frame, image = (panel.find_element(By.CSS_SELECTOR, f".where {name}").rect for name in ("span", "img"))
     assert image["x"] - 3 <= frame["x"] <= image["x"] + image["width"]
     assert image["y"] - 3 <= frame["y"] <= image["y"] + image["height"]
-    neighbour = panel.find_element(By.CSS_SELECTOR, ".strip .of-unit")
-    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", neighbour)
-    name = neighbour.get_attribute("title")
-    neighbour.click()
+    neighbor = panel.find_element(By.CSS_SELECTOR, ".strip .of-unit")
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", neighbor)
+    name = neighbor.get_attribute("title")
+    neighbor.click()
     assert name.capitalize() in panel.text
     panel.find_element(By.CLASS_NAME, "close").click()
     assert not panel.is_displayed()

@@ -1,4 +1,4 @@
-"""Learning from all samples at once: L-BFGS over a matrix of components, with gradients summed over blocks of samples."""
+"""Learning from all samples at once: L-BFGS over a matrix of components, gradients summed over blocks of samples."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def minimize_over_epochs(
 ) -> tuple[Float64, list[float]]:
     """The components at which a positive objective is least, and the objective after each iteration.
 
-    ``objective`` gives value and gradient for components of the shape of ``start``. One of ``epochs`` is taken for every
-    iteration, and no more iterations are made than there are. They also end once an iteration lowers the objective by
+    ``objective`` returns value and gradient at components of the shape of ``start``. Every iteration takes one of
+    ``epochs``, and no more iterations are made than there are. They also end once an iteration lowers the objective by
     no more than ``tol`` times its first value.
     """
     first = 0.0
@@ -47,7 +47,7 @@ def minimize_over_epochs(
         next(epochs)  # raises StopIteration after the last, which ends the minimisation
 
     next(epochs)
-    # The gradient is never a reason to stop: its size depends on that of the components. Nor is the number of evaluations.
+    # The gradient is never a reason to stop: its size depends on theirs. Nor is the number of evaluations.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
     with closing(epochs):  # callbacks hear of the end, whichever it is, before fit ends
         result = minimize(
@@ -59,9 +59,9 @@ def minimize_over_epochs(
 def sums_over_blocks(X: Array, components: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
     """What ``derivatives`` returns, and the gradient by the components, summed over all samples.
 
-    ``derivatives`` is given the products of a block of samples and the components, and replaces them by the derivatives of
-    the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and the
-    sums do not depend on the number of threads.
+    ``derivatives`` is given the products of a block of samples and the components, and replaces them by the derivatives
+    of the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and
+    the sums do not depend on the number of threads.
     """
     n_units, n_features = components.shape
 
