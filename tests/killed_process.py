@@ -8,10 +8,10 @@ import pkgutil
 import signal
 
 
-def kill_at_call(owner, name, n_calls):
-    """Make this process kill itself, as ``kill -9`` would, at the n-th call of a function.
+def kill_at_call(owner, name, n_calls, sent=signal.SIGKILL):
+    """Make this process kill itself, as ``kill -9`` would, at the n-th call of a function; or send another signal.
 
-    ``owner`` is a module, or ``module:class``. The function is looked up where it is used.
+    ``owner`` is the module that uses the function, or ``module:class`` for a method.
     """
     place = pkgutil.resolve_name(owner)
     function, calls = getattr(place, name), itertools.count(1)
@@ -19,7 +19,7 @@ def kill_at_call(owner, name, n_calls):
     @functools.wraps(function)
     def killing(*arguments, **settings):
         if next(calls) == n_calls:
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.kill(os.getpid(), sent)
         return function(*arguments, **settings)
 
     setattr(place, name, killing)
