@@ -1,6 +1,7 @@
 """Pages in a real browser, on a large and on a small screen, by mouse and by keyboard."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -17,14 +18,33 @@ from epls.evaluation.comparison import Entry
 from epls.evaluation.experiment import Settings
 from epls.report import comparison_page, model_page
 
+pytestmark = pytest.mark.slow
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+
+
+def require_browser():
+    """The path of the driver. Without a browser tests are skipped; in CI, where nobody would notice, they fail."""
+    driver = shutil.which("chromedriver")
+    if driver is None or shutil.which("chromium") is None:
+        no_browser = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        no_browser("no chromium and chromedriver on the path: `make browser`, or install chromium and chromium-driver")
+    return driver
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), (None, pytest.skip.Exception)])
+@pytest.mark.parametrize("missing", ["chromium", "chromedriver"])
+def test_without_a_browser(monkeypatch, ci, outcome, missing):
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == missing else f"/usr/bin/{name}")
+    monkeypatch.delenv("CI", raising=False)
+    if ci is not None:
+        monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="no chromium and chromedriver on the path"):
+        require_browser()
 
 
 @pytest.fixture(scope="module")
 def chrome():
-    driver = shutil.which("chromedriver")
-    if driver is None or shutil.which("chromium") is None:
-        pytest.fail("these tests need a browser: `make browser`, or install chromium and chromium-driver")
+    driver = require_browser()
     options = webdriver.ChromeOptions()
     for argument in (
         "headless=new",
