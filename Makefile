@@ -1,5 +1,6 @@
 # make demo   install, learn from bundled data, end with figures, and with pictures and a page in demo_output/
-# make test   install what the tests need and run them
+# make test   install what the tests need and run them all
+# make test-fast  the same without the slow ones: under three minutes
 # make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
 # make lint   ruff and mypy
 # make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples
@@ -10,7 +11,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test browser lint docs bench clean
+.PHONY: demo test test-fast browser lint docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
@@ -18,10 +19,16 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest
 
-# Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path.
+test-fast: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -m "not slow"
+
+# Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a
+# browser the tests of pages in one are skipped; where CI is set, as in .ci/run, they fail.
+INSTALL_BROWSER = $(SUDO) apt-get install --yes --quiet chromium chromium-driver
 browser:
-	@{ command -v chromium && command -v chromedriver; } > /dev/null || $(SUDO) apt-get install --yes --quiet chromium chromium-driver \
-	  || { $(SUDO) apt-get update --quiet && $(SUDO) apt-get install --yes --quiet chromium chromium-driver; }
+	@{ command -v chromium && command -v chromedriver; } > /dev/null \
+	  || { command -v apt-get > /dev/null && { $(INSTALL_BROWSER) || { $(SUDO) apt-get update --quiet && $(INSTALL_BROWSER); }; }; } \
+	  || echo "no browser can be had here: the tests in tests/report/test_browser.py will be skipped (or fail, if CI is set)"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

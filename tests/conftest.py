@@ -36,10 +36,10 @@ def device(request):
 
 @pytest.fixture
 def blobs():
-    """400 samples in 6 dimensions around 8 centres, with centres and spread far from standard."""
+    """400 samples in 6 dimensions around 8 centers, with centers and spread far from standard."""
     random = np.random.RandomState(0)
-    centres = 50 * random.normal(size=(8, 6)) + 200
-    return centres[random.randint(8, size=400)] + 5 * random.normal(size=(400, 6))
+    centers = 50 * random.normal(size=(8, 6)) + 200
+    return centers[random.randint(8, size=400)] + 5 * random.normal(size=(400, 6))
 
 
 @pytest.fixture

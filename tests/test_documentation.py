@@ -93,7 +93,7 @@ def epls_command(name):
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_commands_parse(page):
     """Commands in blocks are complete: they are read as the command line reads them."""
-    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     for line in shell_lines(page):
         words = shlex.split(line, comments=True)
         if words[:1] == ["make"]:

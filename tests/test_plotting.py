@@ -14,12 +14,12 @@ def test_grid_holds_every_basis_in_its_place_at_its_own_scale():
     assert picture.shape == (2 * 3 + 1, 3 * 4 + 1, 3)
     assert picture[1, 1].tolist() == [255, 128, 128]  # first basis, first pixel: red
     assert picture[5, 7].tolist() == [128, 128, 0]  # fifth basis, last pixel: anything but blue
-    assert picture[1, 5].tolist() == [128, 128, 128]  # second basis: zero is grey
+    assert picture[1, 5].tolist() == [128, 128, 128]  # second basis: zero is gray
     assert (picture[0] == 0).all()
     assert (picture[:, 0] == 0).all()
 
 
-def test_grey_patches_make_grey_pictures():
+def test_gray_patches_make_gray_pictures():
     picture = filter_grid(np.random.RandomState(0).normal(size=(4, 9)), (3, 3))
     assert (picture[..., 0] == picture[..., 1]).all()
     assert (picture[..., 0] == picture[..., 2]).all()

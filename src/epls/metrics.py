@@ -6,6 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
+from .utils.threads import row_blocks
+
 Array = NDArray[np.floating]
 Indices = NDArray[np.intp]
 
@@ -110,41 +112,41 @@ def win_spread(winners: ArrayLike, n_components: int) -> int:
 
 
 def redundancy(components: ArrayLike) -> Array:
-    """The absolute cosine between each basis and the one most like it.
+    """The absolute cosine between each component and the one most like it.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
-        Bases; one that is zero has redundancy 0.
+        Components; one that is zero has redundancy 0.
 
     Returns
     -------
     ndarray of shape (n_components,)
-        1 for a basis that appears twice (up to sign and length), 0 for one orthogonal to all others.
+        1 for a component that appears twice (up to sign and length), 0 for one orthogonal to all others.
 
     Examples
     --------
     >>> redundancy([[1, 0, 0], [-2, 0, 0], [0, 1, 0]])
     array([1., 1., 0.])
     """
-    bases = check_array(components, dtype=np.float64)
-    norms = np.linalg.norm(bases, axis=1, keepdims=True)
-    bases = bases / np.where(norms == 0, 1, norms)
-    nearest = np.zeros(len(bases))
-    for start in range(0, len(bases), 1024):  # never the whole square matrix
-        cosines = np.abs(bases[start : start + 1024] @ bases.T)
-        cosines[np.arange(len(cosines)), np.arange(start, start + len(cosines))] = 0
-        nearest[start : start + 1024] = cosines.max(axis=1)
+    rows = check_array(components, dtype=np.float64)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    rows = rows / np.where(norms == 0, 1, norms)
+    nearest = np.zeros(len(rows))
+    for some in row_blocks(len(rows), 1024):  # never the whole square matrix
+        cosines = np.abs(rows[some] @ rows.T)
+        cosines[np.arange(len(cosines)), np.arange(some.start, some.stop)] = 0
+        nearest[some] = cosines.max(axis=1)
     return nearest
 
 
 def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99) -> Array:
-    """The share of each basis' energy inside the principal subspace of the data.
+    """The share of each component's energy inside the principal subspace of the data.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
-        Bases.
+        Components.
     X : array-like of shape (n_samples, n_features)
         The data that they were learned from.
     variance : float, default=0.99
@@ -153,28 +155,28 @@ def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99
     Returns
     -------
     ndarray of shape (n_components,)
-        1 for a basis inside the subspace. Below one half, a basis is mostly noise: see :func:`noise_filters`.
+        1 for a component inside the subspace. Below one half, a component is mostly noise: see :func:`noise_filters`.
     """
-    bases = check_array(components, dtype=np.float64)
+    rows = check_array(components, dtype=np.float64)
     data = check_array(X, dtype=[np.float64, np.float32])
     covariance = np.cov(data, rowvar=False, dtype=np.float64).reshape(data.shape[1], data.shape[1])
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
     if eigenvalues.sum() <= 0:
-        raise ValueError("X is constant: it has no variance for the bases to lie in")
+        raise ValueError("X is constant: it has no variance for the components to lie in")
     held = np.cumsum(eigenvalues[::-1]) / eigenvalues.sum()
     n_principal = int(np.searchsorted(held, variance)) + 1
-    inside = np.square(bases @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
-    energy = np.square(bases).sum(axis=1)
+    inside = np.square(rows @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
+    energy = np.square(rows).sum(axis=1)
     return inside / np.where(energy == 0, 1, energy)
 
 
 def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
-    """Indices of the bases with less than half their energy where the data has 99 % of its variance.
+    """Indices of the components with less than half their energy where the data has 99 % of its variance.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
-        Bases.
+        Components.
     X : array-like of shape (n_samples, n_features)
         The data that they were learned from.
 
@@ -220,7 +222,7 @@ def summary(codes: ArrayLike, components: ArrayLike) -> dict[str, float]:
     codes : array-like of shape (n_samples, n_components)
         Its codes of some samples.
     components : array-like of shape (n_components, n_features)
-        Its bases.
+        Its components.
 
     Returns
     -------

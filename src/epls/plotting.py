@@ -21,14 +21,14 @@ def filter_grid(
     n_filters: int | None = 100,
     random_state: Any = 0,
 ) -> NDArray[np.uint8]:
-    """Bases as small images, side by side.
+    """Components as small images, side by side.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
-        Bases of image patches.
+        Components of image patches.
     patch_shape : (height, width) or (height, width, channels)
-        The shape of a patch; one channel (grey) or three (red, green, blue).
+        The shape of a patch; one channel (gray) or three (red, green, blue).
     n_filters : int or None, default=100
         How many to show, drawn at random as in the paper's figure; None shows all in their order.
     random_state : int, RandomState or None, default=0
@@ -37,24 +37,24 @@ def filter_grid(
     Returns
     -------
     ndarray of uint8, (height, width, 3)
-        The picture. Zero is mid grey, and each basis has its own scale.
+        The picture. Zero is mid gray, and each component has its own scale.
     """
-    bases = check_array(components, dtype=np.float64)
+    flat = check_array(components, dtype=np.float64)
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
-    if len(shape) != 3 or bases.shape[1] != int(np.prod(shape)) or shape[2] not in (1, 3):
+    if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)) or shape[2] not in (1, 3):
         raise ValueError(
-            f"components have {bases.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
+            f"components have {flat.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
             f"width) or (height, width, 3) of the patches that they were learned from"
         )
     if n_filters is not None and n_filters < 1:
         raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
     height, width, channels = shape
-    if n_filters is not None and n_filters < len(bases):
-        bases = bases[check_random_state(random_state).permutation(len(bases))[:n_filters]]
-    n_columns = int(np.ceil(np.sqrt(len(bases))))
-    n_rows = -(-len(bases) // n_columns)
+    if n_filters is not None and n_filters < len(flat):
+        flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
+    n_columns = int(np.ceil(np.sqrt(len(flat))))
+    n_rows = -(-len(flat) // n_columns)
     picture = np.zeros((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), np.uint8)
-    for k, image in enumerate(filter_pictures(bases.reshape(-1, height, width, channels))):
+    for k, image in enumerate(filter_pictures(flat.reshape(-1, height, width, channels))):
         row, column = divmod(k, n_columns)
         top, left = row * (height + 1) + 1, column * (width + 1) + 1
         picture[top : top + height, left : left + width] = image
@@ -62,7 +62,7 @@ def filter_grid(
 
 
 def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Filters (n, height, width, channels) as bytes: zero is mid grey, and each has its own scale."""
+    """Filters (n, height, width, channels) as bytes: zero is mid gray, and each has its own scale."""
     largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
     scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
     return np.rint(scaled * 255).astype(np.uint8)
@@ -139,8 +139,8 @@ def plot_comparison(
     order = np.argsort(accuracies)
     axes = _axes(ax, figsize=(7, 0.8 + 0.32 * len(names)))
     values = np.asarray(accuracies)[order]
-    colours = ["tab:orange" if names[k].startswith("epls") else "tab:blue" for k in order]
-    axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colours, height=0.7)
+    colors = ["tab:orange" if names[k].startswith("epls") else "tab:blue" for k in order]
+    axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colors, height=0.7)
     axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
     for place, value in enumerate(values):
         axes.annotate(f" {value:.1f}", (0, place), va="center", color="white" if value > 10 else "black")

@@ -1,13 +1,13 @@
 """What was done stays done, whatever interrupts it."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
+from killed_process import run_in_child
 
 from epls import EPLS
 from epls.evaluation.cache import Cache, fingerprint
@@ -29,7 +29,8 @@ def all_rows(start):
 
 @pytest.fixture
 def cache(tmp_path):
-    return Cache(tmp_path / "stages")
+    """With an entry in the journal for every row."""
+    return Cache(tmp_path / "stages", seconds=0)
 
 
 class Failing:
@@ -44,11 +45,6 @@ class Failing:
                 raise self.error
             self.made.append(number)
             yield row(number)
-
-
-@pytest.fixture(autouse=True)
-def _an_entry_for_every_row(monkeypatch):
-    monkeypatch.setattr("epls.evaluation.cache._SECONDS_BETWEEN_ENTRIES", 0)
 
 
 @pytest.mark.parametrize(
@@ -105,30 +101,41 @@ def test_other_inputs_have_another_place(cache):
     np.testing.assert_array_equal(first, -second)
 
 
-def test_rows_survive_kill_9(tmp_path):
-    script = f"""
-import time, numpy as np
-from pathlib import Path
-from epls.evaluation import cache
-from epls.evaluation.cache import Cache
-cache._SECONDS_BETWEEN_ENTRIES = 0.2
-def make(start):
-    for number in range(start, 300):
-        print(number, flush=True)
-        time.sleep(0.01)
-        yield np.full(1000, number, np.float32)
-Cache(Path({str(tmp_path)!r})).rows({{}}, (300, 1000), make)
-"""
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    for line in process.stdout:
-        if line == "150\n":
-            break
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert 0 < int(run.stdout.split()[0]) <= 150  # from the last entry in the journal on
-    (path,) = tmp_path.glob("*.npy")
-    np.testing.assert_array_equal(np.load(path)[:, 5], np.arange(300))
+def make_rows(folder, log):
+    """In a process of its own: what it makes, it notes."""
+
+    def noted_rows(start):
+        with log.open("a", buffering=1) as file:
+            for number in range(start, SHAPE[0]):
+                file.write(f"{number}\n")
+                yield row(number)
+
+    Cache(folder, seconds=0).rows({}, SHAPE, noted_rows)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+@pytest.mark.parametrize(
+    ("module", "name", "n_calls", "n_known"),
+    [
+        # For every row: os.fsync of the rows, then write_atomically, with os.fsync and os.replace of the journal.
+        ("os", "fsync", 1, 0),
+        ("epls.evaluation.cache", "write_atomically", 5, 4),  # the row is on the disk and the journal is not
+        ("os", "fsync", 10, 4),  # the journal is half written
+        ("os", "replace", 5, 4),  # it is whole, but not in its place
+        ("os", "fsync", 11, 5),  # it knows all rows but the one that is being written
+        ("os", "replace", 11, 10),  # all is done, but for the final name
+    ],
+)
+def test_rows_survive_kill_9(tmp_path, module, name, n_calls, n_known):
+    folder, first, second = tmp_path / "stages", tmp_path / "first", tmp_path / "second"
+    assert run_in_child(make_rows, folder, first, kill_at=(module, name, n_calls)) == -signal.SIGKILL
+    assert first.read_text().split() == [str(number) for number in range(min(n_known + 1, 10))]
+    assert not list(folder.glob("*.npy"))
+    second.touch()
+    assert run_in_child(make_rows, folder, second) == 0
+    assert second.read_text().split() == [str(number) for number in range(n_known, 10)]  # from the last entry on
+    (path,) = folder.glob("*.npy")
+    np.testing.assert_array_equal(np.load(path), rows(0, 10))
 
 
 def test_models_are_made_once_and_again_if_damaged(cache):
@@ -173,6 +180,25 @@ def test_items_are_made_once(cache):
 def test_one_run_at_a_time(cache):
     with cache.locked(), pytest.raises(RuntimeError, match="another run is using"), Cache(cache.folder).locked():
         pass
+    with cache.locked():
+        pass
+
+
+def test_the_lock_holds_between_processes_and_ends_with_its_process(cache):
+    script = """
+import sys
+from pathlib import Path
+from epls.evaluation.cache import Cache
+with Cache(Path(sys.argv[1])).locked():
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+    command = [sys.executable, "-c", script, str(cache.folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(RuntimeError, match="another run is using"), cache.locked():
+            pass
+        other.kill()
     with cache.locked():
         pass
 

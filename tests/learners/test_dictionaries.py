@@ -2,13 +2,9 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from sklearn.linear_model import orthogonal_mp_gram
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import OMP, PSD, SparseCoding
-from epls.learners.omp import pursuit_codes
 from epls.learners.psd import prediction_gradient
 from epls.solvers.dictionary import RunningProducts, first_bases, improve_bases, replace_unused
 
@@ -51,20 +47,6 @@ def test_known_atoms_are_found(learner, n_used, share):
     chance = np.abs(unit_rows(np.random.default_rng(1).normal(size=(20, 12))) @ atoms.T).max(axis=0)
     assert np.mean(chance > 0.97) == 0
     assert learner.loss_curve_[-1] < learner.loss_curve_[0]
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6))
-def test_pursuit_is_scikit_learns(seed, n_nonzero):
-    random = np.random.default_rng(seed)
-    X, bases = random.normal(size=(5, 8)), unit_rows(random.normal(size=(15, 8)))
-    codes = pursuit_codes(X, bases, n_nonzero).toarray()
-    expected = orthogonal_mp_gram(bases @ bases.T, bases @ X.T, n_nonzero_coefs=n_nonzero).T
-    np.testing.assert_allclose(codes, expected, atol=1e-8)
-
-
-def test_pursuit_ends_where_all_is_explained():
-    codes = pursuit_codes(np.array([[3.0, 0.0], [0.0, 0.0]]), np.array([[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]]), 3)
-    np.testing.assert_allclose(codes.toarray(), [[3, 0, 0], [0, 0, 0]])
 
 
 def test_omp_1_is_the_nearest_line():

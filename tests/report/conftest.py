@@ -43,5 +43,5 @@ def vector_page(vector_model, vectors):
 
 
 @pytest.fixture
-def grey():
+def gray():
     return np.random.RandomState(0).uniform(size=(5, 20, 20)).astype(np.float32)

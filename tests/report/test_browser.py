@@ -1,6 +1,7 @@
 """Pages in a real browser, on a large and on a small screen, by mouse and by keyboard."""
 
 import json
+import os
 import shutil
 
 import numpy as np
@@ -17,14 +18,33 @@ from epls.evaluation.comparison import Entry
 from epls.evaluation.experiment import Settings
 from epls.report import comparison_page, model_page
 
+pytestmark = pytest.mark.slow
 SIZES = {"desk": (1280, 900), "phone": (390, 844)}
+
+
+def require_browser():
+    """The path of the driver. Without a browser tests are skipped; in CI, where nobody would notice, they fail."""
+    driver = shutil.which("chromedriver")
+    if driver is None or shutil.which("chromium") is None:
+        no_browser = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+        no_browser("no chromium and chromedriver on the path: `make browser`, or install chromium and chromium-driver")
+    return driver
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), (None, pytest.skip.Exception)])
+@pytest.mark.parametrize("missing", ["chromium", "chromedriver"])
+def test_without_a_browser(monkeypatch, ci, outcome, missing):
+    monkeypatch.setattr(shutil, "which", lambda name: None if name == missing else f"/usr/bin/{name}")
+    monkeypatch.delenv("CI", raising=False)
+    if ci is not None:
+        monkeypatch.setenv("CI", ci)
+    with pytest.raises(outcome, match="no chromium and chromedriver on the path"):
+        require_browser()
 
 
 @pytest.fixture(scope="module")
 def chrome():
-    driver = shutil.which("chromedriver")
-    if driver is None or shutil.which("chromium") is None:
-        pytest.fail("these tests need a browser: `make browser`, or install chromium and chromium-driver")
+    driver = require_browser()
     options = webdriver.ChromeOptions()
     for argument in (
         "headless=new",
@@ -96,9 +116,9 @@ def test_sort_and_filter(open_page, image_page):
     assert [units["redundancy"][unit] for unit in shown_units(chrome)] == sorted(values)
     Select(chrome.find_element(By.ID, "measure")).select_by_visible_text("colour")
     drag(chrome, chrome.find_element(By.ID, "from"), 50)
-    middle = sorted(units["colour"])[15]
+    middle = sorted(units["color"])[15]
     kept = shown_units(chrome)
-    assert sorted(kept) == [unit for unit in range(30) if units["colour"][unit] >= middle]
+    assert sorted(kept) == [unit for unit in range(30) if units["color"][unit] >= middle]
     assert f"{len(kept)} of 30 units" in chrome.find_element(By.ID, "kept").text
     chrome.find_element(By.ID, "all").click()
     assert len(shown_units(chrome)) == 30
@@ -122,10 +142,10 @@ def test_a_unit_by_mouse(open_page, image_page):
     frame, image = (panel.find_element(By.CSS_SELECTOR, f".where {name}").rect for name in ("span", "img"))
     assert image["x"] - 3 <= frame["x"] <= image["x"] + image["width"]
     assert image["y"] - 3 <= frame["y"] <= image["y"] + image["height"]
-    neighbour = panel.find_element(By.CSS_SELECTOR, ".strip .of-unit")
-    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", neighbour)
-    name = neighbour.get_attribute("title")
-    neighbour.click()
+    neighbor = panel.find_element(By.CSS_SELECTOR, ".strip .of-unit")
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", neighbor)
+    name = neighbor.get_attribute("title")
+    neighbor.click()
     assert name.capitalize() in panel.text
     panel.find_element(By.CLASS_NAME, "close").click()
     assert not panel.is_displayed()

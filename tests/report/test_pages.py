@@ -175,14 +175,14 @@ def test_models_without_units(vectors):
             model_page(model, vectors)
 
 
-def test_grey_images_of_fractions(grey):
-    model = ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=500, random_state=0).fit(grey)
-    page = content(model_page(model, grey))
-    assert set(page["units"]["colour"]) == {0}
+def test_gray_images_of_fractions(gray):
+    model = ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=500, random_state=0).fit(gray)
+    page = content(model_page(model, gray))
+    assert set(page["units"]["color"]) == {0}
     top = page["top"][2][0]
     number, row, column = top["place"]
     shown = tile(page["patches"], top["tile"])[..., 0]
-    assert_allclose(shown, 255 * grey[number, row : row + 5, column : column + 5], atol=4)
+    assert_allclose(shown, 255 * gray[number, row : row + 5, column : column + 5], atol=4)
 
 
 def test_large_patches_and_whitening(photographs):
@@ -193,7 +193,7 @@ def test_large_patches_and_whitening(photographs):
 
 
 def test_a_size_for_many_units():
-    """1600 units of 10 x 10 colour patches, with as many different top patches as there can be, in less than 10 MB."""
+    """1600 units of 10 x 10 color patches, with as many different top patches as there can be, in less than 10 MB."""
     random = np.random.RandomState(0)
     images = random.randint(256, size=(200, 40, 40, 3), dtype=np.uint8)  # noise: nothing compresses worse
     model = ImageFeatures(EPLS(1600, max_iter=1), n_patches=3200, random_state=0).fit(images)

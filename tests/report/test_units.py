@@ -32,7 +32,7 @@ def test_figures_of_each_unit(codes, bases):
     assert found.wins.sum() == 200
 
 
-def test_neighbours(codes, bases):
+def test_neighbors(codes, bases):
     found = unit_statistics(codes, bases, n_top=1)
     cosines = np.abs(bases @ bases.T) / np.outer(*[np.linalg.norm(bases, axis=1)] * 2)
     correlations = np.corrcoef(np.abs(codes).T)
@@ -59,7 +59,7 @@ def test_ties_and_silence_are_no_wins():
     assert unit_statistics(codes, np.eye(3), n_top=1).wins.tolist() == [0, 0, 1]
 
 
-def test_one_unit_has_no_neighbours():
+def test_one_unit_has_no_neighbors():
     found = unit_statistics(np.ones((3, 1)), np.ones((1, 2)), n_top=1)
     assert found.nearest.shape == (1, 0)
 
@@ -80,7 +80,7 @@ def test_waves_are_told(angle, frequency):
     away = abs(found.orientation[0] - angle)
     assert min(away, 180 - away) < 6
     assert found.frequency[0] == pytest.approx(frequency, abs=0.02)
-    assert found.colour[0] == pytest.approx(0, abs=1e-12)
+    assert found.color[0] == pytest.approx(0, abs=1e-12)
 
 
 def test_the_drawing_of_45_degrees_rises_to_the_right():
@@ -90,12 +90,12 @@ def test_the_drawing_of_45_degrees_rises_to_the_right():
     assert found.orientation[0] == pytest.approx(45, abs=3)
 
 
-def test_colour():
+def test_color():
     red_green = np.zeros((1, 6, 6, 3))
     red_green[..., :3, 0] = 1
     red_green[..., :3, 1] = -1
-    assert filter_statistics(red_green).colour[0] == pytest.approx(1)
-    assert filter_statistics(np.zeros((1, 6, 6, 3))).colour[0] == 0
+    assert filter_statistics(red_green).color[0] == pytest.approx(1)
+    assert filter_statistics(np.zeros((1, 6, 6, 3))).color[0] == 0
     red = np.zeros((1, 6, 6, 3))
     red[..., 0] = np.random.RandomState(0).normal(size=(6, 6))
-    assert filter_statistics(red).colour[0] == pytest.approx(2 / 3)
+    assert filter_statistics(red).color[0] == pytest.approx(2 / 3)

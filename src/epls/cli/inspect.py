@@ -88,9 +88,9 @@ def _draw(console: Console, filters: Any) -> None:
     from rich.text import Text
 
     from ..plotting import filter_pictures
-    from ..report.pictures import as_colour
+    from ..report.pictures import as_color
 
-    tiles = as_colour(filter_pictures(filters))
+    tiles = as_color(filter_pictures(filters))
     size = tiles.shape[1]
     if size % 2:
         tiles = np.pad(tiles, ((0, 0), (0, 1), (0, 0), (0, 0)))

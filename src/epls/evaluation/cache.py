@@ -6,7 +6,6 @@ written after the data are on the disk: after ``kill -9`` at any moment the jour
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
@@ -17,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ..persistence import load_model, save_model
 from ..utils.files import npy_header, write_atomically
 
 Array = NDArray[np.floating]
-
-_SECONDS_BETWEEN_ENTRIES = 3.0  # in the journal
 
 
 def fingerprint(items: Any) -> str:
@@ -38,23 +36,35 @@ def fingerprint(items: Any) -> str:
 
 
 class Cache:
-    """A folder of results, each under the name of its stage and of what went into it."""
+    """A folder of results, each under the name of its stage and of what went into it.
 
-    def __init__(self, folder: Path) -> None:
+    Parameters
+    ----------
+    folder : Path
+        Where the results are; created if it does not exist.
+    seconds : float, default=3
+        From one entry in a journal to the next. After a kill, the work of at most that time is done again.
+    """
+
+    def __init__(self, folder: Path, *, seconds: float = 3.0) -> None:
         self.folder = folder
+        self.seconds = seconds
         folder.mkdir(parents=True, exist_ok=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """For one process at a time. The lock ends with the process, however it ends."""
-        with (self.folder / ".lock").open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError as error:
-                raise RuntimeError(
-                    f"another run is using {self.folder}: wait for it to end, or give another output folder"
-                ) from error
+        lock = FileLock(self.folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise RuntimeError(
+                f"another run is using {self.folder}: wait for it to end, or give another output folder"
+            ) from error
+        try:
             yield
+        finally:
+            lock.release()
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
         """Where the result of a stage with these inputs has its place."""
@@ -96,8 +106,8 @@ class Cache:
             path.unlink()  # damaged; it can be made again
             return self.rows(inputs, shape, make)
 
-    @staticmethod
     def _make_rows(
+        self,
         partial: Path,
         record: Path,
         inputs: dict[str, Any],
@@ -121,7 +131,7 @@ class Cache:
             for number, row in enumerate(rows, done + 1):
                 file.write(np.ascontiguousarray(row, "<f4").tobytes())
                 now = time.perf_counter()
-                if now - last_entry >= _SECONDS_BETWEEN_ENTRIES or number == shape[0]:
+                if now - last_entry >= self.seconds or number == shape[0]:
                     last_entry = now
                     file.flush()
                     os.fsync(file.fileno())

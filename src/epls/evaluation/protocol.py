@@ -19,7 +19,7 @@ _MANY_SAMPLES = 20_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one classifier reached: percent of test images told right, with the C that cross-validation chose."""
+    """Percent of test images that one classifier classified correctly, with the C that cross-validation chose."""
 
     accuracy: float
     C: float
@@ -39,9 +39,12 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels) 
 
 
 def cross_validated(features: Array, labels: Labels) -> float:
-    """Percent told right in cross-validation with the best C, to compare features by. The array is overwritten."""
+    """Percent classified correctly in cross-validation with the best C, to compare features by.
+
+    The array is overwritten.
+    """
     classifier = _classifier(labels).fit(StandardScaler(copy=False).fit_transform(features), labels)
-    return 100 * float(classifier.cv_scores_.mean(axis=0).max())
+    return 100 * float(classifier.scores_.mean(axis=0).max())
 
 
 def _classifier(labels: Labels) -> L2SVMCV:

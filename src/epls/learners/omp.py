@@ -8,16 +8,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.utils._param_validation import Interval
 
 from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
-from ..kernels.pursuit import pursue
 from ..solvers.dictionary import first_bases, improve_bases, replace_unused
+from ..solvers.pursuit import dense_coder, pursuit_codes
 from ..utils.fields import COUNT, COUNTS, CURVE
-from ..utils.threads import map_blocks
 from .base import Learner
 
 Array = NDArray[np.floating]
@@ -135,35 +133,5 @@ class OMP(Learner):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes, one for each thread."""
-        encode = _new_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
-        return lambda: lambda X: _dense(*encode(X), len(self.components_))
-
-
-def pursuit_codes(X: Array, bases: Array, n_nonzero: int) -> Any:
-    """The codes of samples by orthogonal matching pursuit, as a csr_array (n_samples, n_bases), on all cores."""
-    encode = _new_coder(bases, n_nonzero)
-    blocks = list(map_blocks(lambda: lambda rows: encode(X[rows]), len(X)))
-    numbers, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
-    found = numbers >= 0
-    pointers = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
-    return sparse.csr_array((values[found], numbers[found], pointers), shape=(len(X), len(bases)))
-
-
-def _new_coder(bases: Array, n_nonzero: int) -> Callable[[Array], tuple[NDArray[np.int64], Array]]:
-    columns = np.ascontiguousarray(bases.T)
-    gram = bases @ columns
-    n_most = min(n_nonzero, *bases.shape)
-
-    def encode(samples: Array) -> tuple[NDArray[np.int64], Array]:
-        numbers, values = np.empty((len(samples), n_most), np.int64), np.empty((len(samples), n_most), samples.dtype)
-        pursue(samples @ columns, gram, numbers, values)
-        return numbers, values
-
-    return encode
-
-
-def _dense(numbers: NDArray[np.int64], values: Array, n_bases: int) -> Array:
-    codes = np.zeros((len(numbers), n_bases), values.dtype)
-    rows, places = np.nonzero(numbers >= 0)
-    codes[rows, numbers[rows, places]] = values[rows, places]
-    return codes
+        encode = dense_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
+        return lambda: encode

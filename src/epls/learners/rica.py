@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..data.moments import second_moments
 from ..data.samples import Samples
 from ..kernels.sparsity import soft_absolute_derivatives
-from ..solvers.lbfgs import minimise, sums_over_blocks
+from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.fields import COUNT, CURVE
 from .base import Learner
 
@@ -101,7 +101,7 @@ class RICA(Learner):
         def of_directions(rows: Float64) -> tuple[float, Float64]:
             return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
 
-        rows, curve = minimise(of_directions, start, self.epochs(self.max_iter), self.tol)
+        rows, curve = minimize_over_epochs(of_directions, start, self.epochs(self.max_iter), self.tol)
         return {
             "components_": (rows / _norms(rows)).astype(X.dtype),
             "loss_curve_": curve,

@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..data.moments import second_moments
 from ..data.samples import Samples
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
-from ..solvers.lbfgs import minimise, sums_over_blocks
+from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.fields import COUNT, CURVE, Floats
 from .base import Learner
 
@@ -99,7 +99,7 @@ class SparseFiltering(Learner):
             value, gradient = objective(bases / scale, X, moments)
             return value, gradient / scale
 
-        bases, curve = minimise(scaled_objective, start, self.epochs(self.max_iter), self.tol)
+        bases, curve = minimize_over_epochs(scaled_objective, start, self.epochs(self.max_iter), self.tol)
         bases /= scale
         return {
             "components_": bases.astype(X.dtype),

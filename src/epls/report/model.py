@@ -44,7 +44,7 @@ _MEASURES = [
     ("redundancy", "redundancy", "absolute cosine to the most similar unit; 1: there is another like it"),
     ("frequency", "spatial frequency", "waves per pixel of its strongest wave"),
     ("orientation", "orientation", "of its crests, in degrees: 0 is horizontal, 90 upright"),
-    ("colour", "colour", "share of its energy that is not grey"),
+    ("color", "colour", "share of its energy that is not grey"),
 ]
 
 
@@ -108,17 +108,17 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     content["units"] |= {
         "frequency": _rounded(of_filters.frequency),
         "orientation": _rounded(of_filters.orientation),
-        "colour": _rounded(of_filters.colour),
+        "color": _rounded(of_filters.color),
     }
     content["kind"] = "images"
-    content["tiles"] = _sheet(pictures.as_colour(filter_pictures(pictures.shrunk(filters, _LARGEST_TILE))))
+    content["tiles"] = _sheet(pictures.as_color(filter_pictures(pictures.shrunk(filters, _LARGEST_TILE))))
     tile_bytes = 3 * min(model.patch_size, _LARGEST_TILE) ** 2
     n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(bases))))
     top = [_apart(samples, places, model.patch_size, n_top) for samples in statistics.strongest]
     used = np.unique(np.concatenate(top))
     low, high = (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
     tiles = pictures.shrunk(pictures.as_bytes(pixels[used].reshape(-1, *shape), low, high), _LARGEST_TILE)
-    content["patches"] = _sheet(pictures.as_colour(tiles)) | {"size": model.patch_size}
+    content["patches"] = _sheet(pictures.as_color(tiles)) | {"size": model.patch_size}
     content["top"] = [
         [
             {"tile": int(np.searchsorted(used, k)), "place": places[k].tolist(), "answer": _round(abs(codes[k, unit]))}
@@ -221,8 +221,8 @@ def _common(statistics: UnitStatistics, samples: str) -> dict[str, Any]:
             "redundancy": _rounded(statistics.redundancy),
         },
         "histogram": statistics.histogram.tolist(),
-        "nearest": _neighbours(statistics.nearest, statistics.cosines),
-        "together": _neighbours(statistics.together, statistics.correlations),
+        "nearest": _neighbors(statistics.nearest, statistics.cosines),
+        "together": _neighbors(statistics.together, statistics.correlations),
         "dead": statistics.dead.tolist(),
     }
 
@@ -283,12 +283,12 @@ def _sheet(tiles: NDArray[np.uint8]) -> dict[str, Any]:
 
 def _thumbnail(images: ImageCollection, number: int, low: float, high: float) -> dict[str, Any]:
     image = images[number]
-    pixels = np.ascontiguousarray(pictures.as_colour(pictures.as_bytes(image, low, high)))
+    pixels = np.ascontiguousarray(pictures.as_color(pictures.as_bytes(image, low, high)))
     url = pictures.thumbnail(pixels, _THUMBNAIL)
     return {"url": url, "name": images.name(number), "height": image.shape[0], "width": image.shape[1]}
 
 
-def _neighbours(units: NDArray[np.intp], similarities: Array) -> list[list[list[float]]]:
+def _neighbors(units: NDArray[np.intp], similarities: Array) -> list[list[list[float]]]:
     return [[[int(k), _round(s)] for k, s in zip(*pair, strict=True)] for pair in zip(units, similarities, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Small pictures for pages: sheets of tiles, thumbnails, and charts as SVG that take the page's colours."""
+"""Small pictures for pages: sheets of tiles, thumbnails, and charts as SVG that take the page's colors."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def _strongest(columns: Array) -> Array:
     return np.take_along_axis(columns, np.abs(columns).argmax(axis=1)[:, None], axis=1)[:, 0]
 
 
-def as_colour(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pictures (..., channels) with red, green and blue: of other than three channels, the first as grey."""
+def as_color(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Pictures (..., channels) with red, green and blue: of other than three channels, the first as gray."""
     return pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., :1], 3, axis=-1)
 
 

@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 
 from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
 from ..solvers.dictionary import unit_rows
+from ..utils.threads import row_blocks
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.intp]
 
 N_BINS = 20
-N_NEIGHBOURS = 6
+N_NEIGHBORS = 6
 _UNITS_AT_A_TIME = 64
 _SAMPLES_AT_A_TIME = 2048
 
@@ -35,10 +36,10 @@ class UnitStatistics:
         How many answers are how strong, from 0 to the unit's largest.
     strongest : ndarray of int of shape (n, n_top)
         The samples that it answers to most strongly, the first one most.
-    nearest, together : ndarray of int of shape (n, n_neighbours)
+    nearest, together : ndarray of int of shape (n, n_neighbors)
         The units with the most similar bases (by absolute cosine), and those whose answers go up and down with its own
         (by correlation).
-    cosines, correlations : ndarray of shape (n, n_neighbours)
+    cosines, correlations : ndarray of shape (n, n_neighbors)
         How similar these are.
     redundancy : ndarray of shape (n,)
         The absolute cosine to the nearest basis.
@@ -94,8 +95,8 @@ def unit_statistics(codes: Array, bases: Array, n_top: int) -> UnitStatistics:
 def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
     """Strongest samples, share of strong answers and histograms, of some units at a time."""
     strongest, often, histograms = [], [], []
-    for start in range(0, answers.shape[1], _UNITS_AT_A_TIME):
-        some = np.ascontiguousarray(answers[:, start : start + _UNITS_AT_A_TIME].T)
+    for units in row_blocks(answers.shape[1], _UNITS_AT_A_TIME):
+        some = np.ascontiguousarray(answers[:, units].T)
         largest = some.max(axis=1, keepdims=True)
         candidates = np.argpartition(some, some.shape[1] - n_top, axis=1)[:, -n_top:]
         order = np.argsort(-np.take_along_axis(some, candidates, axis=1), axis=1, kind="stable")
@@ -110,8 +111,8 @@ def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
 def _wins(answers: Array) -> Indices:
     """For how many samples each unit is stronger than all others; what two share, or none answers to, is no win."""
     wins = np.zeros(answers.shape[1], np.intp)
-    for start in range(0, len(answers), _SAMPLES_AT_A_TIME):
-        some = answers[start : start + _SAMPLES_AT_A_TIME]
+    for samples in row_blocks(len(answers), _SAMPLES_AT_A_TIME):
+        some = answers[samples]
         winners = some.argmax(axis=1)
         first = some[np.arange(len(some)), winners]
         n_as_strong = np.count_nonzero(some == first[:, None], axis=1)
@@ -122,13 +123,13 @@ def _wins(answers: Array) -> Indices:
 def _most_similar(similarities: Array) -> tuple[Indices, Array]:
     """For each row its largest values but for the diagonal, the largest first: columns and values."""
     np.fill_diagonal(similarities, -np.inf)
-    n_neighbours = min(N_NEIGHBOURS, len(similarities) - 1)
-    columns = np.argsort(-similarities, axis=1, kind="stable")[:, :n_neighbours]
+    n_neighbors = min(N_NEIGHBORS, len(similarities) - 1)
+    columns = np.argsort(-similarities, axis=1, kind="stable")[:, :n_neighbors]
     return columns, np.take_along_axis(similarities, columns, axis=1)
 
 
 def _correlations(answers: Array) -> Array:
-    centred = answers - answers.mean(axis=0)
-    deviations = np.linalg.norm(centred, axis=0)
-    centred /= np.where(deviations > 0, deviations, 1)
-    return centred.T @ centred
+    centered = answers - answers.mean(axis=0)
+    deviations = np.linalg.norm(centered, axis=0)
+    centered /= np.where(deviations > 0, deviations, 1)
+    return centered.T @ centered

@@ -21,16 +21,16 @@ Array = NDArray[np.floating]
 class LassoSolver:
     """Solves min over s of 1/2 s'Gs - p's + alpha \\|s\\|₁ for many p, where the diagonal of G is 1.
 
-    With the Gram matrix G = D D' of bases D and the products p = D x, that is the sparse code of x. Other problems of
-    this form, such as those with a quadratic penalty on s, come to the same after scaling.
+    With the Gram matrix G = D D' of components D and the products p = D x, that is the sparse code of x. Other problems
+    of this form, such as those with a quadratic penalty on s, come to the same after scaling.
 
-    What single precision cannot solve to the tolerance (nearly dependent bases, an alpha of less than about a
+    What single precision cannot solve to the tolerance (nearly dependent components, an alpha of less than about a
     hundredth of the products) is solved anew in double precision.
 
     Parameters
     ----------
-    gram : ndarray of float64 of shape (n_bases, n_bases)
-        G. Bases may be 0, then so is the diagonal there.
+    gram : ndarray of float64 of shape (n_components, n_components)
+        G. Components may be 0, then so is the diagonal there.
     alpha : float
         The penalty.
     positive : bool, default=False
@@ -55,14 +55,14 @@ class LassoSolver:
         diagonal = np.diagonal(gram)
         if not np.all((np.abs(diagonal - 1) < 1e-3) | (diagonal == 0)):
             raise ValueError(
-                f"the bases must have norm 1 or 0, got a Gram matrix with {diagonal.max()} in its diagonal"
+                f"the components must have norm 1 or 0, got a Gram matrix with {diagonal.max()} in its diagonal"
             )
         self._exact_gram = np.ascontiguousarray(gram, np.float64)
         self._gram = np.ascontiguousarray(gram, dtype)
         self._alpha, self._tol, self._positive = alpha, tol, positive
 
     def solve(self, products: Array, codes: Array) -> None:
-        """Write the codes (n, n_bases) for products of the same shape. Threads may call it at the same time."""
+        """Write the codes (n, n_components) for products of the same shape. Threads may call it at the same time."""
         inexact = np.empty(len(products), np.bool_)
         n_inexact = self._solve(products, self._gram, codes, inexact)
         if n_inexact and codes.dtype != np.float64:
@@ -86,31 +86,31 @@ class LassoSolver:
         return n_inexact
 
 
-def sparse_codes(X: Array, bases: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
-    """Sparse codes of samples with bases of unit norm, on all cores.
+def sparse_codes(X: Array, components: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
+    """Sparse codes of samples with components of unit norm, on all cores.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
         Samples.
-    bases : ndarray of shape (n_bases, n_features)
-        Bases of unit norm.
+    components : ndarray of shape (n_components, n_features)
+        Components of unit norm.
     alpha, positive, tol
         As for :class:`LassoSolver`.
 
     Returns
     -------
-    csr_array of shape (n_samples, n_bases)
+    csr_array of shape (n_samples, n_components)
         The codes.
     """
     if len(X) == 0:
-        return sparse.csr_array((0, len(bases)), dtype=X.dtype)
-    columns = np.ascontiguousarray(bases.T, X.dtype)
-    wide = bases.astype(np.float64)
+        return sparse.csr_array((0, len(components)), dtype=X.dtype)
+    columns = np.ascontiguousarray(components.T, X.dtype)
+    wide = components.astype(np.float64)
     solver = LassoSolver(wide @ wide.T, alpha, positive=positive, tol=tol, dtype=X.dtype)
 
     def new_worker() -> Callable[[slice], Any]:
-        room = np.empty((2, BLOCK_ROWS, len(bases)), X.dtype)
+        room = np.empty((2, BLOCK_ROWS, len(components)), X.dtype)
 
         def worker(rows: slice) -> Any:
             samples = X[rows]

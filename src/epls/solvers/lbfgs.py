@@ -1,4 +1,4 @@
-"""Learning from all samples at once: L-BFGS over a matrix of bases, with gradients summed over blocks of samples."""
+"""Learning from all samples at once: L-BFGS over a matrix of components, gradients summed over blocks of samples."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Float64 = NDArray[np.float64]
 _BLOCK_ROWS = 2048
 
 
-def minimise(
+def minimize_over_epochs(
     objective: Callable[[Float64], tuple[float, Float64]], start: Float64, epochs: Generator[int], tol: float
 ) -> tuple[Float64, list[float]]:
-    """The bases at which a positive objective is least, and the objective after each iteration.
+    """The components at which a positive objective is least, and the objective after each iteration.
 
-    ``objective`` gives value and gradient for bases of the shape of ``start``. One of ``epochs`` is taken for every
-    iteration, and no more iterations are made than there are. They also end once an iteration lowers the objective by
+    ``objective`` returns value and gradient at components of the shape of ``start``. Every iteration takes one of
+    ``epochs``, and no more iterations are made than there are. They also end once an iteration lowers the objective by
     no more than ``tol`` times its first value.
     """
     first = 0.0
@@ -46,7 +46,7 @@ def minimise(
         next(epochs)  # raises StopIteration after the last, which ends the minimisation
 
     next(epochs)
-    # The gradient is never a reason to stop: its size depends on that of the bases. Nor is the number of evaluations.
+    # The gradient is never a reason to stop: its size depends on theirs. Nor is the number of evaluations.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
     with closing(epochs):  # callbacks hear of the end, whichever it is, before fit ends
         result = minimize(
@@ -55,21 +55,21 @@ def minimise(
     return result.x.reshape(start.shape), curve
 
 
-def sums_over_blocks(X: Array, bases: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
-    """What ``derivatives`` returns, and the gradient by the bases, summed over all samples.
+def sums_over_blocks(X: Array, components: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
+    """What ``derivatives`` returns, and the gradient by the components, summed over all samples.
 
-    ``derivatives`` is given the products of a block of samples and the bases, and replaces them by the derivatives of
-    the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and the
-    sums do not depend on the number of threads.
+    ``derivatives`` is given the products of a block of samples and the components, and replaces them by the derivatives
+    of the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and
+    the sums do not depend on the number of threads.
     """
-    n_units, n_features = bases.shape
+    n_units, n_features = components.shape
 
     def new_worker() -> Callable[[slice], tuple[Float64, Array]]:
         buffer = np.empty((min(_BLOCK_ROWS, len(X)), n_units), X.dtype)
 
         def worker(rows: slice) -> tuple[Float64, Array]:
             block = X[rows]
-            products = np.matmul(block, bases.T, out=buffer[: len(block)])
+            products = np.matmul(block, components.T, out=buffer[: len(block)])
             sums = derivatives(products)
             return sums, products.T @ block
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,16 +20,17 @@ def write_atomically(path: Path, content: bytes) -> None:
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes."""
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # Created by open, not by tempfile: a new file then has the permissions that the umask leaves, like any other.
+    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+    file = temporary.open("xb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())  # mkstemp's 0600 would hide the file from everyone else
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        temporary.unlink()
         raise
 
 
@@ -40,9 +41,3 @@ def npy_header(shape: tuple[int, ...]) -> bytes:
     header = io.BytesIO()
     npy_format.write_array_header_2_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
     return header.getvalue()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

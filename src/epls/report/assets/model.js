@@ -88,8 +88,8 @@ function choose(unit) {
     head, ...(dead ? [dead] : []),
     ...(content.kind === "images" ? topPatches(unit) : topSamples(unit)),
     ...section(`How strongly it answers to ${content.samples} (largest ${short(units.largest[unit])})`, histogram(unit)),
-    ...section("Most similar units (cosine)", neighbours(content.nearest[unit])),
-    ...section("Units that answer together with it (correlation)", neighbours(content.together[unit])),
+    ...section("Most similar units (cosine)", neighbors(content.nearest[unit])),
+    ...section("Units that answer together with it (correlation)", neighbors(content.together[unit])),
   );
 }
 
@@ -164,7 +164,7 @@ function histogram(unit) {
   return holder;
 }
 
-function neighbours(pairs) {
+function neighbors(pairs) {
   return strip(pairs.map(([unit, similarity]) => {
     const tile = unitTile(unit);
     tile.type = "button";

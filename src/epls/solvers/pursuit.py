@@ -1,0 +1,68 @@
+"""Orthogonal matching pursuit of many samples with one dictionary: sparse codes with a given number of entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..kernels.pursuit import pursue
+from ..utils.threads import map_blocks
+
+Array = NDArray[np.floating]
+
+
+def pursuit_codes(X: Array, components: Array, n_nonzero: int) -> Any:
+    """Codes of samples with at most ``n_nonzero`` entries, on all cores.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+    components : ndarray of shape (n_components, n_features)
+        Components of unit norm, of the type of the samples.
+    n_nonzero : int
+        The largest number of entries of a code that are not 0.
+
+    Returns
+    -------
+    csr_array of shape (n_samples, n_components)
+        The codes.
+    """
+    encode = _new_coder(components, n_nonzero)
+    blocks = list(map_blocks(lambda: lambda rows: encode(X[rows]), len(X)))
+    numbers, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    found = numbers >= 0
+    pointers = np.concatenate([[0], np.cumsum(found.sum(axis=1))])
+    return sparse.csr_array((values[found], numbers[found], pointers), shape=(len(X), len(components)))
+
+
+def dense_coder(components: Array, n_nonzero: int) -> Callable[[Array], Array]:
+    """The function from samples to codes as a dense array, for many calls. Threads may call it at the same time."""
+    encode = _new_coder(components, n_nonzero)
+
+    def codes_of(samples: Array) -> Array:
+        numbers, values = encode(samples)
+        codes = np.zeros((len(numbers), len(components)), values.dtype)
+        rows, places = np.nonzero(numbers >= 0)
+        codes[rows, numbers[rows, places]] = values[rows, places]
+        return codes
+
+    return codes_of
+
+
+def _new_coder(components: Array, n_nonzero: int) -> Callable[[Array], tuple[NDArray[np.int64], Array]]:
+    """The function from samples to the numbers of the components in their codes (-1 for none), and the entries."""
+    columns = np.ascontiguousarray(components.T)
+    gram = components @ columns
+    n_most = min(n_nonzero, *components.shape)
+
+    def encode(samples: Array) -> tuple[NDArray[np.int64], Array]:
+        numbers, values = np.empty((len(samples), n_most), np.int64), np.empty((len(samples), n_most), samples.dtype)
+        pursue(samples @ columns, gram, numbers, values)
+        return numbers, values
+
+    return encode

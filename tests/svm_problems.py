@@ -1,0 +1,42 @@
+"""Problems for the SVM and its solver, and what LinearSVC makes of them."""
+
+import numpy as np
+from sklearn.svm import LinearSVC
+
+
+def made_up(n_samples, n_features, n_classes, seed=0):
+    """Classes that overlap, and features of very different variance."""
+    random = np.random.RandomState(seed)
+    y = np.arange(n_samples) % n_classes
+    X = random.standard_normal((n_samples, n_features)) + 0.5 * random.standard_normal((n_classes, n_features))[y]
+    return X / np.sqrt(1 + np.arange(n_features)) + 0.1 * random.standard_normal(n_features), y
+
+
+def signs_of(y):
+    """For each class 1 and -1; with two classes for the second one only."""
+    classes = np.unique(y)
+    return np.where(y == (classes[1:] if len(classes) == 2 else classes)[:, None], 1.0, -1.0)
+
+
+def free_scaling(X):
+    """Of an intercept that is free: ten times the root mean square norm of the rows (x, 1)."""
+    return 10 * np.sqrt(1 + np.square(X, dtype=np.float64).sum(axis=1).mean())
+
+
+def hinges(model, X, y):
+    return np.maximum(0, 1 - signs_of(y) * (X @ model.coef_.T + model.intercept_).T)
+
+
+def objectives(model, X, y, C, scaling):
+    regularized = np.square(model.coef_).sum(axis=1) + (model.intercept_ / scaling) ** 2
+    return 0.5 * regularized + C * np.square(hinges(model, X, y)).sum(axis=1)
+
+
+def gradients(model, X, y, C, scaling):
+    """With respect to the weights and, last, the scaled intercept."""
+    weighted = 2 * C * signs_of(y) * hinges(model, X, y)
+    return np.c_[model.coef_ - weighted @ X, model.intercept_ / scaling - scaling * weighted.sum(axis=1)]
+
+
+def linear_svc(C, **settings):
+    return LinearSVC(C=C, dual=True, tol=1e-8, max_iter=1_000_000, random_state=0, **settings)

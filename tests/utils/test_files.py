@@ -1,0 +1,98 @@
+"""Files appear whole or not at all, with the permissions of any other new file."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from epls.utils.files import atomic_file, npy_header, write_atomically
+
+
+def permissions(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no umask")
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o027, 0o077])
+def test_permissions_follow_the_umask(umask, tmp_path):
+    """In a process of its own: a umask belongs to the whole process."""
+    script = (
+        "import os, sys; from pathlib import Path; from epls.utils.files import write_atomically\n"
+        f"os.umask({umask})\n"
+        "write_atomically(Path(sys.argv[1]), b'content')\n"
+        "Path(sys.argv[2]).write_bytes(b'content')\n"
+    )
+    ours, plain = tmp_path / "ours", tmp_path / "plain"
+    subprocess.run([sys.executable, "-c", script, str(ours), str(plain)], check=True)
+    assert permissions(ours) == permissions(plain) == 0o666 & ~umask
+
+
+def test_nothing_process_wide_changes(tmp_path, monkeypatch):
+    """Another thread that creates a file meanwhile would have the wrong permissions, or the wrong folder."""
+
+    def forbidden(*arguments):
+        raise AssertionError("changes the whole process")
+
+    for name in ("umask", "chdir"):
+        monkeypatch.setattr(os, name, forbidden)
+    write_atomically(tmp_path / "a", b"content")
+    assert (tmp_path / "a").read_bytes() == b"content"
+
+
+def test_a_file_is_replaced_as_a_whole(tmp_path):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+    with atomic_file(path) as file:
+        file.write(b"new")
+        file.flush()
+        assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_after_an_error_all_is_as_before(tmp_path, error):
+    path = tmp_path / "a"
+    path.write_bytes(b"old")
+
+    def write_half():
+        with atomic_file(path) as file:
+            file.write(b"half")
+            raise error
+
+    with pytest.raises(error):
+        write_half()
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_leaves_nothing(tmp_path, full_disk):
+    with pytest.raises(OSError, match="No space left"):
+        write_atomically(tmp_path / "a", b"content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_writers_of_one_file_do_not_mix(tmp_path):
+    path = tmp_path / "a"
+    with atomic_file(path) as first, atomic_file(path) as second:
+        first.write(b"first")
+        second.write(b"second")
+    assert path.read_bytes() == b"first"  # the second one was complete before it
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match="missing"):
+        write_atomically(tmp_path / "missing" / "a", b"content")
+
+
+def test_rows_may_follow_the_header_one_after_the_other(tmp_path):
+    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
+    with atomic_file(tmp_path / "a.npy") as file:
+        file.write(npy_header((4, 3)))
+        for row in rows:
+            file.write(row.tobytes())
+    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows)
