@@ -58,7 +58,7 @@ def _facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     if isinstance(model, ImageFeatures):
         facts["patches"] = f"{model.patch_size} x {model.patch_size} pixels, {model.n_channels_} channel(s)"
         facts["features of an image"] = len(model.get_feature_names_out())
-        facts["settings"] = {key: value for key, value in model.get_params(deep=False).items() if key != "learner"}
+        facts["settings"] = {key: value for key, value in model.get_params(deep=False).items() if key != "estimator"}
     facts["settings of the learner"] = learner.get_params(deep=False)
     curve = getattr(learner, "loss_curve_", None)
     if curve:

@@ -231,7 +231,7 @@ def learner_of(model: Any) -> Any:
     """The learner in a model, which may be the last step of a pipeline."""
     features = image_features(model)
     if features is not None:
-        return features.learner_
+        return features.estimator_
     return model[-1] if hasattr(model, "steps") else model
 
 

@@ -48,7 +48,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    learner : estimator or None, default=None
+    estimator : estimator or None, default=None
         What learns the bases: anything with ``fit`` on vectors and ``components_`` or ``cluster_centers_``; None is
         ``EPLS()``. It is cloned. If it has a ``random_state`` of None and one is given here, it gets one from that.
     patch_size : int, default=10
@@ -77,7 +77,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     Attributes
     ----------
-    learner_ : estimator
+    estimator_ : estimator
         The fitted learner.
     encoder_ : Encoder
         The encoder, with the fitted learner as its dictionary.
@@ -103,7 +103,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "learner": [HasMethods(["fit"]), None],
+        "estimator": [HasMethods(["fit"]), None],
         "patch_size": [Interval(Integral, 1, None, closed="left")],
         "encoder": [StrOptions(set(ENCODERS)), Encoder],
         "n_patches": [Interval(Integral, 1, None, closed="left"), None],
@@ -117,7 +117,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        learner: Any = None,
+        estimator: Any = None,
         *,
         patch_size: int = 10,
         encoder: str | Encoder = "natural",
@@ -129,7 +129,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         random_state: Any = None,
         device: str | None = None,
     ) -> None:
-        self.learner = learner
+        self.estimator = estimator
         self.patch_size = patch_size
         self.encoder = encoder
         self.n_patches = n_patches
@@ -156,10 +156,10 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self
         """
         random = check_random_state(self.random_state)
-        learner = EPLS() if self.learner is None else clone(self.learner)
-        if self.random_state is not None and getattr(learner, "random_state", 0) is None:
-            learner.set_params(random_state=random.randint(2**31 - 1))
-        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(learner), _FEWEST_PATCHES)
+        estimator = EPLS() if self.estimator is None else clone(self.estimator)
+        if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
+            estimator.set_params(random_state=random.randint(2**31 - 1))
+        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
         images = ImageCollection(X, self.patch_size)
         pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
         contrast_floor = _contrast_floor(pixels)
@@ -167,11 +167,11 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         if whitening is not None:
             patches = whitening.transform(patches)
-        learner.fit(patches, None)  # some, such as FrozenEstimator, want a y
+        estimator.fit(patches, None)  # some, such as FrozenEstimator, want a y
 
-        encoder = self._new_encoder(learner)
+        encoder = self._new_encoder(estimator)
         typical_code = self._typical_code(encoder, images, contrast_floor, whitening)
-        self.learner_ = learner
+        self.estimator_ = estimator
         self.encoder_ = encoder
         self.whitening_ = whitening
         self.contrast_floor_ = contrast_floor
@@ -203,7 +203,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
         images = other._images(X)
-        other.encoder_ = other._new_encoder(self.learner_)
+        other.encoder_ = other._new_encoder(self.estimator_)
         other.typical_code_ = other._typical_code(other.encoder_, images, self.contrast_floor_, self.whitening_)
         return other
 
@@ -375,9 +375,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return self.grid**2 * self.encoder_.n_codes
 
-    def _new_encoder(self, learner: Any) -> Encoder:
+    def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
-        return encoder.set_params(dictionary=learner).fit()
+        return encoder.set_params(dictionary=estimator).fit()
 
     def _typical_code(
         self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
@@ -396,15 +396,15 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Models and plain values that :func:`epls.save_model` writes."""
         check_is_fitted(self)
-        parts = {"learner_": self.learner_} | ({"whitening_": self.whitening_} if self.whiten else {})
+        parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
         return parts, {name: getattr(self, name) for name in _SAVED_VALUES}
 
     def _restore_fitted_state(self, parts: dict[str, Any], plain: dict[str, Any]) -> None:
-        self.learner_ = parts["learner_"]
+        self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
         for name in _SAVED_VALUES:
             setattr(self, name, plain[name])
-        self.encoder_ = self._new_encoder(self.learner_)
+        self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:
             raise ValueError(f"patches have {n_values} values, but the learner has bases of {self.encoder_.n_features}")
@@ -452,9 +452,9 @@ def _prepared(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening 
     return patches if whitening is None else whitening.transform(patches)
 
 
-def _n_units(learner: Any) -> int:
+def _n_units(estimator: Any) -> int:
     """How many bases a learner will have, as far as it tells."""
-    settings = (getattr(learner, name, None) for name in ("n_components", "n_clusters"))
+    settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
 
 
