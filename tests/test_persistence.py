@@ -224,7 +224,7 @@ def test_a_file_whose_parts_do_not_fit_is_damaged(tmp_path):
     features.fit(load_digits().images[:40])
     features.n_channels_ = 3
     save_model(features, tmp_path / "features.epls")
-    with pytest.raises(ValueError, match="patches have 48 values, but the learner has bases of 16"):
+    with pytest.raises(ValueError, match="patches have 48 values, but components have 16"):
         load_model(tmp_path / "features.epls")
 
 

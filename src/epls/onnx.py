@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ._version import __version__
 from .algorithm.activations import Activation
 from .algorithm.layer import Layer, layer_of, patch_filters
+from .images.dense import patch_layer
 from .images.features import ImageFeatures
-from .images.pooling import PatchPlaces, smallest_side
+from .images.pooling import RegionGrid, image_regions, smallest_side
 from .utils.files import write_atomically
 
 Array = NDArray[np.floating]
@@ -146,7 +147,7 @@ def _layer(graph: _Graph, layer: Layer, patch_shape: tuple[int, ...] | None) -> 
 
 
 def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[int, int]) -> tuple[Shape, Shape]:
-    layer = features.patch_layer()
+    layer = patch_layer(features)
     size, n_channels, encoder = features.patch_size, features.n_channels_, features.encoder_
     least = smallest_side(size, features.stride, features.grid)
     if len(image_shape) != 2 or min(image_shape) < least:
@@ -173,8 +174,8 @@ def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[i
         graph.add(_operator(layer.activation))
         graph.add("Concat", graph.last, given=codes, axis=1)
 
-    places = PatchPlaces(*image_shape, size, features.stride, features.grid)
-    pooled = graph.add("MatMul", _pooling_matrix(places, features.pooling))
+    regions = image_regions(features, *image_shape)
+    pooled = graph.add("MatMul", _pooling_matrix(regions, features.pooling))
     if features.pooling == "log":
         graph.add("Abs")
         graph.add("Div", np.array(features.typical_code_))
@@ -187,13 +188,13 @@ def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[i
     return ["N", n_channels, *image_shape], ["N", features.grid**2 * encoder.n_codes]
 
 
-def _pooling_matrix(places: PatchPlaces, pooling: str) -> Array:
+def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:
     """(n_positions, n_regions): the weight of the codes at each position, row by row, in each region."""
     rows, columns = (
-        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (places.row_cuts, places.column_cuts)
+        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (regions.row_cuts, regions.column_cuts)
     )
     matrix: Array = np.kron(rows, columns)
-    return matrix if pooling == "sum" else matrix / places.counts
+    return matrix if pooling == "sum" else matrix / regions.counts
 
 
 def _operator(activation: Activation) -> str:

@@ -215,11 +215,6 @@ def test_sums_over_a_large_image_are_exact(device):
 def test_iterating_is_transforming(fitted, photographs, device):
     fitted = copy(fitted).set_params(device=device)
     np.testing.assert_array_equal(np.stack(list(fitted.iter_transform(photographs))), fitted.transform(photographs))
-    later = list(fitted.iter_region_sums(photographs, start=2))
-    assert len(later) == 1
-    np.testing.assert_array_equal(later[0], list(fitted.iter_region_sums(photographs))[2])
-    height, width = photographs[2].shape[:2]
-    np.testing.assert_array_equal(fitted.pool_sums(np.stack(later), height, width), fitted.transform(photographs)[2:])
 
 
 def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
