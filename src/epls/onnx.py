@@ -148,33 +148,45 @@ def _layer(graph: _Graph, layer: Layer, patch_shape: tuple[int, ...] | None) -> 
 
 def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[int, int]) -> tuple[Shape, Shape]:
     layer = patch_layer(features)
-    size, n_channels, encoder = features.patch_size, features.n_channels_, features.encoder_
-    least = smallest_side(size, features.stride, features.grid)
+    least = smallest_side(features.patch_size, features.stride, features.grid)
     if len(image_shape) != 2 or min(image_shape) < least:
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
-    n_values = layer.weights.shape[1]
+    _add_patches(graph, features)
+    _add_codes(graph, layer, features.encoder_.split_sign)
+    _add_pooling(graph, features, image_regions(features, *image_shape))
+    return ["N", features.n_channels_, *image_shape], ["N", features.grid**2 * features.encoder_.n_codes]
 
-    # A filter for each value of a patch cuts the patches out, exactly: values as channels, positions as places.
-    graph.add("Conv", patch_filters(np.eye(n_values), (size, size, n_channels)), strides=[features.stride] * 2)
+
+def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
+    """From images to normalised patches (N, n_values, n_positions)."""
+    shape = (features.patch_size, features.patch_size, features.n_channels_)
+    n_values = int(np.prod(shape))
+    # A filter for each value of a patch cuts the patches out, exactly: values as channels.
+    graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[features.stride] * 2)
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
     graph.add("ReduceMean", axes=[1])
-    centred = graph.add("Sub", graph.last, given=patches)
-    graph.add("Mul", centred)
+    centered = graph.add("Sub", graph.last, given=patches)
+    graph.add("Mul", centered)
     graph.add("ReduceMean", axes=[1])
     graph.add("Add", np.array(features.contrast_floor_))
     graph.add("Sqrt")
-    graph.add("Div", graph.last, given=centred)
+    graph.add("Div", graph.last, given=centered)
 
+
+def _add_codes(graph: _Graph, layer: Layer, split_sign: bool) -> None:
+    """From patches to codes (N, n_codes, n_positions)."""
     net = graph.add("MatMul", graph.last, given=graph.constant(layer.weights))
     graph.add("Add", (layer.intercept - layer.center)[:, None])
     codes = graph.add(_operator(layer.activation))
-    if encoder.split_sign:
+    if split_sign:
         graph.add("Neg", given=net)
         graph.add("Add", (layer.intercept + layer.center)[:, None])
         graph.add(_operator(layer.activation))
         graph.add("Concat", graph.last, given=codes, axis=1)
 
-    regions = image_regions(features, *image_shape)
+
+def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> None:
+    """From codes to features (N, n_regions * n_codes)."""
     pooled = graph.add("MatMul", _pooling_matrix(regions, features.pooling))
     if features.pooling == "log":
         graph.add("Abs")
@@ -185,7 +197,6 @@ def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[i
         graph.add("Mul", size_of_pooled)
     graph.add("Transpose", perm=[0, 2, 1])
     graph.add("Flatten")
-    return ["N", n_channels, *image_shape], ["N", features.grid**2 * encoder.n_codes]
 
 
 def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:

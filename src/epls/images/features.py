@@ -277,9 +277,6 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return prepared_patches(pixels, self.contrast_floor_, self.whitening_)
 
-    def _rows(self, images: ImageCollection) -> Iterator[Array]:
-        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images))
-
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features: region's row and column, code.
 
@@ -302,6 +299,9 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     @property
     def _n_features_out(self) -> int:
         return self.grid**2 * self.encoder_.n_codes
+
+    def _rows(self, images: ImageCollection) -> Iterator[Array]:
+        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images))
 
     def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
