@@ -53,7 +53,7 @@ def main():
     split = ImageFeatures(**features.get_params(deep=False) | {"encoder": NaturalEncoder(split_sign=True)}).fit(images)
     some = images[: options.images]
     patches = np.random.RandomState(0).standard_normal((n_positions, 300)).astype(np.float32)
-    bases = np.ascontiguousarray(features.learner_.components_.T, np.float32)
+    bases = np.ascontiguousarray(features.estimator_.components_.T, np.float32)
     products = np.empty((n_positions, options.components), np.float32)
     features.transform(some[:2]), split.transform(some[:2])  # compile
     rows = []

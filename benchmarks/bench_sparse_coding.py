@@ -80,11 +80,11 @@ def seconds_of(solve, patches):
 def data_and_bases(options):
     images = load_stl10(options.data).train_images if options.data else load_bundled("photographs").images
     if options.model:
-        bases = load_model(options.model).learner_.components_
+        bases = load_model(options.model).estimator_.components_
     else:
         learner = EPLS(options.components, random_state=0, max_iter=1 if options.quick else 20)
         bases = ImageFeatures(learner, random_state=0, n_patches=2000 if options.quick else None).fit(images)
-        bases = bases.learner_.components_
+        bases = bases.estimator_.components_
     bases = bases / np.linalg.norm(bases, axis=1, keepdims=True)
     pixels = sample_patches(images, options.patches, 10, random_state=1)
     return normalize_patches(pixels, contrast_floor=10.0), bases.astype(np.float32)

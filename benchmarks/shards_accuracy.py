@@ -24,7 +24,7 @@ def accuracy(n_shards, settings, task, output, progress):
     with patch.object(EPLS, "fit", lambda self, X, y=None: fit(self, X, n_shards=n_shards)):
         outcome = run_experiment(settings, task, Cache(output / f"{n_shards} shards"), progress)
     report = outcome.report()
-    learner = outcome.features.learner_
+    learner = outcome.features.estimator_
     return {
         "shards": n_shards,
         "accuracy": report["accuracy"],

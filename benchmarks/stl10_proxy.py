@@ -19,7 +19,9 @@ from sklearn.preprocessing import OneHotEncoder
 
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
+from epls.images.dense import region_sums
 from epls.images.patches import normalize_patches, sample_patches
+from epls.images.pooling import image_regions, pool_sums
 from epls.metrics import dead_outputs, noise_filters, redundancy
 from epls.plotting import filter_grid
 
@@ -90,9 +92,10 @@ def main():
         picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
     if not options.no_accuracy:
         features = ImageFeatures(FrozenEstimator(model), stride=options.stride, n_patches=5000, random_state=0)
-        sums = np.stack(list(features.fit(images).iter_region_sums(images)))
+        sums = np.stack(list(region_sums(features.fit(images), images)))
+        counts = image_regions(features, *images.shape[1:3]).counts
         for pooling in ("sum", "log"):
-            pooled = features.set_params(pooling=pooling).pool_sums(sums, *images.shape[1:3])
+            pooled = pool_sums(features.set_params(pooling=pooling), sums, counts)
             accuracies = ridge_accuracy(pooled, labels, data.folds)
             result[f"natural, {pooling}"] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
     print(json.dumps(result, indent=1))

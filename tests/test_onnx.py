@@ -98,7 +98,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="TriangleEncoder with the bases of KMeans are not the outputs of one"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 30))
         with pytest.raises(ValueError, match="a KMeans is not one layer of units"):
-            to_onnx(features.learner_, tmp_path / "model.onnx")
+            to_onnx(features.estimator_, tmp_path / "model.onnx")
 
     def test_an_activation_of_ones_own(self, digits, tmp_path):
         own = Activation("tanh", np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: z, -1.0, 1.0)

@@ -1,13 +1,16 @@
+import json
 import os
 import resource
 import stat
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -193,25 +196,25 @@ def test_the_file_has_the_rights_of_any_new_file(model, tmp_path):
     [
         {},
         {"whiten": True, "encoder": SoftThresholdEncoder(alpha=0.1, split_sign=False), "pooling": "sum"},
-        {"learner": EPLS(6, max_iter=2, activation="tanh"), "encoder": "triangle", "grid": 3, "stride": 2},
+        {"estimator": EPLS(6, max_iter=2, activation="tanh"), "encoder": "triangle", "grid": 3, "stride": 2},
     ],
 )
 def test_features_of_images_come_back_the_same(tmp_path, settings):
     images = load_digits().images[:40]
-    settings = {"learner": EPLS(6, max_iter=2), "patch_size": 4, "n_patches": 300, "random_state": 0} | settings
+    settings = {"estimator": EPLS(6, max_iter=2), "patch_size": 4, "n_patches": 300, "random_state": 0} | settings
     features = ImageFeatures(**settings).fit(images)
     save_model(features, tmp_path / "features.epls")
     again = load_model(tmp_path / "features.epls")
     np.testing.assert_array_equal(again.transform(images), features.transform(images))
-    np.testing.assert_array_equal(again.learner_.components_, features.learner_.components_)
+    np.testing.assert_array_equal(again.estimator_.components_, features.estimator_.components_)
     assert repr(again) == repr(features)
-    assert clone(again).fit(images).learner_.components_.shape == (6, 16)
+    assert clone(again).fit(images).estimator_.components_.shape == (6, 16)
 
 
 def test_a_learner_of_another_library_cannot_be_saved(tmp_path):
     features = ImageFeatures(KMeans(3, n_init=1), patch_size=4, n_patches=300, encoder="triangle", random_state=0)
     features.fit(load_digits().images[:40])
-    with pytest.raises(ValueError, match=r"learner=KMeans.* cannot be saved to a model file"):
+    with pytest.raises(ValueError, match=r"estimator=KMeans.* cannot be saved to a model file"):
         save_model(features, tmp_path / "features.epls")
     assert list(tmp_path.iterdir()) == []
 
@@ -221,8 +224,41 @@ def test_a_file_whose_parts_do_not_fit_is_damaged(tmp_path):
     features.fit(load_digits().images[:40])
     features.n_channels_ = 3
     save_model(features, tmp_path / "features.epls")
-    with pytest.raises(ValueError, match="patches have 48 values, but the learner has bases of 16"):
+    with pytest.raises(ValueError, match="patches have 48 values, but components have 16"):
         load_model(tmp_path / "features.epls")
+
+
+FILES_OF_0_1_0 = Path(__file__).parent / "files" / "0.1.0"
+
+
+@pytest.mark.parametrize("name", ["epls", "pipeline", "sparse_coding", "triangle"])
+def test_files_of_epls_0_1_0_give_what_they_gave(name):
+    """ImageFeatures had a `learner`, the activations `relu` and `identity` were called `rectifier` and `linear`."""
+    model = load_model(FILES_OF_0_1_0 / f"{name}.epls")
+    digits = load_digits()
+    data = digits.images[:20].astype(np.uint8) if isinstance(model, ImageFeatures) else digits.data[:20]
+    with np.load(FILES_OF_0_1_0 / "expected.npz") as expected:
+        np.testing.assert_allclose(model.transform(data), expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_old_names_are_replaced_by_new_ones(tmp_path):
+    model = load_model(FILES_OF_0_1_0 / "epls.epls")
+    assert model.activation == "relu"
+    features = load_model(FILES_OF_0_1_0 / "sparse_coding.epls")
+    assert features.estimator.activation == features.estimator_.activation == "identity"
+    save_model(features, tmp_path / "features.epls")
+    assert not any(name.startswith("learner") for name in load_file(tmp_path / "features.epls"))
+
+
+def test_a_value_that_cannot_be_looked_up_is_refused(model, tmp_path):
+    """Such as a list, where a file was made by hand."""
+    save_model(model, tmp_path / "model")
+    with safe_open(tmp_path / "model", "numpy") as file:
+        header = json.loads(file.metadata()["epls"])
+    header["params"]["activation"] = ["relu"]
+    save_file(load_file(tmp_path / "model"), tmp_path / "model", metadata={"epls": json.dumps(header)})
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(tmp_path / "model")
 
 
 def test_notes_stay_with_the_model(model, tmp_path):

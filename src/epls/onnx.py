@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from ._version import __version__
 from .algorithm.activations import Activation
 from .algorithm.layer import FoldedLayer, layer_of, patch_filters
+from .images.dense import patch_layer
 from .images.features import ImageFeatures
-from .images.pooling import PatchPlaces, smallest_side
+from .images.pooling import RegionGrid, image_regions, smallest_side
 from .utils.files import write_atomically
 
 Array = NDArray[np.floating]
@@ -146,35 +147,47 @@ def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | Non
 
 
 def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[int, int]) -> tuple[Shape, Shape]:
-    layer = features.patch_layer()
-    size, n_channels, encoder = features.patch_size, features.n_channels_, features.encoder_
-    least = smallest_side(size, features.stride, features.grid)
+    layer = patch_layer(features)
+    least = smallest_side(features.patch_size, features.stride, features.grid)
     if len(image_shape) != 2 or min(image_shape) < least:
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
-    n_values = layer.weights.shape[1]
+    _add_patches(graph, features)
+    _add_codes(graph, layer, features.encoder_.split_sign)
+    _add_pooling(graph, features, image_regions(features, *image_shape))
+    return ["N", features.n_channels_, *image_shape], ["N", features.grid**2 * features.encoder_.n_codes]
 
-    # A filter for each value of a patch cuts the patches out, exactly: values as channels, positions as places.
-    graph.add("Conv", patch_filters(np.eye(n_values), (size, size, n_channels)), strides=[features.stride] * 2)
+
+def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
+    """From images to normalised patches (N, n_values, n_positions)."""
+    shape = (features.patch_size, features.patch_size, features.n_channels_)
+    n_values = int(np.prod(shape))
+    # A filter for each value of a patch cuts the patches out, exactly: values as channels.
+    graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[features.stride] * 2)
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
     graph.add("ReduceMean", axes=[1])
-    centred = graph.add("Sub", graph.last, given=patches)
-    graph.add("Mul", centred)
+    centered = graph.add("Sub", graph.last, given=patches)
+    graph.add("Mul", centered)
     graph.add("ReduceMean", axes=[1])
     graph.add("Add", np.array(features.contrast_floor_))
     graph.add("Sqrt")
-    graph.add("Div", graph.last, given=centred)
+    graph.add("Div", graph.last, given=centered)
 
+
+def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> None:
+    """From patches to codes (N, n_codes, n_positions)."""
     net = graph.add("MatMul", graph.last, given=graph.constant(layer.weights))
     graph.add("Add", (layer.intercept - layer.center)[:, None])
     codes = graph.add(_operator(layer.activation))
-    if encoder.split_sign:
+    if split_sign:
         graph.add("Neg", given=net)
         graph.add("Add", (layer.intercept + layer.center)[:, None])
         graph.add(_operator(layer.activation))
         graph.add("Concat", graph.last, given=codes, axis=1)
 
-    places = PatchPlaces(*image_shape, size, features.stride, features.grid)
-    pooled = graph.add("MatMul", _pooling_matrix(places, features.pooling))
+
+def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> None:
+    """From codes to features (N, n_regions * n_codes)."""
+    pooled = graph.add("MatMul", _pooling_matrix(regions, features.pooling))
     if features.pooling == "log":
         graph.add("Abs")
         graph.add("Div", np.array(features.typical_code_))
@@ -184,16 +197,15 @@ def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[i
         graph.add("Mul", size_of_pooled)
     graph.add("Transpose", perm=[0, 2, 1])
     graph.add("Flatten")
-    return ["N", n_channels, *image_shape], ["N", features.grid**2 * encoder.n_codes]
 
 
-def _pooling_matrix(places: PatchPlaces, pooling: str) -> Array:
+def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:
     """(n_positions, n_regions): the weight of the codes at each position, row by row, in each region."""
     rows, columns = (
-        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (places.row_cuts, places.column_cuts)
+        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (regions.row_cuts, regions.column_cuts)
     )
     matrix: Array = np.kron(rows, columns)
-    return matrix if pooling == "sum" else matrix / places.counts
+    return matrix if pooling == "sum" else matrix / regions.counts
 
 
 def _operator(activation: Activation) -> str:

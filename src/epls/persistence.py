@@ -29,6 +29,10 @@ from .utils.files import write_atomically
 FORMAT_VERSION = 1
 _NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
 
+# What epls 0.1.0 wrote, and its name since: parameters and fitted parts of a class, and values of a parameter.
+_NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}}
+_NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
+
 
 @cache
 def _classes() -> dict[str, Any]:
@@ -178,10 +182,11 @@ def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]
 
 def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model = _model(header)
+    new_names = _NEW_NAMES.get(header["learner"], {})
     state = {name: array for name, array in arrays.items() if "." not in name}
     for part, part_header in header["parts"].items():
         of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
-        state[part] = _fitted_model(part_header, of_part)
+        state[new_names.get(part, part)] = _fitted_model(part_header, of_part)
     _restore(model, state, header["attributes"])
     return model
 
@@ -208,8 +213,15 @@ def _model(description: dict[str, Any]) -> Any:
         raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_classes())}")
     if name == "Pipeline":
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
-    params = {key: _model(value) if isinstance(value, dict) else value for key, value in description["params"].items()}
-    return _classes()[name](**params)
+    new_names = _NEW_NAMES.get(name, {})
+    return _classes()[name](**{new_names.get(key, key): _value(key, v) for key, v in description["params"].items()})
+
+
+def _value(name: str, value: Any) -> Any:
+    """The value of a parameter: a model from its description, or a plain value by the name that it has now."""
+    if isinstance(value, dict):
+        return _model(value)
+    return _NEW_VALUES.get(name, {}).get(value, value)
 
 
 def _plain(name: str, value: Any) -> Any:

@@ -247,7 +247,7 @@ def test_blocks_and_images_go_on_too(blobs, tmp_path):
         ImageFeatures(EPLS(5, max_iter=4).set_callbacks(StopAfter(tmp_path / "b", 2)), **settings).fit(images)
     learner = EPLS(5, max_iter=4).set_callbacks(Checkpoint(tmp_path / "b", keep=True))
     resumed = ImageFeatures(learner, **settings).fit(images)
-    assert_array_equal(resumed.learner_.components_, expected.learner_.components_)
+    assert_array_equal(resumed.estimator_.components_, expected.estimator_.components_)
     assert len(list((tmp_path / "b").iterdir())) == 2  # kept, as it was told
 
 

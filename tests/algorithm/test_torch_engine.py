@@ -138,7 +138,7 @@ def test_a_device_is_not_saved(digits, tmp_path):
     features = ImageFeatures(EPLS(6, max_iter=2, device="cpu"), patch_size=4, n_patches=300, device="cpu").fit(images)
     save_model(features, tmp_path / "features")
     loaded = load_model(tmp_path / "features")
-    assert loaded.device is loaded.learner.device is loaded.learner_.device is None
+    assert loaded.device is loaded.estimator.device is loaded.estimator_.device is None
     np.testing.assert_allclose(loaded.transform(images), features.transform(images), rtol=1e-4, atol=1e-5)
 
 

@@ -66,7 +66,7 @@ def test_filters_in_color(work):
     from epls.plotting import filter_pictures
 
     model = load_model(work / "photos.epls")
-    filters = model.learner_.components_.reshape(-1, 10, 10, 3)
+    filters = model.estimator_.components_.reshape(-1, 10, 10, 3)
     screen = Console(file=io.StringIO(), force_terminal=True, color_system="truecolor", width=80)
     _draw(screen, filters)
     text = screen.file.getvalue()

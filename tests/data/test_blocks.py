@@ -144,14 +144,14 @@ def test_images_in_dask_and_zarr_arrays(tmp_path):
     stored[:] = images
     features = ImageFeatures(EPLS(4, max_iter=2), patch_size=5, n_patches=200, random_state=0).fit(stored)
     same = ImageFeatures(EPLS(4, max_iter=2), patch_size=5, n_patches=200, random_state=0).fit(images)
-    assert_array_equal(features.learner_.components_, same.learner_.components_)
+    assert_array_equal(features.estimator_.components_, same.estimator_.components_)
     expected = same.transform(images)
     assert_array_equal(features.transform(stored), expected)
     assert_array_equal(
-        ImageFeatures(features.learner, patch_size=5, n_patches=200, random_state=0)
+        ImageFeatures(features.estimator, patch_size=5, n_patches=200, random_state=0)
         .fit(da.from_array(images, chunks=(5, 8, 16, 3)))
-        .learner_.components_,
-        same.learner_.components_,
+        .estimator_.components_,
+        same.estimator_.components_,
     )
     lazy = features.transform(da.from_array(images, chunks=(5, 8, 16, 3)))
     assert isinstance(lazy, da.Array)

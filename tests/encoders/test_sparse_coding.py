@@ -64,7 +64,7 @@ def test_as_the_encoder_of_images(tmp_path):
     patches = np.array([image[r : r + 5, c : c + 5].ravel() for image in images for r in range(5) for c in range(5)])
     centered = patches - patches.mean(axis=1, keepdims=True)
     normalised = centered / np.sqrt(patches.var(axis=1, keepdims=True) + 10)
-    codes = SparseCodingEncoder(features.learner_, 0.3).transform(normalised)
+    codes = SparseCodingEncoder(features.estimator_, 0.3).transform(normalised)
     np.testing.assert_allclose(features.transform(images), codes.reshape(6, 25, 14).sum(axis=1), atol=0.02)
     save_model(features, tmp_path / "model")
     np.testing.assert_array_equal(load_model(tmp_path / "model").transform(images), features.transform(images))

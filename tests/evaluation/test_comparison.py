@@ -12,5 +12,5 @@ def test_units_that_never_answer_are_counted(n_dead):
     """Also if most of them do not, or none does."""
     images = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
     features = ImageFeatures(RandomPatches(10, random_state=0), patch_size=4, n_patches=200, random_state=0).fit(images)
-    features.learner_.components_[:n_dead] = 0
+    features.estimator_.components_[:n_dead] = 0
     assert dead_units(features, images) == n_dead

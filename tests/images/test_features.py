@@ -63,7 +63,7 @@ def plain_features(features, image, code_of_patch):
 def test_natural_equals_the_plain_loop(fitted, photographs, pooling, stride, grid, device):
     settings = {"pooling": pooling, "stride": stride, "grid": grid, "n_patches": 500, "device": device}
     features = clone(fitted).set_params(**settings).fit(photographs)
-    model = features.learner_
+    model = features.estimator_
 
     def code(patch):
         return expit(model.components_ @ ((patch - model.mean_) / model.scale_) + model.intercept_)
@@ -77,7 +77,7 @@ def test_whitened_triangle_equals_the_plain_loop(photographs, device):
         KMeans(12, n_init=1), patch_size=6, encoder=TriangleEncoder(split_sign=True), n_patches=1000, whiten=True,
         pooling="sum", random_state=0, device=device,
     ).fit(photographs)  # fmt: skip
-    centers = features.learner_.cluster_centers_
+    centers = features.estimator_.cluster_centers_
     units = np.concatenate([centers, -centers])
 
     def code(patch):
@@ -101,7 +101,7 @@ def test_images_in_every_form_give_the_same(fitted, photographs, tmp_path):
     np.testing.assert_array_equal(fitted.transform(planes.transpose(0, 3, 2, 1)), from_list[[0, 2]])
 
     refitted = clone(fitted).fit(tmp_path)
-    np.testing.assert_array_equal(refitted.learner_.components_, fitted.learner_.components_)
+    np.testing.assert_array_equal(refitted.estimator_.components_, fitted.estimator_.components_)
 
 
 def test_the_number_of_threads_changes_nothing(fitted, photographs):
@@ -144,7 +144,7 @@ def test_in_a_search_over_a_pipeline():
         ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=300, random_state=0), StandardScaler(), LinearSVC()
     )
     search = GridSearchCV(
-        pipeline, {"imagefeatures__grid": [1, 2], "imagefeatures__learner__n_components": [6, 8]}, cv=2
+        pipeline, {"imagefeatures__grid": [1, 2], "imagefeatures__estimator__n_components": [6, 8]}, cv=2
     )
     search.fit(images, labels)
     assert search.best_score_ > 0.5
@@ -152,26 +152,13 @@ def test_in_a_search_over_a_pipeline():
 
 def test_seed_reaches_the_learner(photographs):
     features = ImageFeatures(EPLS(6, max_iter=2), patch_size=5, n_patches=300, random_state=3)
-    first, second = (clone(features).fit(photographs).learner_.components_ for _ in range(2))
+    first, second = (clone(features).fit(photographs).estimator_.components_ for _ in range(2))
     np.testing.assert_array_equal(first, second)
 
 
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        (np.zeros((4, 64)), r"got shape \(4, 64\): reshape rows of pixels to images"),
-        (np.zeros((96, 96, 3)), r"image \d+ has shape \(96, 3\); needed is .* at least 6"),
-        ([], "no images were given"),
-        (7, "must be an array, a sequence of arrays, or the path of a folder, got int"),
-        ([np.full((9, 9), np.nan)], "image 0 has pixels that are NaN or infinite"),
-        ([np.zeros((9, 9), "S1")], "pixels must be numbers"),
-        ([np.zeros((9, 9, 3)), np.zeros((9, 9))], r"image 1 has 1 channel\(s\) where 3 are needed"),
-        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "image 1 has values of type uint8, the first image float64"),
-    ],
-)
-def test_bad_images_are_named(images, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        ImageFeatures(EPLS(2), patch_size=6, n_patches=50, random_state=0).fit(images)
+def test_bad_images_in_fit():
+    with pytest.raises(ValueError, match=r"image \d has shape \(5, 9\); needed is .* at least 6"):
+        ImageFeatures(EPLS(2), patch_size=6, n_patches=50).fit(np.zeros((3, 5, 9)))
 
 
 def test_bad_images_in_transform(fitted, photographs):
@@ -215,11 +202,6 @@ def test_sums_over_a_large_image_are_exact(device):
 def test_iterating_is_transforming(fitted, photographs, device):
     fitted = copy(fitted).set_params(device=device)
     np.testing.assert_array_equal(np.stack(list(fitted.iter_transform(photographs))), fitted.transform(photographs))
-    later = list(fitted.iter_region_sums(photographs, start=2))
-    assert len(later) == 1
-    np.testing.assert_array_equal(later[0], list(fitted.iter_region_sums(photographs))[2])
-    height, width = photographs[2].shape[:2]
-    np.testing.assert_array_equal(fitted.pool_sums(np.stack(later), height, width), fitted.transform(photographs)[2:])
 
 
 def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
@@ -227,10 +209,10 @@ def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
     first, second = load_sample_images().images
     images = np.stack([source[k : k + 24, k : k + 24] for k in range(0, 200, 10) for source in (first, second)])
     labels = np.tile([0, 1], 20)
-    before = fitted.learner_.components_.copy()
+    before = fitted.estimator_.components_.copy()
     model = make_pipeline(FrozenEstimator(fitted), StandardScaler(), L2SVMCV()).fit(images, labels)
     assert model.score(images, labels) > 0.9
-    np.testing.assert_array_equal(fitted.learner_.components_, before)
+    np.testing.assert_array_equal(fitted.estimator_.components_, before)
 
 
 def test_with_encoder_is_a_fit_with_that_encoder(photographs):
@@ -242,7 +224,7 @@ def test_with_encoder_is_a_fit_with_that_encoder(photographs):
     changed = learned.with_encoder(photographs, **wanted)
     assert changed.typical_code_ == direct.typical_code_
     np.testing.assert_array_equal(changed.transform(photographs), direct.transform(photographs))
-    assert changed.learner_ is learned.learner_
+    assert changed.estimator_ is learned.estimator_
     assert learned.encoder == "natural"
     with pytest.raises(ValueError, match="only stride, grid and pooling can be changed after fit, got patch_size"):
         learned.with_encoder(photographs, "natural", patch_size=3)

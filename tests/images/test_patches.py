@@ -3,7 +3,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epls.images.patches import normalize_patches, sample_patches
+from epls.images.patches import (
+    contrast_floor_of,
+    normalize_patches,
+    prepared_patches,
+    sample_patches,
+    sample_placed_patches,
+)
+from epls.images.whitening import ZCAWhitening
 
 
 @given(st.integers(1, 5), st.sampled_from([None, 1, 3]), st.integers(0, 50))
@@ -28,19 +35,9 @@ def test_all_places_of_all_images_are_drawn():
     assert set(corners) == {0, 1, 3, 4, 9, 10, 12, 13}
 
 
-@pytest.mark.parametrize(
-    ("images", "message"),
-    [
-        ([], "no images"),
-        ([np.zeros((3, 9))], r"image 0 has shape \(3, 9\).*at least 4"),
-        ([np.zeros(9)], "image 0 has shape"),
-        ([np.zeros((9, 9)), np.zeros((9, 9, 3))], "image 1 has 3 channel"),
-        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "type"),
-    ],
-)
-def test_bad_images_are_named(images, message):
-    with pytest.raises(ValueError, match=message):
-        sample_patches(images, 50, 4, random_state=0)
+def test_images_that_a_patch_does_not_fit_in_are_named():
+    with pytest.raises(ValueError, match=r"image 0 has shape \(3, 9\).*at least 4"):
+        sample_patches([np.zeros((3, 9))], 50, 4, random_state=0)
 
 
 def test_no_patches_is_an_error():
@@ -60,3 +57,24 @@ def test_normalised_patches_have_no_mean_and_unit_contrast():
 def test_flat_patches_become_zero():
     assert (normalize_patches(np.full((2, 5), 77, np.uint8)) == 0).all()
     assert normalize_patches(np.ones((2, 5))).dtype == np.float64
+
+
+def test_places_say_where_patches_are():
+    images = np.random.RandomState(0).randint(256, size=(3, 9, 8, 2)).astype(np.uint8)
+    patches, places = sample_placed_patches(images, 40, 4, random_state=1)
+    for patch, (number, top, left) in zip(patches, places, strict=True):
+        np.testing.assert_array_equal(patch, images[number, top : top + 4, left : left + 4].reshape(-1))
+
+
+def test_the_contrast_floor_is_in_proportion_to_the_squared_range():
+    assert contrast_floor_of(np.zeros((2, 3), np.uint8)) == pytest.approx(10)
+    assert contrast_floor_of(np.array([[0.0, 1.0]])) == pytest.approx(10 / 255**2)
+    assert contrast_floor_of(np.full((2, 3), 0.5)) == 1  # of no range, any will do
+
+
+def test_prepared_patches_are_normalised_and_whitened():
+    pixels = np.random.RandomState(0).randint(256, size=(60, 8)).astype(np.uint8)
+    normal = normalize_patches(pixels, contrast_floor=5)
+    whitening = ZCAWhitening().fit(normal)
+    np.testing.assert_array_equal(prepared_patches(pixels, 5, None), normal)
+    np.testing.assert_array_equal(prepared_patches(pixels, 5, whitening), whitening.transform(normal))

@@ -86,7 +86,7 @@ def test_a_unit_that_equals_a_patch(photograph):
         EPLS(5, max_iter=2), patch_size=6, encoder="triangle", n_patches=500, grid=1, random_state=0
     ).fit([photograph])
     patch = photograph[50:56, 60:66]
-    features.learner_.components_[0] = features.prepare_patches(patch.reshape(1, -1))
+    features.estimator_.components_[0] = features.prepare_patches(patch.reshape(1, -1))
     expected, found = both(features, [patch])
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 

@@ -41,7 +41,7 @@ def tile(sheet, number):
 def test_top_patches_are_where_they_are_said_to_be(image_page, image_model, photographs):
     """Cut from the image at that place, a patch looks like its tile, and the unit answers as told."""
     page = content(image_page)
-    encoder = NaturalEncoder(image_model.learner_)
+    encoder = NaturalEncoder(image_model.estimator_)
     for unit in (0, 7, 29):
         answers = [top["answer"] for top in page["top"][unit]]
         assert answers == sorted(answers, reverse=True)
@@ -55,7 +55,7 @@ def test_top_patches_are_where_they_are_said_to_be(image_page, image_model, phot
 
 def test_tiles_are_the_filters(image_page, image_model):
     page = content(image_page)
-    basis = image_model.learner_.components_[17].reshape(6, 6, 3)
+    basis = image_model.estimator_.components_[17].reshape(6, 6, 3)
     expected = 255 * (basis / np.abs(basis).max() / 2 + 0.5)
     assert_allclose(tile(page["tiles"], 17), expected, atol=1)
 

@@ -44,7 +44,7 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
     features = ImageFeatures(EPLS(n_components), patch_size=_PATCH, n_patches=n_patches, random_state=seed)
     features.fit(photographs)
     seconds = time.perf_counter() - started
-    model, patches = features.learner_, features.draw_patches(photographs, n_patches, random_state=seed)
+    model, patches = features.estimator_, features.draw_patches(photographs, n_patches, random_state=seed)
     codes, winners = model.transform(patches), model.winners(patches)
     figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
     plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=axes[0]).set_title("100 of the filters")

@@ -94,7 +94,7 @@ def compare(
 def dead_units(features: ImageFeatures, images: Any) -> int:
     """How many units of the learner answer to 10,000 patches all alike; see :func:`epls.metrics.unresponsive_units`."""
     patches = features.draw_patches(images, _PATCHES, random_state=0)
-    return len(unresponsive_units(NaturalEncoder(features.learner_).transform(patches)))
+    return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -17,8 +17,9 @@ from .._version import __version__
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..images.dense import region_sums
 from ..images.features import ImageFeatures
-from ..images.pooling import smallest_side
+from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
@@ -180,11 +181,11 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
         """Features of some images as a new array."""
         sums, _ = encoded[name]
-        height, width = sets[name].images.shape[1:3]
+        counts = image_regions(features, *sets[name].images.shape[1:3]).counts
         found = np.empty((len(numbers), sums[0].size), np.float32)
         for start in range(0, len(numbers), _BLOCK_IMAGES):
             some = slice(start, start + _BLOCK_IMAGES)
-            found[some] = features.pool_sums(sums[numbers[some]], height, width)
+            found[some] = pool_sums(features, sums[numbers[some]], counts)
         return found
 
     def verdict(number: int) -> dict[str, float]:
@@ -281,7 +282,7 @@ def _tried_alphas(
         trial = replace(settings, alpha=alpha, stride=stride)
         features = _with_encoder(learned, trial, task.unlabelled)
         sums, _ = _sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial), cache, progress)
-        pooled = features.pool_sums(sums, *images.shape[1:3])
+        pooled = pool_sums(features, sums, image_regions(features, *images.shape[1:3]).counts)
         scores = [cross_validated(pooled[np.searchsorted(numbers, f)], task.train.labels[f]) for f in some_folds]
         return {"alpha": alpha, "accuracy": float(np.mean(scores)), "seconds": time.perf_counter() - started}
 
@@ -302,7 +303,7 @@ def _sums(
 
     def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))
-        for number, sums in enumerate(features.iter_region_sums(images, start=start), start + 1):
+        for number, sums in enumerate(region_sums(features, images, start=start), start + 1):
             progress(stage, number, len(images))
             yield sums
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar
@@ -14,50 +14,45 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..algorithm.layer import FoldedLayer
-from ..data.coder import BlockEncoder
 from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..kernels.codes import add_to_regions
-from ..kernels.patches import gather_patches
 from ..learners.epls import EPLS
-from ..utils.threads import BLOCK_ROWS, map_tasks
 from .collection import ImageCollection, Images
-from .patches import normalize_patches, sample_patches
-from .pooling import PatchPlaces, pool, smallest_side
+from .dense import fitting_images, sums_and_counts
+from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
+from .pooling import pool_sums
 from .whitening import ZCAWhitening
 
 Array = NDArray[np.floating]
 
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
-_CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
 
 _SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_", "whole_numbers_")
 
 
 class ImageFeatures(TransformerMixin, BaseEstimator):
-    """Features of images: bases learned from patches, codes of all patches, pooled over the parts of the image.
+    """Features of images: components learned from patches, codes of all patches, pooled over regions of the image.
 
     The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` draws random patches, normalises each
-    for brightness and contrast, and fits the learner on them. ``transform`` encodes the patch at every position of an
+    for brightness and contrast, and fits an estimator on them. ``transform`` encodes the patch at every position of an
     image and pools the codes over a grid of regions.
 
-    As any step of a ``Pipeline`` it is fitted anew, on the images that the pipeline is given. To keep what was learned
-    from other, unlabelled images, put ``sklearn.frozen.FrozenEstimator(features)`` in the pipeline.
+    Like any step of a ``Pipeline`` it is fitted again, on the images that the pipeline is given. To keep what was
+    learned from other, unlabelled images, put ``sklearn.frozen.FrozenEstimator(features)`` in the pipeline.
 
     Parameters
     ----------
-    learner : estimator or None, default=None
-        What learns the bases: anything with ``fit`` on vectors and ``components_`` or ``cluster_centers_``; None is
-        ``EPLS()``. It is cloned. If it has a ``random_state`` of None and one is given here, it gets one from that.
+    estimator : estimator or None, default=None
+        Learns the components: anything with ``fit`` on vectors and ``components_`` or ``cluster_centers_``; None is
+        ``EPLS()``. It is cloned. If its ``random_state`` is None and one is given here, it is seeded from that.
     patch_size : int, default=10
         Height and width of a patch.
     encoder : {"natural", "soft_threshold", "sparse_coding", "triangle"} or Encoder, default="natural"
         How a patch becomes codes; see :mod:`epls.encoders`.
     n_patches : int or None, default=None
-        Patches to learn from. None takes 100 for every unit of the learner, and at least 50,000.
+        Patches to learn from. None means 100 for each component, and at least 50,000.
     stride : int, default=1
         Pixels from one encoded patch to the next.
     grid : int, default=2
@@ -71,17 +66,17 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     random_state : int, RandomState instance or None, default=None
         Which patches are drawn.
     device : str or None, default=None
-        Where ``transform`` computes. None takes NumPy, the fastest on a processor; "cuda", "mps" or any other device of
-        torch takes that (``pip install "epls[torch]"``), for the encoders "natural" of a layer of units,
-        "soft_threshold" and "triangle". Where ``fit`` learns is set by the learner's own ``device``.
-        :func:`epls.save_model` leaves it out.
+        Where ``transform`` computes. None is NumPy, the fastest on a processor. "cuda", "mps" and all other devices of
+        torch (``pip install "epls[torch]"``) support the encoders "natural" of a layer of units, "soft_threshold" and
+        "triangle". Where ``fit`` computes is set by the estimator's own ``device``. :func:`epls.save_model` does not
+        save it.
 
     Attributes
     ----------
-    learner_ : estimator
-        The fitted learner.
+    estimator_ : estimator
+        The fitted estimator.
     encoder_ : Encoder
-        The encoder, with the fitted learner as its dictionary.
+        The encoder, with the fitted estimator as its dictionary.
     whitening_ : ZCAWhitening or None
         The whitening.
     contrast_floor_ : float
@@ -89,7 +84,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     typical_code_ : float
         The mean absolute code of patches of the training images.
     n_channels_ : int
-        Channels of the images, all of which must have as many.
+        The number of channels, the same for all images.
     whole_numbers_ : bool
         Whether pixels were whole numbers; those of other images must be of the same kind.
 
@@ -104,7 +99,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "learner": [HasMethods(["fit"]), None],
+        "estimator": [HasMethods(["fit"]), None],
         "patch_size": [Interval(Integral, 1, None, closed="left")],
         "encoder": [StrOptions(set(ENCODERS)), Encoder],
         "n_patches": [Interval(Integral, 1, None, closed="left"), None],
@@ -118,7 +113,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        learner: Any = None,
+        estimator: Any = None,
         *,
         patch_size: int = 10,
         encoder: str | Encoder = "natural",
@@ -130,7 +125,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         random_state: Any = None,
         device: str | None = None,
     ) -> None:
-        self.learner = learner
+        self.estimator = estimator
         self.patch_size = patch_size
         self.encoder = encoder
         self.n_patches = n_patches
@@ -143,7 +138,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
-        """Learn bases from random patches of images.
+        """Learn components from random patches of images.
 
         Parameters
         ----------
@@ -157,22 +152,22 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         self
         """
         random = check_random_state(self.random_state)
-        learner = EPLS() if self.learner is None else clone(self.learner)
-        if self.random_state is not None and getattr(learner, "random_state", 0) is None:
-            learner.set_params(random_state=random.randint(2**31 - 1))
-        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(learner), _FEWEST_PATCHES)
+        estimator = EPLS() if self.estimator is None else clone(self.estimator)
+        if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
+            estimator.set_params(random_state=random.randint(2**31 - 1))
+        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
         images = ImageCollection(X, self.patch_size)
         pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
-        contrast_floor = _contrast_floor(pixels)
+        contrast_floor = contrast_floor_of(pixels)
         patches = normalize_patches(pixels, contrast_floor=contrast_floor)
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         if whitening is not None:
             patches = whitening.transform(patches)
-        learner.fit(patches, None)  # some, such as FrozenEstimator, want a y
+        estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
 
-        encoder = self._new_encoder(learner)
+        encoder = self._new_encoder(estimator)
         typical_code = self._typical_code(encoder, images, contrast_floor, whitening)
-        self.learner_ = learner
+        self.estimator_ = estimator
         self.encoder_ = encoder
         self.whitening_ = whitening
         self.contrast_floor_ = contrast_floor
@@ -182,7 +177,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         return self
 
     def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
-        """Fitted features that encode and pool otherwise, with what was learned here.
+        """Fitted features with another encoder or pooling, and with the components that were learned here.
 
         Parameters
         ----------
@@ -196,15 +191,15 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         Returns
         -------
         ImageFeatures
-            A copy; the learner and the whitening are those of this one.
+            A copy, which shares the estimator and the whitening with this one.
         """
         check_is_fitted(self)
         if others := set(settings) - {"stride", "grid", "pooling"}:
             raise ValueError(f"only stride, grid and pooling can be changed after fit, got {', '.join(sorted(others))}")
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
-        images = other._images(X)
-        other.encoder_ = other._new_encoder(self.learner_)
+        images = fitting_images(other, X)
+        other.encoder_ = other._new_encoder(self.estimator_)
         other.typical_code_ = other._typical_code(other.encoder_, images, self.contrast_floor_, self.whitening_)
         return other
 
@@ -214,24 +209,25 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images, of any sizes that a patch fits in. They are read as they are needed. A dask array is not computed.
+            Images, of any sizes that have a patch in each region. They are read when they are needed. A dask array is
+            not computed.
 
         Returns
         -------
         ndarray or dask array of float32 of shape (n_images, grid * grid * n_codes)
-            Region by region, row by row; in each the codes.
+            The codes of each region, region by region, row by row of the grid.
         """
         if is_dask(X):
             check_is_fitted(self)
             return lazy_transform(self, X)
-        images = self._images(X)
+        images = fitting_images(self, X)
         features = np.empty((len(images), self._n_features_out), np.float32)
         for place, row in zip(features, self._rows(images), strict=True):
             place[...] = row
         return features
 
     def iter_transform(self, X: Images) -> Iterator[Array]:
-        """The features of one image after the other, for more images than there is room for.
+        """The features of one image after the other, for more images than fit in memory.
 
         Parameters
         ----------
@@ -243,10 +239,10 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         ndarray of float32 of shape (grid * grid * n_codes,)
             The features of an image.
         """
-        return self._rows(self._images(X))
+        return self._rows(fitting_images(self, X))
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
-        """Random patches of images as the learner and the encoder see them: normalised, and whitened if they are.
+        """Random patches of images as the estimator and the encoder see them: normalised, and whitened if ``whiten``.
 
         Parameters
         ----------
@@ -266,12 +262,12 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Patches of pixels as the learner and the encoder see them: normalised, and whitened if they are.
+        """Patches of pixels as the estimator and the encoder see them: normalised, and whitened if ``whiten``.
 
         Parameters
         ----------
         pixels : array-like of shape (n_patches, patch_size * patch_size * n_channels)
-            Patches, as :func:`epls.images.patches.sample_patches` gives them.
+            Patches, as :func:`epls.images.patches.sample_patches` returns them.
 
         Returns
         -------
@@ -279,79 +275,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
             The patches.
         """
         check_is_fitted(self)
-        return _prepared(pixels, self.contrast_floor_, self.whitening_)
-
-    def iter_region_sums(self, X: Images, *, start: int = 0) -> Iterator[Array]:
-        """The sums of codes over each region, from which features are made by pooling; image after image.
-
-        Parameters
-        ----------
-        X : as for :meth:`transform`
-            Images.
-        start : int, default=0
-            The first image to encode.
-
-        Yields
-        ------
-        ndarray of float32 of shape (n_regions, n_codes)
-            The sums of an image.
-        """
-        return (sums for sums, _ in self._encoded(self._images(X), start))
-
-    def pool_sums(self, sums: Array, height: int, width: int) -> Array:
-        """Features from the sums of codes over regions, of images of one size.
-
-        Parameters
-        ----------
-        sums : ndarray of shape (n_images, n_regions, n_codes)
-            What :meth:`iter_region_sums` gave.
-        height, width : int
-            The size of the images.
-
-        Returns
-        -------
-        ndarray of shape (n_images, n_regions * n_codes)
-            What :meth:`transform` gives for the images.
-        """
-        counts = PatchPlaces(height, width, self.patch_size, self.stride, self.grid).counts
-        return pool(sums, counts, self.pooling, self.typical_code_).reshape(len(sums), -1)
-
-    def patch_layer(self) -> FoldedLayer:
-        """The bare numbers of codes that are outputs of one layer of units, for patches that are normalised.
-
-        Returns
-        -------
-        Layer
-            Whitening is contained in it. If the encoder splits signs, the outputs with mirrored bases follow.
-        """
-        check_is_fitted(self)
-        layer, whitening = self.encoder_.as_layer().folded(), self.whitening_
-        if whitening is None:
-            return layer
-        return layer.after(whitening.mean_.astype(np.float64), whitening.matrix_.astype(np.float64))
-
-    def _images(self, X: Images) -> ImageCollection:
-        check_is_fitted(self)
-        least = smallest_side(self.patch_size, self.stride, self.grid)
-        return ImageCollection(X, least, self.n_channels_, self.whole_numbers_)
-
-    def _rows(self, images: ImageCollection) -> Iterator[Array]:
-        for sums, counts in self._encoded(images):
-            yield pool(sums, counts, self.pooling, self.typical_code_).reshape(-1)
-
-    def _encoded(self, images: ImageCollection, start: int = 0) -> Iterator[tuple[Array, NDArray[np.intp]]]:
-        """For each image, the sums of codes over its regions and the numbers of patches in them."""
-        if self.device is not None:
-            from .torch_dense import region_sums
-
-            return region_sums(self, images, start)
-        new_encoder = self.encoder_.block_encoders(np.dtype(np.float32))
-
-        def new_worker() -> Callable[[int], tuple[Array, NDArray[np.intp]]]:
-            encode = _DenseEncoder(self, new_encoder())
-            return lambda number: encode(images[number])
-
-        return map_tasks(new_worker, range(start, len(images)))
+        return prepared_patches(pixels, self.contrast_floor_, self.whitening_)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """Names of the features: region's row and column, code.
@@ -376,16 +300,19 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return self.grid**2 * self.encoder_.n_codes
 
-    def _new_encoder(self, learner: Any) -> Encoder:
+    def _rows(self, images: ImageCollection) -> Iterator[Array]:
+        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images))
+
+    def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
-        return encoder.set_params(dictionary=learner).fit()
+        return encoder.set_params(dictionary=estimator).fit()
 
     def _typical_code(
         self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
     ) -> float:
         """The mean absolute code of some patches, drawn anew: with a seed, the same for an encoder given later."""
         pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        codes = encoder.transform(_prepared(pixels, contrast_floor, whitening))
+        codes = encoder.transform(prepared_patches(pixels, contrast_floor, whitening))
         typical_code = float(np.abs(codes).mean())
         if typical_code == 0 and self.pooling == "log":
             raise ValueError(
@@ -397,18 +324,18 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Models and plain values that :func:`epls.save_model` writes."""
         check_is_fitted(self)
-        parts = {"learner_": self.learner_} | ({"whitening_": self.whitening_} if self.whiten else {})
+        parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
         return parts, {name: getattr(self, name) for name in _SAVED_VALUES}
 
     def _restore_fitted_state(self, parts: dict[str, Any], plain: dict[str, Any]) -> None:
-        self.learner_ = parts["learner_"]
+        self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
         for name in _SAVED_VALUES:
             setattr(self, name, plain[name])
-        self.encoder_ = self._new_encoder(self.learner_)
+        self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:
-            raise ValueError(f"patches have {n_values} values, but the learner has bases of {self.encoder_.n_features}")
+            raise ValueError(f"patches have {n_values} values, but components have {self.encoder_.n_features}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -418,48 +345,7 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
         return tags
 
 
-class _DenseEncoder:
-    """Sums of codes of one image after the other, in blocks of patches that fit in the cache; for one thread."""
-
-    def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
-        self._features = features
-        self._encode = encode
-        self._n_codes = features.encoder_.n_codes
-        n_values = features.patch_size**2 * features.n_channels_
-        self._patches = np.empty((BLOCK_ROWS, n_values), np.float32)
-        self._contrast_floor = np.float32(features.contrast_floor_)
-
-    def __call__(self, image: NDArray[Any]) -> tuple[Array, NDArray[np.intp]]:
-        """The sums (n_regions, n_codes) of an image (height, width, channels), and the patches in each region."""
-        features = self._features
-        height, width, n_channels = image.shape
-        lines = image.reshape(height, width * n_channels)
-        size = (features.patch_size, features.patch_size * n_channels)
-        places = PatchPlaces(height, width, features.patch_size, features.stride, features.grid)
-        # In float64: single precision loses count of the millions of patches of a photograph.
-        sums = np.zeros((features.grid**2, self._n_codes))
-        for start in range(0, len(places), BLOCK_ROWS):
-            tops, lefts, regions = places.block(start, start + BLOCK_ROWS)
-            patches = self._patches[: len(tops)]
-            gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
-            if features.whitening_ is not None:
-                patches = features.whitening_.whitened(patches)
-            add_to_regions(self._encode(patches), regions, sums)
-        return sums.astype(np.float32), places.counts
-
-
-def _prepared(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
-    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-    return patches if whitening is None else whitening.transform(patches)
-
-
-def _n_units(learner: Any) -> int:
-    """How many bases a learner will have, as far as it tells."""
-    settings = (getattr(learner, name, None) for name in ("n_components", "n_clusters"))
+def _n_units(estimator: Any) -> int:
+    """How many components an estimator will have, if a parameter says so; else 0."""
+    settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
-
-
-def _contrast_floor(pixels: NDArray[Any]) -> float:
-    """What is added to the variance of a patch, in proportion to the range of the pixels' values."""
-    full_range = 255.0 if pixels.dtype == np.uint8 else float(pixels.max()) - float(pixels.min())
-    return _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0

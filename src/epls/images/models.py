@@ -27,7 +27,7 @@ def learner_of(model: Any) -> Any:
     """The learner in a model: that of its features of images, else the model itself or the last step of a pipeline."""
     features = image_features(model)
     if features is not None:
-        return features.learner_
+        return features.estimator_
     return model[-1] if isinstance(model, Pipeline) else model
 
 

@@ -10,8 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from .collection import ImageCollection, Images
+from .whitening import ZCAWhitening
 
 Array = NDArray[np.floating]
+
+_CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
 
 
 def sample_patches(
@@ -93,3 +96,15 @@ def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Ar
     variances = np.square(pixels).mean(axis=1, keepdims=True)
     pixels /= np.sqrt(variances + pixels.dtype.type(contrast_floor))
     return pixels
+
+
+def contrast_floor_of(pixels: NDArray[Any]) -> float:
+    """The contrast floor that suits patches, in proportion to the squared range of their values: 10 for bytes."""
+    full_range = 255.0 if pixels.dtype == np.uint8 else float(pixels.max()) - float(pixels.min())
+    return _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0
+
+
+def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
+    """Patches as an estimator and an encoder see them: normalised, and whitened if there is a whitening."""
+    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+    return patches if whitening is None else whitening.transform(patches)

@@ -1,51 +1,126 @@
-"""Where the patches of an image lie, and over which of them codes are pooled."""
+"""Positions of patches in an image, and pooling of the codes there.
+
+The codes at all positions are the image's *map*, (rows, columns, n_codes). It comes in blocks of positions. A class
+that pools maps has ``counts``, the number of positions in each of its areas, ``order``, which says what positions the
+blocks have, and ``add``, which adds a block to the sums over the areas. :class:`RegionGrid` is one.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
+
+from ..kernels.codes import add_to_regions
+
+if TYPE_CHECKING:
+    from .features import ImageFeatures
 
 Array = NDArray[np.floating]
 Indices = NDArray[np.intp]
 
 
-class PatchPlaces:
-    """The patches of an image of some size, numbered region by region of a grid, and in each row by row.
+class PatchPositions:
+    """The positions of the patches of an image, numbered row by row.
 
-    Along a side, positions are cut at round(k * positions / grid): with a grid of 2, in the four quadrants. Places are
-    computed when they are asked for: a photograph has millions.
+    Corners are computed when they are asked for: a photograph has millions of positions.
+
+    Parameters
+    ----------
+    height, width : int
+        The size of the image.
+    patch_size : int
+        Height and width of a patch.
+    stride : int
+        Pixels from one patch to the next.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows and columns of the map.
+
+    Examples
+    --------
+    >>> positions = PatchPositions(6, 9, patch_size=4, stride=2)
+    >>> positions.shape
+    (2, 3)
+    >>> positions.corners(np.array([1, 2, 3]))
+    (array([0, 0, 2]), array([2, 4, 0]))
+    """
+
+    def __init__(self, height: int, width: int, patch_size: int, stride: int) -> None:
+        self._stride = stride
+        self.shape = ((height - patch_size) // stride + 1, (width - patch_size) // stride + 1)
+
+    def __len__(self) -> int:
+        return self.shape[0] * self.shape[1]
+
+    def corners(self, positions: Indices) -> tuple[Indices, Indices]:
+        """The top and left pixels of the patches at some positions."""
+        rows, columns = np.divmod(positions, self.shape[1])
+        return rows * self._stride, columns * self._stride
+
+
+class RegionGrid:
+    """Sums of codes over a grid of regions of a map.
+
+    Along a side, positions are cut at round(k * positions / grid): with a grid of 2, into the four quadrants. Regions
+    are numbered row by row.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns of the map, at least ``grid`` each.
+    grid : int
+        There are grid x grid regions.
 
     Attributes
     ----------
     row_cuts, column_cuts : list of int
-        The first row and column of positions of each region of the grid, and the end.
+        The first row and column of each region of the grid, and the end.
     counts : ndarray of int of shape (grid * grid,)
-        The patches in each region.
+        The number of positions in each region.
+
+    Examples
+    --------
+    >>> regions = RegionGrid((4, 3), grid=2)
+    >>> regions.counts
+    array([4, 2, 4, 2])
+    >>> regions.order(0, 6)  # the rows of the map begin at 0, 3, 6 and 9
+    array([0, 1, 3, 4, 2, 5])
+    >>> sums = np.zeros((4, 1))
+    >>> regions.add(np.ones((3, 1), np.float32), np.array([2, 3, 4]), sums)
+    >>> sums[:, 0]
+    array([2., 1., 0., 0.])
     """
 
-    def __init__(self, height: int, width: int, patch_size: int, stride: int, grid: int) -> None:
-        self._stride = stride
-        sides = []
-        for side in (height, width):
-            n_positions = (side - patch_size) // stride + 1
-            sides.append([int(k * n_positions / grid + 0.5) for k in range(grid + 1)])
-        rows, columns = (np.array(cuts) for cuts in sides)
-        self.row_cuts, self.column_cuts = sides
-        self._first_row, self._first_column = np.repeat(rows[:-1], grid), np.tile(columns[:-1], grid)
-        self._n_columns = np.tile(np.diff(columns), grid)
-        self.counts: Indices = np.repeat(np.diff(rows), grid) * self._n_columns
+    def __init__(self, shape: tuple[int, int], grid: int) -> None:
+        self.row_cuts, self.column_cuts = ([int(k * n / grid + 0.5) for k in range(grid + 1)] for n in shape)
+        rows, columns = np.diff(self.row_cuts), np.diff(self.column_cuts)
+        self.counts: Indices = np.outer(rows, columns).ravel()
         self._ends = np.cumsum(self.counts)
+        self._n_columns = shape[1]
+        self._first_row, self._first_column = np.repeat(self.row_cuts[:-1], grid), np.tile(self.column_cuts[:-1], grid)
+        self._columns = np.tile(columns, grid)
+        self._of_row, self._of_column = np.repeat(grid * np.arange(grid), rows), np.repeat(np.arange(grid), columns)
 
-    def __len__(self) -> int:
-        return int(self._ends[-1])
+    def order(self, start: int, stop: int) -> Indices:
+        """The positions from the ``start``-th to before the ``stop``-th, region by region, and row by row in each.
 
-    def block(self, start: int, stop: int) -> tuple[Indices, Indices, Indices]:
-        """The top and left corners, in pixels, of some patches, and the regions that they are in."""
-        numbers = np.arange(start, min(stop, len(self)))
+        The last digit of a product depends on which rows a BLAS library multiplies together: another order would change
+        features in the last digit.
+        """
+        numbers = np.arange(start, stop)
         regions = np.searchsorted(self._ends, numbers, side="right")
-        rows, columns = np.divmod(numbers - (self._ends - self.counts)[regions], self._n_columns[regions])
-        tops = (self._first_row[regions] + rows) * self._stride
-        return tops, (self._first_column[regions] + columns) * self._stride, regions
+        rows, columns = np.divmod(numbers - (self._ends - self.counts)[regions], self._columns[regions])
+        positions: Indices = (self._first_row[regions] + rows) * self._n_columns + self._first_column[regions] + columns
+        return positions
+
+    def add(self, codes: Array, positions: Indices, sums: Array) -> None:
+        """Add a block of codes (n_positions, n_codes) at some positions to ``sums`` (n_regions, n_codes)."""
+        rows, columns = np.divmod(positions, self._n_columns)
+        add_to_regions(codes, self._of_row[rows] + self._of_column[columns], sums)
 
 
 def smallest_side(patch_size: int, stride: int, grid: int) -> int:
@@ -53,12 +128,32 @@ def smallest_side(patch_size: int, stride: int, grid: int) -> int:
     return patch_size + (grid - 1) * stride
 
 
-def pool(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
-    """Pooled codes, as ``ImageFeatures`` describes them, from sums over regions of shape (..., n_regions, n_codes)."""
-    if pooling == "sum":
-        return sums
-    means = sums / counts[:, None].astype(sums.dtype)
-    if pooling == "mean":
-        return means
-    # Codes of some learners have a sign; those of EPLS do not.
-    return np.copysign(np.log1p(np.abs(means) / sums.dtype.type(typical_code)), means)
+def image_regions(features: ImageFeatures, height: int, width: int) -> RegionGrid:
+    """The regions that the codes of an image of some size are pooled over."""
+    return RegionGrid(PatchPositions(height, width, features.patch_size, features.stride).shape, features.grid)
+
+
+def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
+    """Pooled codes from sums over areas, as the ``pooling`` of fitted features asks for.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        Fitted.
+    sums : ndarray of shape (..., n_areas, n_codes)
+        Sums of codes.
+    counts : ndarray of int of shape (n_areas,)
+        The number of positions in each area, such as the ``counts`` of :func:`image_regions`.
+
+    Returns
+    -------
+    ndarray of shape (..., n_areas * n_codes)
+        For sums over the regions of an image, what ``features.transform`` returns for it.
+    """
+    pooled = sums
+    if features.pooling != "sum":
+        pooled = sums / counts[:, None].astype(sums.dtype)
+    if features.pooling == "log":
+        # Codes of some learners have a sign; those of EPLS do not.
+        pooled = np.copysign(np.log1p(np.abs(pooled) / sums.dtype.type(features.typical_code_)), pooled)
+    return pooled.reshape(*sums.shape[:-2], -1)

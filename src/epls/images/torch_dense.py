@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from torch import nn
 from torch.nn import functional
 
 from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.engines.torch.devices import resolve_device
 from ..algorithm.layer import patch_filters
 from ..encoders.triangle import TriangleEncoder
-from .pooling import PatchPlaces, smallest_side
+from .dense import patch_layer
+from .pooling import Indices, PatchPositions, RegionGrid, smallest_side
 
 if TYPE_CHECKING:
     from .collection import ImageCollection
@@ -78,7 +79,7 @@ class DenseFeatures(nn.Module):
         sums = self.region_sums(images)
         if self.pooling == "sum":
             return sums.flatten(1)
-        counts = self.places(images).counts
+        counts = self.regions(images).counts
         means = sums / torch.from_numpy(counts).to(sums.dtype).to(sums.device)[:, None]
         if self.pooling == "log":
             means = means.sign() * torch.log1p(means.abs() / self.typical_code)
@@ -86,11 +87,11 @@ class DenseFeatures(nn.Module):
 
     def region_sums(self, images: torch.Tensor) -> torch.Tensor:
         """The sums of codes over each region, (N, n_regions, n_codes)."""
-        places = self.places(images)
-        columns = places.column_cuts
+        regions = self.regions(images)
+        columns = regions.column_cuts
         strip = max(1, _STRIP_ELEMENTS // (len(images) * columns[-1] * self.n_elements))
         sums = []
-        for first, end in zip(places.row_cuts[:-1], places.row_cuts[1:], strict=True):
+        for first, end in pairwise(regions.row_cuts):
             parts = []
             for row in range(first, end, strip):
                 codes = self._codes(images, row, min(row + strip, end))
@@ -106,8 +107,8 @@ class DenseFeatures(nn.Module):
         patches = patches / (patches.square().mean(dim=1, keepdim=True) + self.contrast_floor).sqrt()
         return self.encode(patches).unflatten(2, (end - row, -1))
 
-    def places(self, images: torch.Tensor) -> PatchPlaces:
-        """Where the patches of images lie."""
+    def regions(self, images: torch.Tensor) -> RegionGrid:
+        """The regions that the codes of images are pooled over."""
         least = smallest_side(self.patch_size, self.stride, self.grid)
         if images.ndim != 4 or images.shape[1] != self.n_channels or min(images.shape[2:]) < least:
             raise ValueError(
@@ -115,7 +116,7 @@ class DenseFeatures(nn.Module):
                 f"height and width of at least {least}: channels come before rows and columns"
             )
         height, width = images.shape[2:]
-        return PatchPlaces(height, width, self.patch_size, self.stride, self.grid)
+        return RegionGrid(PatchPositions(height, width, self.patch_size, self.stride).shape, self.grid)
 
 
 class _LayerCodes(nn.Module):
@@ -123,7 +124,7 @@ class _LayerCodes(nn.Module):
 
     def __init__(self, features: ImageFeatures) -> None:
         super().__init__()
-        layer = features.patch_layer()
+        layer = patch_layer(features)
         self.split_sign = features.encoder_.split_sign
         self.weight = nn.Parameter(_float32(_channels_first(layer.weights, features)))
         self.center = nn.Parameter(_float32(layer.center[:, None]))
@@ -175,17 +176,16 @@ class _Whitening(nn.Module):
         return self.matrix @ patches - self.offset
 
 
-def region_sums(
-    features: ImageFeatures, images: ImageCollection, start: int = 0
-) -> Iterator[tuple[Array, NDArray[np.intp]]]:
-    """For each image, the sums of codes over its regions and the numbers of patches in them, found on a device."""
-    device = resolve_device(str(features.device))
+def sums_and_counts(
+    features: ImageFeatures, images: ImageCollection, start: int, device: torch.device
+) -> Iterator[tuple[Array, Indices]]:
+    """For each image, the sums of codes over its regions and the number of positions in each, found on a device."""
     module = DenseFeatures(features).to(device)
     for group in _of_one_size(images, start, module):
         pixels = torch.from_numpy(np.stack(group).astype(np.float32)).to(device).movedim(3, 1)
         with torch.inference_mode():
             sums = module.region_sums(pixels).numpy(force=True)
-        counts = module.places(pixels).counts
+        counts = module.regions(pixels).counts
         yield from ((found, counts) for found in sums)
 
 

@@ -1,4 +1,4 @@
-"""What encoders do to the products of samples and bases, row by row."""
+"""What encoders do to the products of samples and components, row by row."""
 
 import numpy as np
 from numba import njit

@@ -98,7 +98,7 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     pixels, places = sample_placed_patches(shown, _n_samples(len(bases)), model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]
-    codes = _checked_codes(NaturalEncoder(model.learner_).transform(model.prepare_patches(pixels)), bases)
+    codes = _checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), bases)
     # More than are shown: patches that overlap are much the same.
     statistics = unit_statistics(codes, bases, n_top=_CANDIDATES * _TOP)
     shape = (model.patch_size, model.patch_size, model.n_channels_)
@@ -131,12 +131,12 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     encoder = type(model.encoder_).__name__
     content["facts"] = _facts(
         statistics,
-        model.learner_,
+        model.estimator_,
         f"{size} x {size} pixels, {model.n_channels_} channel(s)" + (", whitened" if model.whiten else ""),
         f"{len(codes):,} different patches of {len(shown):,} out of {len(images):,} images",
         f"the learner's own; features of images are made by {encoder}, stride {model.stride}, {model.pooling} pooling",
     )
-    content["charts"] = _charts(model.learner_, statistics)
+    content["charts"] = _charts(model.estimator_, statistics)
     content["measures"] = _measures(content)
     return content
 

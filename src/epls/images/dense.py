@@ -1,0 +1,215 @@
+"""Dense encoding: the codes of the patches at all positions of an image.
+
+They are the image's *map*, (rows, columns, n_codes). It is made in blocks of positions, so that a photograph with
+millions of them needs no more memory than a small image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from ..algorithm.layer import FoldedLayer
+from ..data.coder import BlockEncoder
+from ..kernels.patches import gather_patches
+from ..utils.threads import BLOCK_ROWS, map_tasks, row_blocks
+from .collection import ImageCollection, Images
+from .pooling import Indices, PatchPositions, RegionGrid, image_regions, smallest_side
+
+if TYPE_CHECKING:
+    from .features import ImageFeatures
+
+Array = NDArray[np.floating]
+Order: TypeAlias = Callable[[int, int], Indices]
+Result = TypeVar("Result")
+
+
+class DenseEncoder:
+    """Encodes one image after the other, for one thread: its buffers are allocated once.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        Fitted.
+    encode : callable
+        From patches to codes, as the encoder's ``block_encoders`` makes it.
+    """
+
+    def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
+        self._encode = encode
+        self._encoder_name = type(features.encoder_).__name__
+        self._whitening = features.whitening_
+        self._patch_size, self._stride = features.patch_size, features.stride
+        self._contrast_floor = np.float32(features.contrast_floor_)
+        self._patches = np.empty((BLOCK_ROWS, features.patch_size**2 * features.n_channels_), np.float32)
+        self._n_codes = features.encoder_.n_codes
+
+    def blocks(self, image: NDArray[Any], order: Order = np.arange) -> Iterator[tuple[Indices, Array]]:
+        """The map of an image in blocks.
+
+        Parameters
+        ----------
+        image : ndarray of shape (height, width, channels)
+            A checked image.
+        order : callable, default=numpy.arange
+            Returns the positions from the start-th to before the stop-th. The default is the map's order, row by row.
+
+        Yields
+        ------
+        positions : ndarray of int of shape (n_positions,)
+            The positions of the block.
+        codes : ndarray of shape (n_positions, n_codes)
+            The codes there. They are valid until the next block is asked for.
+        """
+        height, width, n_channels = image.shape
+        lines = image.reshape(height, width * n_channels)
+        size = (self._patch_size, self._patch_size * n_channels)
+        positions = self._positions(image)
+        for some in row_blocks(len(positions), BLOCK_ROWS):
+            block = order(some.start, some.stop)
+            tops, lefts = positions.corners(block)
+            patches = self._patches[: len(block)]
+            gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
+            if self._whitening is not None:
+                patches = self._whitening.whitened(patches)
+            yield block, self._checked(self._encode(patches), len(block))
+
+    def map(self, image: NDArray[Any]) -> Array:
+        """The whole map of an image, (rows, columns, n_codes)."""
+        positions = self._positions(image)
+        codes = np.empty((len(positions), self._n_codes), np.float32)
+        for block, found in self.blocks(image):
+            codes[block] = found
+        return codes.reshape(*positions.shape, -1)
+
+    def sums(self, image: NDArray[Any], regions: RegionGrid) -> Array:
+        """The sums (n_regions, n_codes) of the codes of an image."""
+        # In float64: single precision loses count of the millions of patches of a photograph.
+        sums = np.zeros((len(regions.counts), self._n_codes))
+        for block, found in self.blocks(image, regions.order):
+            regions.add(found, block, sums)
+        return sums.astype(np.float32)
+
+    def _positions(self, image: NDArray[Any]) -> PatchPositions:
+        return PatchPositions(image.shape[0], image.shape[1], self._patch_size, self._stride)
+
+    def _checked(self, codes: Array, n_patches: int) -> Array:
+        """The codes, if they have the shape that kernels rely on: they would write past the end of an array."""
+        if codes.shape != (n_patches, self._n_codes):
+            raise ValueError(
+                f"{self._encoder_name} returned codes of shape {codes.shape} for {n_patches} patches, where its "
+                f"n_codes promises {(n_patches, self._n_codes)}: the encoder or its dictionary is damaged"
+            )
+        return codes
+
+
+def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
+    """The maps of images, one after the other.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        Fitted.
+    X : as for ``features.transform``
+        Images of any sizes that a patch fits in. A map has to fit in memory.
+
+    Yields
+    ------
+    ndarray of float32 of shape (rows, columns, n_codes)
+        The codes at all positions of an image. Along a side there are (side - patch_size) // stride + 1.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS, ImageFeatures
+    >>> images = load_digits().images
+    >>> features = ImageFeatures(EPLS(20, max_iter=3), patch_size=5, n_patches=2000, random_state=0).fit(images)
+    >>> next(code_maps(features, images)).shape
+    (4, 4, 20)
+    """
+    images = fitting_images(features, X, 1)
+    return _encoded(features, images, range(len(images)), DenseEncoder.map)
+
+
+def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterator[Array]:
+    """The sums of codes over the regions of images, from which :func:`epls.images.pooling.pool_sums` makes features.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        Fitted.
+    X : as for ``features.transform``
+        Images.
+    start : int, default=0
+        The first image to encode.
+
+    Yields
+    ------
+    ndarray of float32 of shape (n_regions, n_codes)
+        The sums of an image.
+    """
+    return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start))
+
+
+def sums_and_counts(
+    features: ImageFeatures, images: ImageCollection, start: int = 0
+) -> Iterator[tuple[Array, Indices]]:
+    """For each image, the sums of codes over its regions and the number of positions in each."""
+    if features.device is not None:
+        from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
+        from .torch_dense import sums_and_counts as sums_in_torch
+
+        return sums_in_torch(features, images, start, resolve_device(features.device))
+
+    def encoded(encoder: DenseEncoder, image: NDArray[Any]) -> tuple[Array, Indices]:
+        regions = image_regions(features, *image.shape[:2])
+        return encoder.sums(image, regions), regions.counts
+
+    return _encoded(features, images, range(start, len(images)), encoded)
+
+
+def _encoded(
+    features: ImageFeatures,
+    images: ImageCollection,
+    numbers: range,
+    result: Callable[[DenseEncoder, NDArray[Any]], Result],
+) -> Iterator[Result]:
+    """A result for each image of some numbers, each thread with an encoder of its own."""
+    new_encoder = features.encoder_.block_encoders(np.dtype(np.float32))
+
+    def new_worker() -> Callable[[int], Result]:
+        encoder = DenseEncoder(features, new_encoder())
+        return lambda number: result(encoder, images[number])
+
+    return map_tasks(new_worker, numbers)
+
+
+def fitting_images(features: ImageFeatures, X: Images, grid: int | None = None) -> ImageCollection:
+    """Images, checked to be such as fitted features can encode, with a patch in each region of a grid."""
+    check_is_fitted(features)
+    least = smallest_side(features.patch_size, features.stride, features.grid if grid is None else grid)
+    return ImageCollection(X, least, features.n_channels_, features.whole_numbers_)
+
+
+def patch_layer(features: ImageFeatures) -> FoldedLayer:
+    """The layer of units whose outputs for normalised patches are the codes, if the encoder is one.
+
+    Parameters
+    ----------
+    features : ImageFeatures
+        Fitted.
+
+    Returns
+    -------
+    FoldedLayer
+        Its weights contain the whitening. If the encoder splits signs, the outputs with mirrored components follow.
+    """
+    check_is_fitted(features)
+    layer, whitening = features.encoder_.as_layer().folded(), features.whitening_
+    if whitening is None:
+        return layer
+    return layer.after(whitening.mean_.astype(np.float64), whitening.matrix_.astype(np.float64))

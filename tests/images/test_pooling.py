@@ -1,0 +1,86 @@
+"""Positions and regions against plain loops over the map."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from epls.images.pooling import PatchPositions, RegionGrid, pool_sums, smallest_side
+
+SIDES, GRIDS = st.integers(3, 12), st.integers(1, 3)
+
+
+def plain_region(place, n_places, grid):
+    """The part of a side that a place is in, where cuts are rounded, halves up."""
+    return sum(place >= np.floor(k * n_places / grid + 0.5) for k in range(1, grid))
+
+
+@given(st.integers(4, 15), st.integers(4, 15), st.integers(1, 4), st.integers(1, 5))
+def test_positions_are_those_of_a_plain_loop(height, width, patch_size, stride):
+    positions = PatchPositions(height, width, patch_size, stride)
+    rows, columns = range(0, height - patch_size + 1, stride), range(0, width - patch_size + 1, stride)
+    assert positions.shape == (len(rows), len(columns))
+    assert len(positions) == len(rows) * len(columns)
+    tops, lefts = positions.corners(np.arange(len(positions)))
+    assert list(zip(tops, lefts, strict=True)) == [(top, left) for top in rows for left in columns]
+
+
+@given(SIDES, SIDES, GRIDS, st.integers(1, 20))
+def test_sums_over_regions_are_those_of_a_plain_loop(n_rows, n_columns, grid, n_block):
+    codes = np.random.RandomState(0).randint(100, size=(n_rows * n_columns, 2)).astype(np.float32)
+    expected, counts = np.zeros((grid, grid, 2)), np.zeros((grid, grid), int)
+    for position, code in enumerate(codes):
+        row, column = divmod(position, n_columns)
+        region = plain_region(row, n_rows, grid), plain_region(column, n_columns, grid)
+        expected[region] += code
+        counts[region] += 1
+    regions = RegionGrid((n_rows, n_columns), grid)
+    np.testing.assert_array_equal(regions.counts, counts.ravel())
+    assert (regions.row_cuts[-1], regions.column_cuts[-1]) == (n_rows, n_columns)
+    for order in (regions.order, np.arange):
+        sums = np.zeros((grid**2, 2))
+        for start in range(0, len(codes), n_block):
+            block = order(start, min(start + n_block, len(codes)))
+            regions.add(codes[block], block, sums)
+        np.testing.assert_array_equal(sums, expected.reshape(-1, 2))
+
+
+@given(SIDES, SIDES, GRIDS)
+def test_the_order_is_region_by_region_and_row_by_row_in_each(n_rows, n_columns, grid):
+    expected = sorted(
+        range(n_rows * n_columns),
+        key=lambda p: (plain_region(p // n_columns, n_rows, grid), plain_region(p % n_columns, n_columns, grid), p),
+    )
+    order = RegionGrid((n_rows, n_columns), grid).order
+    assert order(0, n_rows * n_columns).tolist() == expected
+    assert order(2, 5).tolist() == expected[2:5]
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4))
+def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(patch_size, stride, grid):
+    def fewest(side):
+        return RegionGrid(PatchPositions(side, side, patch_size, stride).shape, grid).counts.min()
+
+    least = smallest_side(patch_size, stride, grid)
+    assert fewest(least) >= 1
+    assert grid == 1 or fewest(least - 1) == 0
+
+
+@pytest.mark.parametrize(
+    ("pooling", "expected"),
+    [
+        ("sum", [3.0, -6.0, 0.0, 8.0]),
+        ("mean", [1.5, -3.0, 0.0, 2.0]),
+        ("log", [np.log(4.0), -np.log(7.0), 0.0, np.log(5.0)]),
+    ],
+)
+def test_pooled_sums(pooling, expected):
+    """Signs are kept, and sums of many images are pooled at once."""
+    features = SimpleNamespace(pooling=pooling, typical_code_=0.5)
+    sums, counts = np.array([[3.0, -6.0], [0.0, 8.0]], np.float32), np.array([2, 4])
+    found = pool_sums(features, sums, counts)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    np.testing.assert_array_equal(pool_sums(features, np.stack([sums, sums]), counts), [found, found])
