@@ -28,6 +28,7 @@ def test_there_are_examples():
     assert len(SCRIPTS) >= 5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.stem)
 def test_example_runs_without_warnings_and_shows_one_figure(script, tmp_path):
     # One thread: examples are small, and other tests may run at the same time.

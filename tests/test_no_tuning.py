@@ -11,6 +11,7 @@ from no_tuning import bundled_kinds, judge
 KINDS = bundled_kinds()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_warning_no_collapse_no_dead_output(kind):
     X = KINDS[kind]

@@ -71,6 +71,7 @@ def test_public_names():
         epls.nothing  # noqa: B018
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", sorted((SOURCE.parents[1] / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
 def test_benchmarks_run(script, tmp_path):
     """At least as far as their help; those with a quick form, through it."""

@@ -109,6 +109,7 @@ class TestAsInNumpy:
         np.testing.assert_allclose(linear.weight.grad, training.optimizer.gradient[:, :-1], atol=1e-5)
         np.testing.assert_allclose(loss.bias, training.weights[:, -1], atol=1e-5)
 
+    @pytest.mark.slow
     def test_a_linear_layer_on_digits_is_as_good_as_epls(self):
         X, y = load_digits(return_X_y=True)
         model = EPLS(50, max_iter=150, random_state=0).fit(X)
@@ -265,6 +266,7 @@ class TestAnySystem:
         assert outputs.amax(dim=0).min() > 0.1  # what EpochReport counts as dead is below it
         np.testing.assert_allclose(outputs.mean(dim=0), 1 / loss.n_components, atol=0.5 / loss.n_components)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("bias", [True, False])
     def test_two_layers(self, bias):
         data = torch.tensor(load_digits().data / 16, dtype=torch.float32)
@@ -272,6 +274,7 @@ class TestAnySystem:
         loss, first, last = train(network, shuffled(data, 100), 20, n_steps=400)
         self.check(loss, first, last, network(data))
 
+    @pytest.mark.slow
     def test_a_convolutional_network_and_its_feature_map(self):
         images = photograph_patches(300, 16)
         network = nn.Sequential(nn.Conv2d(1, 8, 3, stride=2), nn.ReLU(), nn.Conv2d(8, 12, 3))
