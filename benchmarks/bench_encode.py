@@ -4,7 +4,7 @@
     python benchmarks/bench_encode.py --data DATA    # the STL-10 training images, DATA holding stl10_binary
     python benchmarks/bench_encode.py --quick
 
-The patches of an image, normalised and laid out as a matrix, times the bases: that product alone, with all BLAS
+The patches of an image, normalised and laid out as a matrix, times the components: that product alone, with all BLAS
 threads, is the limit that encoding is measured against. Codes, pooling and everything else are what comes on top.
 """
 
@@ -53,12 +53,12 @@ def main():
     split = ImageFeatures(**features.get_params(deep=False) | {"encoder": NaturalEncoder(split_sign=True)}).fit(images)
     some = images[: options.images]
     patches = np.random.RandomState(0).standard_normal((n_positions, 300)).astype(np.float32)
-    bases = np.ascontiguousarray(features.estimator_.components_.T, np.float32)
+    components = np.ascontiguousarray(features.estimator_.components_.T, np.float32)
     products = np.empty((n_positions, options.components), np.float32)
     features.transform(some[:2]), split.transform(some[:2])  # compile
     rows = []
     for _ in range(options.repeats):  # side by side, so that a change of the machine's speed meets all alike
-        bare = seconds(lambda: np.matmul(patches, bases, out=products), max(options.images // 4, 1))
+        bare = seconds(lambda: np.matmul(patches, components, out=products), max(options.images // 4, 1))
         rows.append((bare, *(seconds(lambda f=f: f.transform(some), 1) / options.images for f in (features, split))))
     bare, natural, double = np.median(rows, axis=0)
     before = peak_mebibytes()

@@ -1,8 +1,8 @@
 """Sparse codes of patches, against SPAMS and scikit-learn in one run, at the same accuracy.
 
     python benchmarks/bench_sparse_coding.py --data DATA            # STL-10 patches, DATA holding stl10_binary
-    python benchmarks/bench_sparse_coding.py --data DATA --model M  # with the bases of a saved model
-    python benchmarks/bench_sparse_coding.py --quick                # bundled photographs, few bases
+    python benchmarks/bench_sparse_coding.py --data DATA --model M  # with the components of a saved model
+    python benchmarks/bench_sparse_coding.py --quick                # bundled photographs, few components
 
 Every solver gets the loosest of its tolerances at which the objective of *every* patch is at most 1e-3 of itself above
 the minimum. The minimum is known from both sides: codes in float64 with a tolerance of 1e-8, and the value of the dual
@@ -30,33 +30,33 @@ SPAMS_TOLERANCES = [1.0, 0.3, 0.1, 0.03, 0.01, 3e-3]
 SKLEARN_ITERATIONS = [30, 100, 300, 1000]  # sparse_encode has no tolerance, and in float32 it does not reach its own
 
 
-def objective(patches, bases, codes, alpha):
-    residual = patches - codes @ bases
+def objective(patches, components, codes, alpha):
+    residual = patches - codes @ components
     return 0.5 * np.square(residual).sum(axis=1) + alpha * np.abs(codes).sum(axis=1)
 
 
-def lower_bound(patches, bases, codes, alpha):
+def lower_bound(patches, components, codes, alpha):
     """The dual value at the residual, scaled to be feasible."""
-    residual = patches - codes @ bases
-    slopes = np.abs(residual @ bases.T).max(axis=1, keepdims=True)
+    residual = patches - codes @ components
+    slopes = np.abs(residual @ components.T).max(axis=1, keepdims=True)
     feasible = residual * np.minimum(1, alpha / np.maximum(slopes, alpha))
     return (feasible * patches).sum(axis=1) - 0.5 * np.square(feasible).sum(axis=1)
 
 
-def our_solver(bases, alpha, tolerance):
-    encoder = SparseCodingEncoder(bases, alpha, tol=tolerance, split_sign=False)
-    encoder.transform(bases[:2])  # compile
+def our_solver(components, alpha, tolerance):
+    encoder = SparseCodingEncoder(components, alpha, tol=tolerance, split_sign=False)
+    encoder.transform(components[:2])  # compile
     return lambda patches: encoder.transform(patches)
 
 
-def spams_solver(bases, alpha, tolerance, n_threads):
+def spams_solver(components, alpha, tolerance, n_threads):
     import spams
 
-    columns = np.asfortranarray(bases.T)
+    columns = np.asfortranarray(components.T)
 
     def solve(patches):
         samples = np.asfortranarray(patches.T)
-        start = sparse.csc_matrix((len(bases), len(patches)), dtype=np.float32)
+        start = sparse.csc_matrix((len(components), len(patches)), dtype=np.float32)
         return spams.cd(
             samples, columns, start, lambda1=alpha, mode=2, itermax=5000, tol=tolerance, numThreads=n_threads
         ).T
@@ -64,10 +64,10 @@ def spams_solver(bases, alpha, tolerance, n_threads):
     return solve
 
 
-def sklearn_solver(bases, alpha, most_iterations, n_threads, dtype=np.float32):
-    bases = bases.astype(dtype)
+def sklearn_solver(components, alpha, most_iterations, n_threads, dtype=np.float32):
+    components = components.astype(dtype)
     return lambda patches: sparse_encode(
-        patches.astype(dtype), bases, algorithm="lasso_cd", alpha=alpha, max_iter=most_iterations, n_jobs=n_threads
+        patches.astype(dtype), components, algorithm="lasso_cd", alpha=alpha, max_iter=most_iterations, n_jobs=n_threads
     )
 
 
@@ -77,23 +77,23 @@ def seconds_of(solve, patches):
     return time.perf_counter() - started
 
 
-def data_and_bases(options):
+def data_and_components(options):
     images = load_stl10(options.data).train_images if options.data else load_bundled("photographs").images
     if options.model:
-        bases = load_model(options.model).estimator_.components_
+        components = load_model(options.model).estimator_.components_
     else:
         learner = EPLS(options.components, random_state=0, max_iter=1 if options.quick else 20)
-        bases = ImageFeatures(learner, random_state=0, n_patches=2000 if options.quick else None).fit(images)
-        bases = bases.estimator_.components_
-    bases = bases / np.linalg.norm(bases, axis=1, keepdims=True)
+        components = ImageFeatures(learner, random_state=0, n_patches=2000 if options.quick else None).fit(images)
+        components = components.estimator_.components_
+    components = components / np.linalg.norm(components, axis=1, keepdims=True)
     pixels = sample_patches(images, options.patches, 10, random_state=1)
-    return normalize_patches(pixels, contrast_floor=10.0), bases.astype(np.float32)
+    return normalize_patches(pixels, contrast_floor=10.0), components.astype(np.float32)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data")
-    parser.add_argument("--model", help="ImageFeatures of 10 x 10 patches, by epls fit; else bases are learned first")
+    parser.add_argument("--model", help="ImageFeatures of 10 x 10 patches, by epls fit; else they are learned first")
     parser.add_argument("--components", type=int, default=1600)
     parser.add_argument("--alpha", type=float, default=1.0)
     parser.add_argument("--patches", type=int, default=10_000)
@@ -106,16 +106,16 @@ def main():
     # scikit-learn tells of every patch that it stopped early; its processes take the setting from the environment.
     warnings.simplefilter("ignore")
     os.environ["PYTHONWARNINGS"] = "ignore"
-    patches, bases = data_and_bases(options)
+    patches, components = data_and_components(options)
     n_threads = blas_threads()
-    wide_patches, wide_bases = patches.astype(np.float64), bases.astype(np.float64)
-    exact = SparseCodingEncoder(wide_bases, options.alpha, tol=1e-8, split_sign=False).transform(wide_patches)
-    best = lower_bound(wide_patches, wide_bases, exact, options.alpha)
+    wide_patches, wide_components = patches.astype(np.float64), components.astype(np.float64)
+    exact = SparseCodingEncoder(wide_components, options.alpha, tol=1e-8, split_sign=False).transform(wide_patches)
+    best = lower_bound(wide_patches, wide_components, exact, options.alpha)
     scale = np.maximum(best, 1e-6)  # constant patches have a minimum of 0
 
     def worst_gap(codes):
         codes = codes.toarray() if sparse.issparse(codes) else codes
-        reached = objective(wide_patches[: len(codes)], wide_bases, codes, options.alpha)
+        reached = objective(wide_patches[: len(codes)], wide_components, codes, options.alpha)
         return float(((reached - best[: len(codes)]) / scale[: len(codes)]).max())
 
     def loosest(new_solver, settings, n_patches):
@@ -130,7 +130,7 @@ def main():
         return setting, gap, solve, patches[:n_patches]
 
     def ours(tolerance):
-        return our_solver(bases, options.alpha, tolerance)
+        return our_solver(components, options.alpha, tolerance)
 
     rivals = {
         "epls": loosest(ours, OUR_TOLERANCES, options.patches),
@@ -138,24 +138,24 @@ def main():
     }
     try:
         rivals["spams.cd"] = loosest(
-            lambda tolerance: spams_solver(bases, options.alpha, tolerance, n_threads),
+            lambda tolerance: spams_solver(components, options.alpha, tolerance, n_threads),
             SPAMS_TOLERANCES,
             options.patches,
         )
     except ImportError:
         print("without SPAMS: pip install spams-bin")
     rivals["sklearn lasso_cd, float64, its default iterations"] = loosest(
-        lambda iterations: sklearn_solver(bases, options.alpha, iterations, n_threads, np.float64),
+        lambda iterations: sklearn_solver(components, options.alpha, iterations, n_threads, np.float64),
         [1000],
         options.sklearn_patches,
     )
     rivals["sklearn lasso_cd, float32, as few iterations as will do"] = loosest(
-        lambda iterations: sklearn_solver(bases, options.alpha, iterations, n_threads),
+        lambda iterations: sklearn_solver(components, options.alpha, iterations, n_threads),
         SKLEARN_ITERATIONS,
         options.sklearn_patches,
     )
 
-    columns = np.ascontiguousarray(bases.T)
+    columns = np.ascontiguousarray(components.T)
     seconds = {name: [] for name in [*rivals, "bare product"]}
     for _ in range(options.repeats):  # side by side, so that a change of the machine's speed meets all alike
         for name, (_, _, solve, some) in rivals.items():
@@ -170,10 +170,10 @@ def main():
         }
         for name, times in seconds.items()
     }
-    reached = objective(wide_patches, wide_bases, exact, options.alpha)
+    reached = objective(wide_patches, wide_components, exact, options.alpha)
     result = {
         "patches": len(patches),
-        "bases": len(bases),
+        "components": len(components),
         "alpha": options.alpha,
         "threads": n_threads,
         "codes that are not 0, per patch": round(float((exact != 0).sum(axis=1).mean()), 1),

@@ -5,10 +5,10 @@ Dead units: who has them?
 A unit that answers to nothing is a waste. Here k-means, dictionary learning and EPLS learn 100 units each from the same
 patches of two photographs, and new patches of the same photographs tell how often each unit is used.
 
-One rule for all: a patch uses the unit that answers it most strongly, which is the nearest centre, the atom with the
-largest coefficient, or the unit with the largest output. **A unit is dead if none of 10,000 new patches uses it.** By
-this rule no learner is always free of dead units: k-means has 19 of 100 on whitened patches, EPLS has 2 on patches in
-colour.
+One rule for all: a patch uses the unit that answers it most strongly, which is the nearest centre, the component with
+the largest coefficient, or the unit with the largest output. **A unit is dead if none of 10,000 new patches uses it.**
+By this rule no learner is always free of dead units: k-means has 19 of 100 on whitened patches, EPLS has 2 on patches
+in colour.
 """
 
 import matplotlib.pyplot as plt
@@ -51,15 +51,15 @@ kinds["colour, whitened"] = [whitening.transform(patches) for patches in kinds["
 # ------------
 #
 # The dictionary gets a sparsity penalty in proportion to the mean norm of a patch, and goes once through the patches:
-# it is the slowest of the three. The exact codes of its objective say which of its atoms a patch uses.
+# it is the slowest of the three. The exact codes of its objective say which of its components a patch uses.
 
 
 def learn(patches):
     """Fitted learners, and for each how strongly its units answer: most strongly where a patch uses them."""
     penalty = 0.5 * np.linalg.norm(patches, axis=1).mean()
     centres = KMeans(N_UNITS, n_init=1, random_state=0).fit(patches)
-    atoms = MiniBatchDictionaryLearning(N_UNITS, alpha=penalty, max_iter=1, random_state=0).fit(patches)
-    codes = SparseCodingEncoder(atoms.components_, alpha=penalty, split_sign=False)
+    components = MiniBatchDictionaryLearning(N_UNITS, alpha=penalty, max_iter=1, random_state=0).fit(patches)
+    codes = SparseCodingEncoder(components.components_, alpha=penalty, split_sign=False)
     units = EPLS(N_UNITS, random_state=0).fit(patches)
     return {
         "k-means": lambda samples: -centres.transform(samples),
@@ -105,8 +105,8 @@ plt.show()
 #
 # On grey patches nobody has dead units, and those of EPLS are used most evenly, but for a few that take the flat
 # patches. On whitened patches k-means, which starts at samples, leaves many centres with the few outliers at which they
-# started; EPLS has none. The dictionary has few dead atoms anywhere, and had none in colour when it was given three
-# passes instead of one. Its curve is low where its penalty leaves many patches with no code at all.
+# started; EPLS has none. The dictionary has few dead components anywhere, and had none in colour when it was given
+# three passes instead of one. Its curve is low where its penalty leaves many patches with no code at all.
 #
 # In colour, EPLS has dead units too by this rule. None is silent: the output of each comes above a tenth for some new
 # patch. But half of the patches are all but flat, of sky and of blurred background; several units share these, and one

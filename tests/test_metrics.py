@@ -43,14 +43,14 @@ def test_win_spread_counts_units_that_never_won():
 
 
 def test_redundancy_against_the_full_matrix_of_cosines():
-    bases = np.random.RandomState(0).normal(size=(2100, 4))
-    unit = bases / np.linalg.norm(bases, axis=1, keepdims=True)
+    components = np.random.RandomState(0).normal(size=(2100, 4))
+    unit = components / np.linalg.norm(components, axis=1, keepdims=True)
     cosines = np.abs(unit @ unit.T)
     np.fill_diagonal(cosines, 0)
-    np.testing.assert_allclose(metrics.redundancy(bases), cosines.max(axis=1))
+    np.testing.assert_allclose(metrics.redundancy(components), cosines.max(axis=1))
 
 
-def test_redundancy_of_a_zero_basis_is_zero():
+def test_redundancy_of_a_zero_component_is_zero():
     assert metrics.redundancy([[0.0, 0.0], [1.0, 0.0]]).tolist() == [0, 0]
 
 

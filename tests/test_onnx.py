@@ -95,7 +95,7 @@ class TestErrors:
 
     def test_what_is_no_layer(self, photographs, tmp_path, digits):
         features = ImageFeatures(KMeans(5, n_init=1), patch_size=6, encoder="triangle", n_patches=100).fit(photographs)
-        with pytest.raises(ValueError, match="TriangleEncoder with the bases of KMeans are not the outputs of one"):
+        with pytest.raises(ValueError, match="TriangleEncoder with the components of KMeans are not the outputs"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 30))
         with pytest.raises(ValueError, match="a KMeans is not one layer of units"):
             to_onnx(features.estimator_, tmp_path / "model.onnx")

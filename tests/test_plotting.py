@@ -7,14 +7,14 @@ from epls.plotting import filter_grid, plot_filters, plot_loss_curve, plot_wins
 matplotlib.use("Agg")
 
 
-def test_grid_holds_every_basis_in_its_place_at_its_own_scale():
-    bases = np.zeros((5, 2 * 3 * 3))
-    bases[0, 0], bases[4, -1] = 4.0, -0.01
-    picture = filter_grid(bases, (2, 3, 3), n_filters=None)
+def test_grid_holds_every_component_in_its_place_at_its_own_scale():
+    components = np.zeros((5, 2 * 3 * 3))
+    components[0, 0], components[4, -1] = 4.0, -0.01
+    picture = filter_grid(components, (2, 3, 3), n_filters=None)
     assert picture.shape == (2 * 3 + 1, 3 * 4 + 1, 3)
-    assert picture[1, 1].tolist() == [255, 128, 128]  # first basis, first pixel: red
-    assert picture[5, 7].tolist() == [128, 128, 0]  # fifth basis, last pixel: anything but blue
-    assert picture[1, 5].tolist() == [128, 128, 128]  # second basis: zero is gray
+    assert picture[1, 1].tolist() == [255, 128, 128]  # first component, first pixel: red
+    assert picture[5, 7].tolist() == [128, 128, 0]  # fifth component, last pixel: anything but blue
+    assert picture[1, 5].tolist() == [128, 128, 128]  # second component: zero is gray
     assert (picture[0] == 0).all()
     assert (picture[:, 0] == 0).all()
 
@@ -26,10 +26,10 @@ def test_gray_patches_make_gray_pictures():
 
 
 def test_a_random_hundred_is_shown_unless_asked_otherwise():
-    bases = np.random.RandomState(0).normal(size=(150, 4))
-    assert filter_grid(bases, (2, 2)).shape == (10 * 3 + 1, 10 * 3 + 1, 3)
-    assert filter_grid(bases, (2, 2), n_filters=None).shape == (12 * 3 + 1, 13 * 3 + 1, 3)
-    assert (filter_grid(bases, (2, 2), random_state=1) != filter_grid(bases, (2, 2), random_state=2)).any()
+    components = np.random.RandomState(0).normal(size=(150, 4))
+    assert filter_grid(components, (2, 2)).shape == (10 * 3 + 1, 10 * 3 + 1, 3)
+    assert filter_grid(components, (2, 2), n_filters=None).shape == (12 * 3 + 1, 13 * 3 + 1, 3)
+    assert (filter_grid(components, (2, 2), random_state=1) != filter_grid(components, (2, 2), random_state=2)).any()
 
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2, 2), (2, 2, 3), (8,), (2, 2, 1, 2)])

@@ -65,7 +65,7 @@ def test_again_takes_what_is_there(result, stl10, capsys):
     assert all(before[path] == stamp for path, stamp in after.items())
 
 
-def test_another_encoder_uses_the_learned_bases(result, stl10, capsys):
+def test_another_encoder_uses_the_learned_components(result, stl10, capsys):
     output, _ = result
     code, out, err = epls(
         capsys, "reproduce", "stl10", "--data", stl10, "--output", output, *SMALL,

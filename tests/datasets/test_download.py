@@ -12,8 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up import random_images
-from test_mnist import IMAGES, LABELS, write
+from made_up import MNIST_IMAGES, MNIST_LABELS, random_images, write_mnist
 
 from epls.datasets import cifar10, load_cifar10, load_mnist, load_stl10, mnist
 
@@ -57,7 +56,7 @@ def archive(served, cifar10_folder, monkeypatch):
 def idx_files(request, served, monkeypatch):
     """The name of a data set and its files: made-up ones that the loader takes for the official ones."""
     folder, address = served
-    write(folder, end=".gz")
+    write_mnist(folder, end=".gz")
     made_up = {}
     for name, official in mnist.DOWNLOADS[request.param].items():
         md5 = hashlib.md5((folder / official.name).read_bytes()).hexdigest()
@@ -140,8 +139,8 @@ def test_an_archive_that_cannot_be_unpacked(archive, served, tmp_path, monkeypat
 
 def test_single_files_are_fetched_and_kept_as_they_are(idx_files, served, tmp_path):
     data = load_mnist(tmp_path / "new" / "data", download=idx_files[0])
-    np.testing.assert_array_equal(data.train_images, IMAGES)
-    np.testing.assert_array_equal(data.test_labels, LABELS[:2])
+    np.testing.assert_array_equal(data.train_images, MNIST_IMAGES)
+    np.testing.assert_array_equal(data.test_labels, MNIST_LABELS[:2])
     assert files_below(tmp_path / "new" / "data") == files_below(served[0])
 
 
@@ -149,7 +148,7 @@ def test_single_files_are_fetched_and_kept_as_they_are(idx_files, served, tmp_pa
 def test_only_single_files_that_are_missing_are_fetched(idx_files, served, tmp_path, mark, end):
     folder = tmp_path / "mine"
     folder.mkdir()
-    write(folder, mark, end)
+    write_mnist(folder, mark, end)
     before = files_below(folder)
     (folder / f"t10k-labels{mark}idx1-ubyte{end}").unlink()
     for path in served[0].glob("*-images-*"):

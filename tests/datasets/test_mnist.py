@@ -1,36 +1,22 @@
 import gzip
-import struct
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
+from made_up import MNIST_IMAGES as IMAGES
+from made_up import MNIST_LABELS as LABELS
+from made_up import idx_bytes, write_mnist
 
 from epls.datasets import load_mnist
 from epls.datasets.mnist import read_idx
 
 
-def idx_bytes(array):
-    """As the page of MNIST describes it: magic number, sizes with the highest byte first, then the bytes."""
-    return struct.pack(f">{1 + array.ndim}i", 0x800 + array.ndim, *array.shape) + bytes(array.ravel().tolist())
-
-
-IMAGES = np.random.RandomState(0).randint(256, size=(5, 4, 3)).astype(np.uint8)
-LABELS = np.array([3, 0, 9, 1, 1], np.uint8)
-
-
-def write(folder, mark="-", end=""):
-    pack = gzip.compress if end else bytes
-    for part, n in (("train", 5), ("t10k", 2)):
-        (folder / f"{part}-images{mark}idx3-ubyte{end}").write_bytes(pack(idx_bytes(IMAGES[:n])))
-        (folder / f"{part}-labels{mark}idx1-ubyte{end}").write_bytes(pack(idx_bytes(LABELS[:n])))
-
-
 @pytest.mark.parametrize("mark", ["-", "."])
 @pytest.mark.parametrize("end", ["", ".gz"])
 def test_images_and_labels(tmp_path, mark, end):
-    write(tmp_path, mark, end)
+    write_mnist(tmp_path, mark, end)
     data = load_mnist(str(tmp_path))
     np.testing.assert_array_equal(data.train_images, IMAGES)
     np.testing.assert_array_equal(data.train_labels, LABELS)
@@ -58,7 +44,7 @@ def test_every_cut_off_file_is_an_error(tmp_path_factory, length, compressed):
 
 
 def test_a_missing_file_is_named(tmp_path):
-    write(tmp_path, end=".gz")
+    write_mnist(tmp_path, end=".gz")
     (tmp_path / "t10k-labels-idx1-ubyte.gz").unlink()
     with pytest.raises(FileNotFoundError, match=r"no file t10k-labels-idx1-ubyte in .*t10k-labels\.idx1-ubyte\.gz"):
         load_mnist(tmp_path)
@@ -67,12 +53,24 @@ def test_a_missing_file_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("train-images-idx3-ubyte", idx_bytes(IMAGES)[:-1], "train-images.* has 75 bytes.* 5 x 4 x 3 .*together 76"),
+        (
+            "train-images-idx3-ubyte",
+            idx_bytes(IMAGES)[:-1],
+            "train-images.* has 75 bytes.* 5 x 4 x 3 .*together 76",
+        ),
         ("train-images-idx3-ubyte", idx_bytes(IMAGES) + b"1", "train-images.* has 77 bytes.*together 76"),
         ("train-images-idx3-ubyte", idx_bytes(IMAGES[:0]), "train-images.* 0 x 4 x 3"),
-        ("train-images-idx3-ubyte", idx_bytes(IMAGES)[:9], "train-images.* has 9 bytes and ends within its header"),
+        (
+            "train-images-idx3-ubyte",
+            idx_bytes(IMAGES)[:9],
+            "train-images.* has 9 bytes and ends within its header",
+        ),
         ("train-images-idx3-ubyte", idx_bytes(LABELS), r"train-images.* begins with the bytes \(0, 0, 8, 1\)"),
-        ("train-images-idx3-ubyte", idx_bytes(IMAGES[:4]), "train-images.* has 4 images.*train-labels.* has 5 labels"),
+        (
+            "train-images-idx3-ubyte",
+            idx_bytes(IMAGES[:4]),
+            "train-images.* has 4 images.*train-labels.* has 5 labels",
+        ),
         ("t10k-images-idx3-ubyte", idx_bytes(IMAGES[:2, :3]), "4 x 3, those for testing 3 x 3"),
         ("t10k-labels-idx1-ubyte", b"", r"t10k-labels.* begins with the bytes \(\)"),
         ("t10k-labels-idx1-ubyte", idx_bytes(np.array([1, 10], np.uint8)), "t10k-labels.* label 10 at position 1"),
@@ -81,7 +79,7 @@ def test_a_missing_file_is_named(tmp_path):
     ],
 )
 def test_damaged_files_are_named(tmp_path, name, content, message):
-    write(tmp_path)
+    write_mnist(tmp_path)
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_mnist(tmp_path)
@@ -94,7 +92,7 @@ def test_damaged_gzip_is_named(tmp_path):
     garbled = bytearray(whole)
     garbled[12:40] = bytes(28)
     for content in (whole[:-9], b"no gzip at all", bytes(flipped), bytes(garbled)):
-        write(tmp_path, end=".gz")
+        write_mnist(tmp_path, end=".gz")
         (tmp_path / "train-images-idx3-ubyte.gz").write_bytes(content)
         with pytest.raises(ValueError, match=r"train-images-idx3-ubyte\.gz cannot be decompressed"):
             load_mnist(tmp_path)

@@ -58,23 +58,23 @@ numbers = st.floats(-10, 10, width=32)
 
 @settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (7, 4), elements=numbers), arrays(np.float64, (5, 4), elements=numbers), st.floats(0, 5))
-def test_soft_threshold(X, bases, alpha):
-    codes = SoftThresholdEncoder(bases, alpha=alpha).transform(X)
+def test_soft_threshold(X, components, alpha):
+    codes = SoftThresholdEncoder(components, alpha=alpha).transform(X)
     for x, code in zip(X, codes, strict=True):
-        for k, base in enumerate(bases):
+        for k, base in enumerate(components):
             norm = np.linalg.norm(base)
             product = x @ base / norm if norm > 0 else 0.0
             np.testing.assert_allclose(code[k], max(0, product - alpha), atol=1e-9)
             np.testing.assert_allclose(code[5 + k], max(0, -product - alpha), atol=1e-9)
-    one_sided = SoftThresholdEncoder(bases, alpha=alpha, split_sign=False).transform(X)
+    one_sided = SoftThresholdEncoder(components, alpha=alpha, split_sign=False).transform(X)
     np.testing.assert_array_equal(one_sided, codes[:, :5])
 
 
 @settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (7, 4), elements=numbers), arrays(np.float64, (5, 4), elements=numbers), st.booleans())
-def test_triangle(X, bases, split_sign):
-    codes = TriangleEncoder(bases, split_sign=split_sign).transform(X)
-    units = np.concatenate([bases, -bases]) if split_sign else bases
+def test_triangle(X, components, split_sign):
+    codes = TriangleEncoder(components, split_sign=split_sign).transform(X)
+    units = np.concatenate([components, -components]) if split_sign else components
     for x, code in zip(X, codes, strict=True):
         distance = np.array([np.linalg.norm(x - unit) for unit in units])
         # A distance of nearly 0 is the root of a difference of large numbers.
@@ -115,7 +115,7 @@ def test_errors_tell_what_to_do(samples, model):
         TriangleEncoder(EPLS(3)).transform(samples)
     with pytest.raises(ValueError, match="needs a learner with transform, got ndarray"):
         NaturalEncoder(model.components_).transform(samples)
-    with pytest.raises(ValueError, match=r"X has 5 features, but .* bases of 6"):
+    with pytest.raises(ValueError, match=r"X has 5 features, but .* components of 6"):
         SoftThresholdEncoder(model).transform(samples[:, :5])
     with pytest.raises(ValueError, match="alpha=-1 must be a number of at least 0"):
         SoftThresholdEncoder(model, alpha=-1).transform(samples)

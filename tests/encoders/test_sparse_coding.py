@@ -11,26 +11,26 @@ from epls.solvers.lasso import sparse_codes
 from epls.utils.threads import BLOCK_ROWS
 
 
-def unit_rows(bases):
-    norms = np.linalg.norm(bases, axis=1, keepdims=True)
-    return bases / np.where(norms > 0, norms, 1)
+def unit_rows(components):
+    norms = np.linalg.norm(components, axis=1, keepdims=True)
+    return components / np.where(norms > 0, norms, 1)
 
 
 def test_known_codes():
-    # One base: the product, less the penalty.
+    # One component: the product, less the penalty.
     np.testing.assert_allclose(SparseCodingEncoder([[3.0, 4.0]], 0.5).transform([[5.0, 10.0]]), [[10.5, 0]])
-    # Orthogonal bases: the soft threshold.
+    # Orthogonal components: the soft threshold.
     X = np.random.default_rng(0).normal(size=(5, 4))
     codes = SparseCodingEncoder(np.eye(4), 0.3, split_sign=False, tol=1e-9).transform(X)
     np.testing.assert_allclose(codes, np.sign(X) * np.maximum(np.abs(X) - 0.3, 0), atol=1e-9)
-    # A base of zeros explains nothing, a penalty above every product explains nothing.
+    # A component of zeros explains nothing, a penalty above every product explains nothing.
     assert not SparseCodingEncoder([[0.0, 0.0], [1.0, 0.0]], 5.0).transform([[4.0, 4.0]]).any()
 
 
 def test_split_codes_and_sparse_output():
     random = np.random.default_rng(1)
-    X, bases = random.normal(size=(2 * BLOCK_ROWS + 5, 8)), random.normal(size=(12, 8))
-    encoder = SparseCodingEncoder(bases, 0.4)
+    X, components = random.normal(size=(2 * BLOCK_ROWS + 5, 8)), random.normal(size=(12, 8))
+    encoder = SparseCodingEncoder(components, 0.4)
     signed = clone(encoder).set_params(split_sign=False).transform(X)
     split = encoder.transform(X)
     np.testing.assert_array_equal(split, np.hstack([np.maximum(signed, 0), np.maximum(-signed, 0)]))
@@ -40,13 +40,13 @@ def test_split_codes_and_sparse_output():
     np.testing.assert_array_equal(stored.toarray(), split)
     assert list(encoder.fit(X).get_feature_names_out()[[0, -1]]) == ["sparsecodingencoder0", "sparsecodingencoder23"]
     # Codes that are never negative have no negative part.
-    assert SparseCodingEncoder(bases, 0.4, positive=True).transform(X).shape == (len(X), 12)
+    assert SparseCodingEncoder(components, 0.4, positive=True).transform(X).shape == (len(X), 12)
 
 
 def test_codes_do_not_depend_on_blocks_or_threads():
     random = np.random.default_rng(2)
-    X, bases = random.normal(size=(2 * BLOCK_ROWS + 3, 10)).astype(np.float32), random.normal(size=(30, 10))
-    encoder = SparseCodingEncoder(bases, 0.3)
+    X, components = random.normal(size=(2 * BLOCK_ROWS + 3, 10)).astype(np.float32), random.normal(size=(30, 10))
+    encoder = SparseCodingEncoder(components, 0.3)
     with threadpool_limits(1):
         codes = encoder.transform(X)
     with threadpool_limits(3):
@@ -72,9 +72,9 @@ def test_as_the_encoder_of_images(tmp_path):
 
 def test_codes_are_those_of_the_solver():
     random = np.random.default_rng(5)
-    X, bases = random.normal(size=(BLOCK_ROWS + 40, 8)), unit_rows(random.normal(size=(20, 8)))
-    codes = sparse_codes(X, bases, 0.3, tol=1e-9)
-    expected = SparseCodingEncoder(bases, 0.3, split_sign=False, tol=1e-9).transform(X)
+    X, components = random.normal(size=(BLOCK_ROWS + 40, 8)), unit_rows(random.normal(size=(20, 8)))
+    codes = sparse_codes(X, components, 0.3, tol=1e-9)
+    expected = SparseCodingEncoder(components, 0.3, split_sign=False, tol=1e-9).transform(X)
     np.testing.assert_allclose(codes.toarray(), expected, atol=1e-7)
 
 

@@ -16,9 +16,9 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, SoftThresholdEncoder, TriangleEncoder
-from epls.encoders.base import BLOCK_ROWS
 from epls.images.dense import DenseEncoder, code_maps, patch_layer, region_sums
 from epls.images.pooling import image_regions, pool_sums
+from epls.utils.threads import BLOCK_ROWS
 
 
 @pytest.fixture(scope="module")

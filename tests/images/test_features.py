@@ -205,7 +205,7 @@ def test_iterating_is_transforming(fitted, photographs, device):
 
 
 def test_what_was_learned_without_labels_stays_in_a_pipeline(fitted):
-    """The way of the README: bases from unlabelled images, a classifier from few labelled ones."""
+    """The way of the README: components from unlabelled images, a classifier from few labelled ones."""
     first, second = load_sample_images().images
     images = np.stack([source[k : k + 24, k : k + 24] for k in range(0, 200, 10) for source in (first, second)])
     labels = np.tile([0, 1], 20)

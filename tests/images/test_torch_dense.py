@@ -117,7 +117,7 @@ class TestErrors:
             EPLS(5, max_iter=2), patch_size=4, encoder="sparse_coding", n_patches=200, pooling="sum"
         )
         features.fit([photograph[:60, :60]]).set_params(device="cpu")
-        with pytest.raises(ValueError, match=r"SparseCodingEncoder with the bases of EPLS are not .* soft threshold"):
+        with pytest.raises(ValueError, match=r"Encoder with the components of EPLS are not .* soft threshold"):
             features.transform([photograph[:60, :60]])
 
     @pytest.mark.parametrize("shape", [(3, 20, 20), (1, 20, 20, 3), (1, 3, 5, 20)])

@@ -6,7 +6,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import OMP, PSD, SparseCoding
 from epls.learners.psd import prediction_gradient
-from epls.solvers.dictionary import RunningProducts, first_bases, improve_bases, replace_unused
+from epls.solvers.dictionary import RunningProducts, first_components, improve_components, replace_unused
 
 LEARNERS = [OMP(), OMP(3, n_nonzero_coefs=2), SparseCoding(max_iter=2), PSD(max_iter=2)]
 
@@ -16,18 +16,18 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def unit_rows(bases):
-    return bases / np.linalg.norm(bases, axis=1, keepdims=True)
+def unit_rows(components):
+    return components / np.linalg.norm(components, axis=1, keepdims=True)
 
 
 def made_of_atoms(n_samples, n_atoms, n_features, n_used, seed=0):
-    """Samples that are sums of a few known atoms."""
+    """Samples that are sums of a few known components."""
     random = np.random.default_rng(seed)
-    atoms = unit_rows(random.normal(size=(n_atoms, n_features)))
+    components = unit_rows(random.normal(size=(n_atoms, n_features)))
     codes = np.zeros((n_samples, n_atoms))
     for code in codes:
         code[random.choice(n_atoms, n_used, replace=False)] = random.normal(size=n_used) * 2 + 1
-    return codes @ atoms, atoms
+    return codes @ components, components
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def made_of_atoms(n_samples, n_atoms, n_features, n_used, seed=0):
     ids=["OMP-1", "OMP-2", "SparseCoding", "PSD"],
 )
 def test_known_atoms_are_found(learner, n_used, share):
-    X, atoms = made_of_atoms(2000, 20, 12, n_used)
-    found = np.abs(learner.fit(X).components_ @ atoms.T).max(axis=0)
+    X, components = made_of_atoms(2000, 20, 12, n_used)
+    found = np.abs(learner.fit(X).components_ @ components.T).max(axis=0)
     assert np.mean(found > 0.97) >= share
-    chance = np.abs(unit_rows(np.random.default_rng(1).normal(size=(20, 12))) @ atoms.T).max(axis=0)
+    chance = np.abs(unit_rows(np.random.default_rng(1).normal(size=(20, 12))) @ components.T).max(axis=0)
     assert np.mean(chance > 0.97) == 0
     assert learner.loss_curve_[-1] < learner.loss_curve_[0]
 
@@ -57,59 +57,59 @@ def test_omp_1_is_the_nearest_line():
     best = np.abs(products).argmax(axis=1)
     np.testing.assert_allclose(codes[np.arange(300), best], products[np.arange(300), best])
     assert np.count_nonzero(codes) == 300
-    # The error it tells is that of the codes before the bases were last improved.
+    # The error it tells is that of the codes before the components were last improved.
     after = np.square(X - codes @ model.components_).sum(axis=1).mean()
     assert after <= model.loss_curve_[-1] + 1e-9
 
 
-def test_bases_are_improved_one_by_one_to_their_best():
-    """Each update of a base is the best of unit norm, others being as they are: random turns are no better."""
+def test_components_are_improved_one_by_one_to_their_best():
+    """Each update of a component is the best of unit norm, others being as they are: random turns are no better."""
     random = np.random.default_rng(0)
     X, codes = random.normal(size=(50, 6)), random.normal(size=(50, 4)) * (random.uniform(size=(50, 4)) < 0.5)
-    bases = unit_rows(random.normal(size=(4, 6)))
+    components = unit_rows(random.normal(size=(4, 6)))
 
-    def error(bases):
-        return np.square(X - codes @ bases).sum()
+    def error(components):
+        return np.square(X - codes @ components).sum()
 
-    before = error(bases)
+    before = error(components)
     for _ in range(200):
-        improve_bases(bases, codes.T @ codes, codes.T @ X)
-    assert error(bases) < before
+        improve_components(components, codes.T @ codes, codes.T @ X)
+    assert error(components) < before
     for k in range(4):
         for _ in range(50):
-            turned = bases.copy()
+            turned = components.copy()
             turned[k] = unit_rows((turned[k] + 0.01 * random.normal(size=6))[None])[0]
-            assert error(turned) >= error(bases) - 1e-9
+            assert error(turned) >= error(components) - 1e-9
 
 
-def test_unused_bases_are_drawn_anew_and_counted():
+def test_unused_components_are_drawn_anew_and_counted():
     random = np.random.RandomState(0)
     X = random.standard_normal((10, 3))
-    bases = np.eye(3)
-    assert list(replace_unused(bases, np.array([4, 0, 2]), X, random)) == [1]
-    np.testing.assert_array_equal(bases[[0, 2]], np.eye(3)[[0, 2]])
-    assert np.any(np.all(np.isclose(unit_rows(X), bases[1]), axis=1))
-    # Two kinds of samples and many bases: most of them can have none.
+    components = np.eye(3)
+    assert list(replace_unused(components, np.array([4, 0, 2]), X, random)) == [1]
+    np.testing.assert_array_equal(components[[0, 2]], np.eye(3)[[0, 2]])
+    assert np.any(np.all(np.isclose(unit_rows(X), components[1]), axis=1))
+    # Two kinds of samples and many components: most of them can have none.
     X = np.repeat([[1.0, 0.0], [0.0, 1.0]], 20, axis=0)
     model = OMP(10, random_state=0, max_iter=5, tol=0).fit(X)
     assert all(n == 8 for n in model.n_redrawn_)
     assert model.n_unused_ == 8
 
 
-def test_bases_drawn_anew_do_not_turn_back():
-    """What the batches so far said about the base before is forgotten."""
+def test_components_drawn_anew_do_not_turn_back():
+    """What the batches so far said about the component before is forgotten."""
     random = np.random.default_rng(0)
-    bases = np.eye(3)
-    so_far = RunningProducts(bases)
+    components = np.eye(3)
+    so_far = RunningProducts(components)
     for _ in range(3):
         codes = random.normal(size=(20, 3))
         so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
-    bases[1] = [0.6, 0.8, 0]
+    components[1] = [0.6, 0.8, 0]
     so_far.forget(np.array([1]))
     codes = random.normal(size=(20, 3)) * [1, 0, 1]  # nobody uses it in the next batch
     so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
-    improve_bases(bases, so_far.squares, so_far.products)
-    np.testing.assert_array_equal(bases[1], [0.6, 0.8, 0])
+    improve_components(components, so_far.squares, so_far.products)
+    np.testing.assert_array_equal(components[1], [0.6, 0.8, 0])
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 1e140), (np.float64, 1e-140), (np.float32, 1e22)])
@@ -127,11 +127,11 @@ def test_very_large_and_small_samples(dtype, scale):
         OMP(6).fit(X * 1e200)
 
 
-def test_samples_of_zeros_give_no_empty_bases():
+def test_samples_of_zeros_give_no_empty_components():
     X = np.zeros((12, 4))
     X[0] = 1
-    bases = first_bases(X, 5, np.random.RandomState(0))
-    np.testing.assert_allclose(np.linalg.norm(bases, axis=1), 1)
+    components = first_components(X, 5, np.random.RandomState(0))
+    np.testing.assert_allclose(np.linalg.norm(components, axis=1), 1)
     for learner in LEARNERS:
         assert np.isfinite(learner.fit(X).transform(X)).all()
 
@@ -155,7 +155,7 @@ def test_psd_predicts_the_codes():
     np.testing.assert_allclose(predicted, bent * model.gain_)
     codes = model._sparse_codes(X, model.components_, predicted)
     assert np.square(codes - predicted).sum() < 0.4 * np.square(codes).sum()
-    # The codes are the best for the bases and predictions: moving any of them a little is worse.
+    # The codes are the best for the components and predictions: moving any of them a little is worse.
     best = model._objective(X, model.components_, codes, predicted)
     random = np.random.default_rng(0)
     for _ in range(10):

@@ -179,7 +179,7 @@ def test_the_limit_of_norms_leaves_room_for_sparse_outputs(n_components, n_featu
     assert np.linalg.norm(model.components_, axis=1).max() == pytest.approx(limit)
 
 
-def test_max_norm_limits_the_bases(digits):
+def test_max_norm_limits_the_components(digits):
     model = EPLS(20, max_norm=0.5, max_iter=10, random_state=0).fit(digits)
     assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 + 1e-9
 
@@ -218,7 +218,7 @@ class TestStreams:
             assert counts.max() - counts.min() <= 1
         assert counts.sum() == 163
 
-    def test_bases_stay_limited(self, digits):
+    def test_components_stay_limited(self, digits):
         model = EPLS(20, random_state=0)
         for _ in range(20):
             model.partial_fit(digits)

@@ -15,12 +15,12 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-def by_definition(bases, X, penalty, epsilon):
+def by_definition(components, X, penalty, epsilon):
     """The objective, sample by sample."""
     total = 0.0
     for x in X:
-        codes = bases @ x
-        total += penalty * np.sum((bases.T @ codes - x) ** 2) + np.sum(np.sqrt(codes**2 + epsilon))
+        codes = components @ x
+        total += penalty * np.sum((components.T @ codes - x) ** 2) + np.sum(np.sqrt(codes**2 + epsilon))
     return total / len(X)
 
 
@@ -41,20 +41,20 @@ def problem(seed, n_samples, n_features, n_units):
 class TestObjective:
     @given(problems, weights)
     def test_value_is_that_of_the_definition(self, sizes, weights):
-        bases, X = problem(*sizes)
-        value, _ = objective(bases, X, X.T @ X / len(X), *weights)
-        assert value == pytest.approx(by_definition(bases, X, *weights), rel=1e-9)
+        components, X = problem(*sizes)
+        value, _ = objective(components, X, X.T @ X / len(X), *weights)
+        assert value == pytest.approx(by_definition(components, X, *weights), rel=1e-9)
 
     @pytest.mark.parametrize("n_units", [2, 5, 9])
     @pytest.mark.parametrize(("penalty", "epsilon"), [(0, 1e-8), (0.5, 1e-8), (10, 1e-2)])
     def test_gradient_is_that_of_finite_differences(self, n_units, penalty, epsilon):
-        bases, X = problem(n_units, 30, 5, n_units)
-        _, gradient = objective(bases, X, X.T @ X / len(X), penalty, epsilon)
+        components, X = problem(n_units, 30, 5, n_units)
+        _, gradient = objective(components, X, X.T @ X / len(X), penalty, epsilon)
         step = 1e-6
-        for place in np.ndindex(bases.shape):
-            moved = np.zeros_like(bases)
+        for place in np.ndindex(components.shape):
+            moved = np.zeros_like(components)
             moved[place] = step
-            ahead, behind = (by_definition(bases + sign * moved, X, penalty, epsilon) for sign in (1, -1))
+            ahead, behind = (by_definition(components + sign * moved, X, penalty, epsilon) for sign in (1, -1))
             assert gradient[place] == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-6)
 
     @pytest.mark.parametrize("n_units", [2, 5, 9])
@@ -75,20 +75,20 @@ class TestObjective:
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_blocks_do_not_matter(self, dtype, monkeypatch):
-        bases, X = problem(0, 400, 8, 12)
-        value, gradient = objective(bases, X, X.T @ X / 400, 0.5)
+        components, X = problem(0, 400, 8, 12)
+        value, gradient = objective(components, X, X.T @ X / 400, 0.5)
         monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
-        value_in_blocks, gradient_in_blocks = objective(bases, X.astype(dtype), X.T @ X / 400, 0.5)
+        value_in_blocks, gradient_in_blocks = objective(components, X.astype(dtype), X.T @ X / 400, 0.5)
         tolerance = 10 * float(np.finfo(dtype).eps)
         assert value_in_blocks == pytest.approx(value, rel=tolerance)
         np.testing.assert_allclose(gradient_in_blocks, gradient, atol=tolerance * abs(gradient).max())
 
     @given(problems, weights, st.floats(0.01, 100))
     def test_the_unit_of_the_data_divides_the_penalty(self, sizes, weights, unit):
-        bases, X = problem(*sizes)
+        components, X = problem(*sizes)
         penalty, epsilon = weights
-        value, gradient = objective(bases, X, X.T @ X / len(X), penalty, epsilon)
-        scaled = objective(bases, unit * X, unit**2 * X.T @ X / len(X), penalty / unit, epsilon * unit**2)
+        value, gradient = objective(components, X, X.T @ X / len(X), penalty, epsilon)
+        scaled = objective(components, unit * X, unit**2 * X.T @ X / len(X), penalty / unit, epsilon * unit**2)
         assert scaled[0] == pytest.approx(unit * value, rel=1e-9)
         np.testing.assert_allclose(scaled[1], unit * gradient, rtol=1e-6, atol=1e-9 * unit * abs(gradient).max())
 
@@ -116,19 +116,19 @@ def test_sources_of_whitened_samples_are_found(white, rotation, dtype):
     assert cosines.max(axis=0).min() > 0.99
 
 
-def test_a_large_penalty_makes_complete_bases_orthonormal(white):
+def test_a_large_penalty_makes_complete_components_orthonormal(white):
     def away(penalty):
-        bases = RICA(8, reconstruction_penalty=penalty, random_state=0).fit(white).components_
-        return np.abs(bases @ bases.T - np.eye(8)).max()
+        components = RICA(8, reconstruction_penalty=penalty, random_state=0).fit(white).components_
+        return np.abs(components @ components.T - np.eye(8)).max()
 
     assert away(1000) < 1e-3
     assert away(0.01) > 0.1
 
 
-def test_a_large_penalty_makes_overcomplete_bases_a_tight_frame(white):
-    """W'W cannot be the identity, whose trace is 8, where 12 bases have unit norm: it becomes a multiple."""
-    bases = RICA(12, reconstruction_penalty=1000, random_state=0).fit(white).components_
-    np.testing.assert_allclose(bases.T @ bases, np.eye(8) * 12 / 8, atol=0.1)
+def test_a_large_penalty_makes_overcomplete_components_a_tight_frame(white):
+    """W'W cannot be the identity, whose trace is 8, where 12 components have unit norm: it becomes a multiple."""
+    components = RICA(12, reconstruction_penalty=1000, random_state=0).fit(white).components_
+    np.testing.assert_allclose(components.T @ components, np.eye(8) * 12 / 8, atol=0.1)
 
 
 def test_attributes(white):

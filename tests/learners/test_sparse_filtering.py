@@ -25,9 +25,9 @@ def mixed():
     return random.laplace(size=(400, 8)) @ random.normal(size=(8, 8))
 
 
-def by_definition(bases, X, epsilon):
+def by_definition(components, X, epsilon):
     """The codes of all samples, with a whole matrix of features."""
-    features = np.sqrt((X @ bases.T) ** 2 + epsilon)
+    features = np.sqrt((X @ components.T) ** 2 + epsilon)
     features = features / np.linalg.norm(features, axis=0)
     return features / np.linalg.norm(features, axis=1, keepdims=True)
 
@@ -52,49 +52,49 @@ class TestObjective:
     @given(problems)
     def test_value_is_that_of_the_definition(self, sizes):
         *sizes, epsilon = sizes
-        bases, X = problem(*sizes)
-        value, _ = objective(bases, X, X.T @ X, epsilon)
-        assert value == pytest.approx(by_definition(bases, X, epsilon).sum() / len(X), rel=1e-9)
+        components, X = problem(*sizes)
+        value, _ = objective(components, X, X.T @ X, epsilon)
+        assert value == pytest.approx(by_definition(components, X, epsilon).sum() / len(X), rel=1e-9)
 
     @given(problems)
     def test_norms_are_those_of_the_definition(self, sizes):
         *sizes, epsilon = sizes
-        bases, X = problem(*sizes)
-        expected = np.linalg.norm(np.sqrt((X @ bases.T) ** 2 + epsilon), axis=0)
-        np.testing.assert_allclose(feature_norms(bases, X.T @ X, len(X), epsilon), expected, rtol=1e-7)
+        components, X = problem(*sizes)
+        expected = np.linalg.norm(np.sqrt((X @ components.T) ** 2 + epsilon), axis=0)
+        np.testing.assert_allclose(feature_norms(components, X.T @ X, len(X), epsilon), expected, rtol=1e-7)
 
     @pytest.mark.parametrize("seed", range(5))
     @pytest.mark.parametrize("epsilon", [1e-8, 1e-2, 1.0])
     def test_gradient_is_that_of_finite_differences(self, seed, epsilon):
-        bases, X = problem(seed, 30, 5, 7)
+        components, X = problem(seed, 30, 5, 7)
         X[0] = 0
         moments = X.T @ X
-        _, gradient = objective(bases, X, moments, epsilon)
+        _, gradient = objective(components, X, moments, epsilon)
         step = 1e-6
-        for place in np.ndindex(bases.shape):
-            moved = np.zeros_like(bases)
+        for place in np.ndindex(components.shape):
+            moved = np.zeros_like(components)
             moved[place] = step
-            ahead, behind = (by_definition(bases + sign * moved, X, epsilon).sum() / len(X) for sign in (1, -1))
+            ahead, behind = (by_definition(components + sign * moved, X, epsilon).sum() / len(X) for sign in (1, -1))
             assert gradient[place] == pytest.approx((ahead - behind) / (2 * step), rel=1e-4, abs=1e-7)
 
     def test_float32_agrees_with_float64(self, mixed):
-        bases = np.random.RandomState(1).normal(size=(20, 8))
+        components = np.random.RandomState(1).normal(size=(20, 8))
         moments = mixed.T @ mixed
-        value, gradient = objective(bases, mixed, moments)
-        value_32, gradient_32 = objective(bases, mixed.astype(np.float32), moments)
+        value, gradient = objective(components, mixed, moments)
+        value_32, gradient_32 = objective(components, mixed.astype(np.float32), moments)
         assert value_32 == pytest.approx(value, rel=1e-6)
         np.testing.assert_allclose(gradient_32, gradient, atol=1e-5 * abs(gradient).max())
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_blocks_and_threads_do_not_matter(self, mixed, dtype, monkeypatch):
         X = mixed.astype(dtype)
-        bases = np.random.RandomState(1).normal(size=(20, 8))
-        value, gradient = objective(bases, X, mixed.T @ mixed)
+        components = np.random.RandomState(1).normal(size=(20, 8))
+        value, gradient = objective(components, X, mixed.T @ mixed)
         monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
         with threadpool_limits(1, user_api="blas"):
-            in_blocks = objective(bases, X, mixed.T @ mixed)
+            in_blocks = objective(components, X, mixed.T @ mixed)
         monkeypatch.setattr("epls.utils.threads.blas_threads", lambda: 3)
-        in_threads = objective(bases, X, mixed.T @ mixed)
+        in_threads = objective(components, X, mixed.T @ mixed)
         tolerance = 10 * float(np.finfo(dtype).eps)
         assert in_blocks[0] == pytest.approx(value, rel=tolerance)
         np.testing.assert_allclose(in_blocks[1], gradient, atol=tolerance * abs(gradient).max())
@@ -102,25 +102,25 @@ class TestObjective:
         np.testing.assert_allclose(in_threads[1], in_blocks[1], atol=tolerance * abs(gradient).max())
 
     def test_memory_does_not_grow_with_the_samples(self, monkeypatch):
-        bases, X = problem(0, 5000, 4, 100)
+        components, X = problem(0, 5000, 4, 100)
         monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 256)
-        objective(bases, X, X.T @ X)  # compile
+        objective(components, X, X.T @ X)  # compile
         tracemalloc.start()
-        objective(bases, X, X.T @ X)
+        objective(components, X, X.T @ X)
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < X.nbytes / 4 * 100 / 4  # all features would take four times that
 
     @given(problems, st.floats(0.1, 10))
-    def test_neither_length_nor_order_of_bases_matters_but_for_zeros(self, sizes, factor):
-        bases, X = problem(*sizes[:-1])
+    def test_neither_length_nor_order_of_components_matters_but_for_zeros(self, sizes, factor):
+        components, X = problem(*sizes[:-1])
         X += 10 * (X == 0)  # of a sample of zeros, only what rounds off the absolute value is left
-        value, gradient = objective(bases, X, X.T @ X, 1e-15)
-        factors = np.linspace(1, factor, len(bases))[:, None]
-        scaled_value, scaled_gradient = objective((bases * factors)[::-1], X, X.T @ X, 1e-15)
+        value, gradient = objective(components, X, X.T @ X, 1e-15)
+        factors = np.linspace(1, factor, len(components))[:, None]
+        scaled_value, scaled_gradient = objective((components * factors)[::-1], X, X.T @ X, 1e-15)
         assert scaled_value == pytest.approx(value, rel=1e-5)
         np.testing.assert_allclose(scaled_gradient[::-1] * factors, gradient, rtol=1e-3, atol=1e-5)
-        assert np.abs(np.einsum("ij,ij->i", gradient, bases)).max() < 1e-5
+        assert np.abs(np.einsum("ij,ij->i", gradient, components)).max() < 1e-5
 
 
 @pytest.fixture(scope="module")

@@ -175,7 +175,7 @@ def test_training_lowers_the_error_of_reconstruction(digits):
     assert model.loss_curve_[-1] < 0.7 * 64  # the mean sample's error is the number of features
 
 
-def test_bases_of_clusters_are_found(blobs):
+def test_components_of_clusters_are_found(blobs):
     """With a hidden unit for about every cluster, the reconstructions are much nearer than the mean sample is."""
     model = SparseRBM(30, sparseness=0.15, max_iter=300, random_state=0).fit(blobs)
     assert model.loss_curve_[-1] < 0.5 * blobs.shape[1]

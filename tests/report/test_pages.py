@@ -55,8 +55,8 @@ def test_top_patches_are_where_they_are_said_to_be(image_page, image_model, phot
 
 def test_tiles_are_the_filters(image_page, image_model):
     page = content(image_page)
-    basis = image_model.estimator_.components_[17].reshape(6, 6, 3)
-    expected = 255 * (basis / np.abs(basis).max() / 2 + 0.5)
+    component = image_model.estimator_.components_[17].reshape(6, 6, 3)
+    expected = 255 * (component / np.abs(component).max() / 2 + 0.5)
     assert_allclose(tile(page["tiles"], 17), expected, atol=1)
 
 
@@ -84,10 +84,10 @@ def test_vectors_have_features_and_samples(vector_page, vector_model, vectors):
     codes = vector_model.transform(vectors)
     assert page["kind"] == "vectors"
     for unit in range(12):
-        basis = vector_model[-1].components_[unit]
+        component = vector_model[-1].components_[unit]
         (name, weight), *_ = page["features"][unit]
-        assert name == vectors.columns[np.abs(basis).argmax()]
-        assert weight == pytest.approx(basis[np.abs(basis).argmax()], rel=1e-3)
+        assert name == vectors.columns[np.abs(component).argmax()]
+        assert weight == pytest.approx(component[np.abs(component).argmax()], rel=1e-3)
         best = page["top"][unit][0]
         assert codes[best["sample"], unit] == codes[:, unit].max()
         assert best["answer"] == pytest.approx(codes[:, unit].max(), abs=1e-4)

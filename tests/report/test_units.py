@@ -14,12 +14,12 @@ def codes():
 
 
 @pytest.fixture
-def bases():
+def components():
     return np.random.RandomState(1).normal(size=(7, 12))
 
 
-def test_figures_of_each_unit(codes, bases):
-    found = unit_statistics(codes, bases, n_top=5)
+def test_figures_of_each_unit(codes, components):
+    found = unit_statistics(codes, components, n_top=5)
     for unit in range(7):
         answers = np.abs(codes[:, unit])
         assert found.mean[unit] == pytest.approx(answers.mean(), rel=1e-5)
@@ -32,9 +32,9 @@ def test_figures_of_each_unit(codes, bases):
     assert found.wins.sum() == 200
 
 
-def test_neighbors(codes, bases):
-    found = unit_statistics(codes, bases, n_top=1)
-    cosines = np.abs(bases @ bases.T) / np.outer(*[np.linalg.norm(bases, axis=1)] * 2)
+def test_neighbors(codes, components):
+    found = unit_statistics(codes, components, n_top=1)
+    cosines = np.abs(components @ components.T) / np.outer(*[np.linalg.norm(components, axis=1)] * 2)
     correlations = np.corrcoef(np.abs(codes).T)
     for unit in range(7):
         others = [k for k in range(7) if k != unit]

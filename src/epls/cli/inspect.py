@@ -61,8 +61,8 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
 
     from ..images.models import image_features, learner_of
 
-    bases = getattr(learner_of(model), "components_", None)
-    if bases is None:
+    components = getattr(learner_of(model), "components_", None)
+    if components is None:
         return
     features = image_features(model)
     if features is not None:
@@ -72,14 +72,14 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
         if features.patch_size > _LARGEST_FILTER:
             console.print("Filters: epls report draws them; they are too large for a terminal.")
             return
-        _draw(console, bases[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
+        _draw(console, components[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
         return
     names = notes.get("feature_names") or getattr(model, "feature_names_in_", None)
-    if names is None or len(names) != bases.shape[1]:
-        names = [f"feature {k}" for k in range(bases.shape[1])]
-    for unit, basis in enumerate(bases[: min(filters, _UNITS_LISTED)]):
-        strongest = np.argsort(-np.abs(basis))[:_FEATURES_LISTED]
-        console.print(f"unit {unit}: " + ", ".join(f"{names[k]} {basis[k]:+.3g}" for k in strongest))
+    if names is None or len(names) != components.shape[1]:
+        names = [f"feature {k}" for k in range(components.shape[1])]
+    for unit, component in enumerate(components[: min(filters, _UNITS_LISTED)]):
+        strongest = np.argsort(-np.abs(component))[:_FEATURES_LISTED]
+        console.print(f"unit {unit}: " + ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest))
 
 
 def _draw(console: Console, filters: Any) -> None:

@@ -1,4 +1,4 @@
-"""Products with the bases, less a threshold."""
+"""Products with the components, less a threshold."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Array = NDArray[np.floating]
 
 
 class SoftThresholdEncoder(Encoder):
-    """Codes max(0, d·x - alpha), with the bases d scaled to unit norm; Coates and Ng's encoder.
+    """Codes max(0, d·x - alpha), with the components d scaled to unit norm; Coates and Ng's encoder.
 
     Parameters
     ----------
     dictionary : fitted learner or array-like of shape (n_components, n_features)
-        The bases. ``ImageFeatures`` sets it.
+        The components. ``ImageFeatures`` sets it.
     alpha : float, default=0.25
         The threshold; the default is the published one for whitened patches.
     split_sign : bool, default=True

@@ -1,4 +1,4 @@
-"""The codes that explain a sample best with few bases: a lasso problem for each."""
+"""The codes that explain a sample best with few components: a lasso problem for each."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ Array = NDArray[np.floating]
 
 
 class SparseCodingEncoder(Encoder):
-    """Codes s that minimise 1/2 \\|x - D's\\|² + alpha \\|s\\|₁, with the bases D scaled to unit norm.
+    """Codes s that minimise 1/2 \\|x - D's\\|² + alpha \\|s\\|₁, with the components D scaled to unit norm.
 
-    Unlike feed-forward encoders, bases compete: what one explains need not be explained by another. It is the encoder
-    of the paper's best result, and takes some ten times as long as the others.
+    Unlike feed-forward encoders, components compete: what one explains need not be explained by another. It is the
+    encoder of the paper's best result, and takes some ten times as long as the others.
 
     Codes are exact. With the slopes g = D (x - D's), the conditions of a minimum are g = alpha sign(s) where s is not 0
     and \\|g\\| <= alpha elsewhere; they hold within ``tol * alpha``. Then the objective is at most 2 ``tol`` of itself
@@ -35,10 +35,10 @@ class SparseCodingEncoder(Encoder):
     Parameters
     ----------
     dictionary : fitted learner or array-like of shape (n_components, n_features)
-        The bases. ``ImageFeatures`` sets it.
+        The components. ``ImageFeatures`` sets it.
     alpha : float, default=1.0
         The penalty on the sum of absolute codes: the larger, the fewer of them are not 0. Where it is larger than all
-        products of a sample with the bases, the codes are 0. The default suits patches that are normalised to unit
+        products of a sample with the components, the codes are 0. The default suits patches that are normalised to unit
         variance.
     split_sign : bool, default=True
         Whether the positive parts of the codes are followed by their negative parts, so that no code is negative. There
@@ -108,13 +108,13 @@ class SparseCodingEncoder(Encoder):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""
-        bases = unit_rows(self.components().astype(np.float64))
-        columns = np.ascontiguousarray(bases.T, dtype)
-        solver = LassoSolver(bases @ bases.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
+        components = unit_rows(self.components().astype(np.float64))
+        columns = np.ascontiguousarray(components.T, dtype)
+        solver = LassoSolver(components @ components.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
         zero = dtype.type(0)
 
         def new_encoder() -> BlockEncoder:
-            products, signed, split = (Buffer(n, dtype) for n in (len(bases), len(bases), self.n_codes))
+            products, signed, split = (Buffer(n, dtype) for n in (len(components), len(components), self.n_codes))
 
             def encode(samples: Array) -> Array:
                 codes = signed.rows(len(samples))

@@ -1,4 +1,4 @@
-"""How much nearer than on average each base is."""
+"""How much nearer than on average each component is."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Array = NDArray[np.floating]
 
 
 class TriangleEncoder(Encoder):
-    """Codes max(0, mean distance - distance) to the bases: Coates, Ng and Lee's "triangle" form of k-means.
+    """Codes max(0, mean distance - distance) to the components: Coates, Ng and Lee's "triangle" form of k-means.
 
     Parameters
     ----------
     dictionary : fitted learner or array-like of shape (n_components, n_features)
-        The bases, or scikit-learn's ``KMeans`` with its ``cluster_centers_``. ``ImageFeatures`` sets it.
+        The components, or scikit-learn's ``KMeans`` with its ``cluster_centers_``. ``ImageFeatures`` sets it.
     split_sign : bool, default=False
-        Whether the mirrored bases are taken, too: as many codes again, the mean being over all.
+        Whether the mirrored components are taken, too: as many codes again, the mean being over all.
 
     Examples
     --------

@@ -117,7 +117,8 @@ class Outcome:
     """What an experiment gave.
 
     The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
-    cross-validation of each penalty if one had to be chosen, the seconds that stages took, and what decided the bases.
+    cross-validation of each penalty if one had to be chosen, the seconds that stages took, and what decided the
+    components.
 
     One penalty serves all folds. In the development protocol it was therefore chosen with labels of some images that
     folds are tested on, though never by a test on them: a choice among five.
@@ -255,7 +256,7 @@ def _new_encoder(settings: Settings) -> Encoder:
 
 
 def _encode_inputs(settings: Settings) -> dict[str, Any]:
-    """All that decides the codes besides the bases: a default that changes makes them again."""
+    """All that decides the codes besides the components: a default that changes makes them again."""
     return settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
 
 

@@ -1,14 +1,16 @@
-"""Many small lasso problems with one dictionary: min over s of 1/2 |x - D's|^2 + alpha |s|_1, for bases D of unit norm.
+"""Many small lasso problems with one dictionary: min over s of 1/2 |x - D's|^2 + alpha |s|_1, for components D of unit
+norm.
 
 A problem is given by its products D x, the dictionary by its Gram matrix D D'. With the slopes g = D (x - D's), a code
-is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much atom j misses that
-is its *violation*.
+is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much component j misses
+that is its *violation*.
 
-Three facts make it quick. A code has some forty atoms of a thousand and more: it is solved on a *working set*, whose
-Gram matrix fits in the first cache, and only then the slopes of all atoms are computed, to see who is missing; three
-times are enough. Changing the one atom with the largest violation (*greedy* coordinate descent) takes a tenth of the
-changes of going round, and finding it costs little, as it is done in the pass that changes the slopes. And once the
-right atoms are in, what remains is a linear system, for which *conjugate gradients* need a few products.
+Three facts make it quick. A code has some forty components of a thousand and more: it is solved on a *working set*,
+whose Gram matrix fits in the first cache, and only then the slopes of all components are computed, to see who is
+missing; three times are enough. Changing the one component with the largest violation (*greedy* coordinate descent)
+takes a tenth of the changes of going round, and finding it costs little, as it is done in the pass that changes the
+slopes. And once the right components are in, what remains is a linear system, for which *conjugate gradients* need a
+few products.
 
 No pass relaxes the order of its arithmetic: codes are the same bits however this was compiled.
 """
@@ -22,16 +24,16 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 # A maximum is the same in any order and no NaN gets here: it may become a SIMD reduction. Sums are left alone.
 _maximum = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 
-# Measured on patches of photographs and 1600 atoms; all of them change the time by some percent only.
-_COARSE = 0.2  # of alpha: the violation down to which all atoms take part in the greedy descent
-_MOST_GREEDY_STEPS = 256  # of that descent; a code of very many atoms is made on working sets
+# Measured on patches of photographs and 1600 components; all of them change the time by some percent only.
+_COARSE = 0.2  # of alpha: the violation down to which all components take part in the greedy descent
+_MOST_GREEDY_STEPS = 256  # of that descent; a code of very many components is made on working sets
 _GREEDY_STEPS = 40  # on a working set, before conjugate gradients are tried
 _FORGIVEN = 0.03  # of the worst violation outside: to which a working set is solved, unless it is the last
-_JOINS = 0.1  # of the worst violation: atoms that violate more join the working set
+_JOINS = 0.1  # of the worst violation: components that violate more join the working set
 _FEWEST_JOINING = 64  # that may join at once; else as many as there are. The worst come first, as far as halving six
 _HALVINGS = 6  # times the distance to the worst tells them apart
 _LANES = 32  # the working set's arrays are zero up to a multiple of this, so that loops over them are all SIMD
-_SCAN = 100  # atoms that are looked at only if the largest among them joins
+_SCAN = 100  # components that are looked at only if the largest among them joins
 
 # Solving ends long before; only a problem at the limit of its precision could come to this.
 _MOST_ROUNDS = 100
@@ -40,7 +42,7 @@ _MOST_TRIES = 1000
 
 @_maximum
 def _violation(slopes, codes, lower, upper):
-    """The largest violation. ``codes * huge`` carries the slope of an atom in use to its end of the interval."""
+    """The largest violation. ``codes * huge`` carries the slope of a component in use to its end of the interval."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -51,7 +53,7 @@ def _violation(slopes, codes, lower, upper):
 
 @_maximum
 def _moved(slopes, codes, row, change, lower, upper, keep):
-    """Take ``change * row`` from the slopes; the largest violation then, its atom's number in its last bits."""
+    """Take ``change * row`` from the slopes; the largest violation then, its component's number in its last bits."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -64,7 +66,7 @@ def _moved(slopes, codes, row, change, lower, upper, keep):
 
 @_kernel
 def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
-    """Set the atom with the largest violation to its best value, again and again; whether none violates ``enough``."""
+    """Set the component that violates most to its best value, again and again; whether none violates ``enough``."""
     change, row = slopes.dtype.type(0), gram[0, : slopes.size]
     for _ in range(most_steps):
         worst = _moved(slopes, codes, row, change, lower, upper, keep)
@@ -108,7 +110,7 @@ def _largest_size(values):
 
 @_maximum
 def _fastest_shrinking(codes, direction, in_use):
-    """The largest ``-direction / code`` of the atoms in use: one over the step that brings the first of them to 0."""
+    """The largest ``-direction / code`` of those in use: one over the step that brings the first of them to 0."""
     one = codes.dtype.type(1)
     result = codes.dtype.type(0)
     for j in range(codes.size):
@@ -132,7 +134,7 @@ def _turn(direction, residual, share):
 
 @_kernel
 def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
-    """Conjugate gradients for the atoms in use, as long as none changes its sign: at the first that would, it ends."""
+    """Conjugate gradients for the components in use; ends at the first that would change its sign."""
     zero, one = codes.dtype.type(0), codes.dtype.type(1)
     n_atoms = codes.size
     residual, direction, product, in_use = room[0, :n_atoms], room[1, :n_atoms], room[2, :n_atoms], room[3, :n_atoms]
@@ -200,7 +202,7 @@ def _count_beyond(slopes, lower, upper):
 
 @_kernel
 def _join(slopes, lower, upper, numbers, n_atoms, most, is_in):
-    """Append atoms whose slopes are beyond these limits, up to ``most`` in all; the number of atoms then."""
+    """Append components whose slopes are beyond these limits, up to ``most`` in all; the number of components then."""
     for start in range(0, slopes.size, _SCAN):
         stop = min(start + _SCAN, slopes.size)
         if _largest_size(slopes[start:stop]) > upper:
@@ -214,7 +216,7 @@ def _join(slopes, lower, upper, numbers, n_atoms, most, is_in):
 
 @_kernel
 def _gather_gram(gram, numbers, n_known, n_atoms, width, part):
-    """Complete the working set's part of the Gram matrix, of which ``n_known`` atoms are there; zeros to ``width``."""
+    """Complete the working set's part of the Gram matrix, of which ``n_known`` rows are there; zeros to ``width``."""
     for k in range(n_known):
         part[k, n_known:width] = 0
     for k in range(n_known, n_atoms):
@@ -249,36 +251,36 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
     negative. ``tolerance`` is the largest violation that is allowed, in units of alpha. Rounding errors of slopes must
     be small against it: a problem where they are not is inexact.
     """
-    n_problems, n_bases = products.shape
+    n_problems, n_components = products.shape
     kind = products.dtype.type
     zero, one = kind(0), kind(1)
     # Problems are solved for samples divided by alpha, so that no power of their numbers is too large or too small.
     upper, lower = one, kind(-np.inf) if positive else -one
     rounding = kind(16 * np.finfo(products.dtype).eps)
-    keep = -1  # bits of a violation that are not needed for the number of its atom
-    while ~keep < n_bases - 1:
+    keep = -1  # bits of a violation that are not needed for the number of its component
+    while ~keep < n_components - 1:
         keep *= 2
-    widest = _width(n_bases)
-    problem = np.empty(n_bases, products.dtype)
-    slopes = np.empty(n_bases, products.dtype)
-    is_in = np.zeros(n_bases, np.bool_)
-    numbers = np.empty(n_bases, np.intp)
-    used = np.empty(n_bases, np.intp)
-    used_codes = np.empty(n_bases, products.dtype)
+    widest = _width(n_components)
+    problem = np.empty(n_components, products.dtype)
+    slopes = np.empty(n_components, products.dtype)
+    is_in = np.zeros(n_components, np.bool_)
+    numbers = np.empty(n_components, np.intp)
+    used = np.empty(n_components, np.intp)
+    used_codes = np.empty(n_components, products.dtype)
     lanes = np.empty(_LANES, products.dtype)
     part = np.empty((128, 128), products.dtype)
     room = np.empty((6, 128), products.dtype)
     n_inexact = 0
     for i in range(n_problems):
         code = codes[i]
-        for j in range(n_bases):
+        for j in range(n_components):
             code[j] = zero
             problem[j] = products[i, j] / alpha
             slopes[j] = problem[j]
         size = _largest_size(problem)
         _greedy(slopes, code, gram, lower, upper, kind(_COARSE), _MOST_GREEDY_STEPS, keep)
         n_atoms, n_known = 0, 0
-        for j in range(n_bases):
+        for j in range(n_components):
             if code[j] != 0:
                 is_in[j] = True
                 numbers[n_atoms] = j

@@ -10,14 +10,16 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 @_kernel
 def pursue(products, gram, numbers, values):
-    """Write the atoms of each sample and their codes, as many as there are columns; -1 and 0 where fewer explain it.
+    """Write the components of each sample and their codes, as many as there are columns; -1 and 0 where fewer explain
+    it.
 
-    ``products`` (n, n_bases) are those of samples and bases of unit norm, ``gram`` is the bases' Gram matrix. The atom
-    with the largest product with what is not yet explained joins; then the codes of all are fitted anew.
+    ``products`` (n, n_components) are those of samples and components of unit norm, ``gram`` is the components' Gram
+    matrix. The component with the largest product with what is not yet explained joins; then the codes of all are
+    fitted anew.
     """
     n_most = numbers.shape[1]
     kind = products.dtype.type
-    dependent = kind(1e-4)  # what an atom must have outside of those before it
+    dependent = kind(1e-4)  # what a component must have outside of those before it
     factor = np.zeros((n_most, n_most), products.dtype)
     half = np.zeros(n_most, products.dtype)
     slopes = np.empty(products.shape[1], products.dtype)
@@ -33,7 +35,7 @@ def pursue(products, gram, numbers, values):
             j = 0
             while j + 1 < slopes.size and abs(slopes[j]) != size:
                 j += 1
-            # One more row of the Cholesky factor of the atoms' Gram matrix.
+            # One more row of the Cholesky factor of the components' Gram matrix.
             rest = gram[j, j]
             for a in range(k):
                 value = gram[j, own[a]]

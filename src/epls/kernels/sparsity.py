@@ -1,4 +1,4 @@
-"""The passes of sparse filtering and RICA over the products of samples and bases, row by row and in place."""
+"""The passes of sparse filtering and RICA over the products of samples and components, row by row and in place."""
 
 import numpy as np
 from numba import njit

@@ -1,4 +1,4 @@
-"""Independent component analysis: as many bases as the samples have directions."""
+"""Independent component analysis: as many components as the samples have directions."""
 
 from __future__ import annotations
 
@@ -32,22 +32,22 @@ class ICA(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most that of the features and that of the samples: as many leading principal components
-        are kept. None keeps all.
+        The number of components, at most that of the features and that of the samples: as many leading principal
+        components are kept. None keeps all.
     max_iter : int, default=200
         The largest number of iterations.
     tol : float, default=1e-4
-        Learning ends before ``max_iter`` if, in an iteration, no basis of the whitened samples turned further than this
-        (1 - the cosine). If that is not reached, a ``ConvergenceWarning`` says so; codes that are normally distributed
-        never do, as every rotation of them is as good.
+        Learning ends before ``max_iter`` if, in an iteration, no component of the whitened samples turned further than
+        this (1 - the cosine). If that is not reached, a ``ConvergenceWarning`` says so; codes that are normally
+        distributed never do, as every rotation of them is as good.
     random_state : int, RandomState instance or None, default=None
         Decides the rotation at the start.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components or fewer, n_features)
-        The bases W. There are fewer if the samples vary in fewer directions: those whose variance is below 1e-10 of the
-        largest, or below what rounding the samples makes of it, are left out.
+        The components W. There are fewer if the samples vary in fewer directions: those whose variance is below 1e-10
+        of the largest, or below what rounding the samples makes of it, are left out.
     mean_ : ndarray of shape (n_features,)
         The mean of the samples.
     n_iter_ : int

@@ -1,4 +1,4 @@
-"""Centres of clusters as bases."""
+"""Centres of clusters as components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bases that explain each sample with one of them, or with a few."""
+"""Components that explain each sample with one of them, or with a few."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
-from ..solvers.dictionary import first_bases, improve_bases, replace_unused
+from ..solvers.dictionary import first_components, improve_components, replace_unused
 from ..solvers.pursuit import dense_coder, pursuit_codes
 from ..utils.fields import COUNT, COUNTS, CURVE
 from .base import Learner
@@ -22,16 +22,18 @@ Array = NDArray[np.floating]
 
 
 class OMP(Learner):
-    """Gain-shape vector quantisation: bases d of unit norm for codes of at most k entries.
+    """Gain-shape vector quantisation: components d of unit norm for codes of at most k entries.
 
-    Minimises sum \\|x - D's\\|² over bases D and codes s with no more than ``n_nonzero_coefs`` entries that are not 0,
-    found by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the base with the
-    largest \\|d·x\\|. Bases and codes are improved in turn; bases that no sample uses are drawn anew, and counted.
+    Minimises sum \\|x - D's\\|² over components D and codes s with no more than ``n_nonzero_coefs`` entries that are
+    not 0, found by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the component
+    with the largest \\|d·x\\|. Components and codes are improved in turn; components that no sample uses are drawn
+    anew, and counted.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     n_nonzero_coefs : int, default=1
         The k of OMP-k; its meta-parameter.
     max_iter : int, default=30
@@ -39,16 +41,16 @@ class OMP(Learner):
     tol : float, default=1e-4
         Learning ends when the squared error falls by no more than this share of itself in a round.
     random_state : int, RandomState instance or None, default=None
-        Decides the first bases, which are random samples.
+        Decides the first components, which are random samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases.
+        The components.
     loss_curve_ : list of float
-        The mean squared error of a sample in each round, before its bases are improved.
+        The mean squared error of a sample in each round, before its components are improved.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew before the next.
+        How many components had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -60,7 +62,7 @@ class OMP(Learner):
     --------
     >>> X = [[2.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, 4.0]]
     >>> codes = OMP(2, random_state=1).fit_transform(X)
-    >>> abs(codes).max(axis=1)  # one base for each axis
+    >>> abs(codes).max(axis=1)  # one component for each axis
     array([2., 3., 1., 4.])
     """
 
@@ -103,28 +105,28 @@ class OMP(Learner):
         rescaled = not 1e-6 < scale < 1e6
         if (
             rescaled
-        ):  # bases do not depend on the scale, but squares of very large or small numbers are beyond all types
+        ):  # components do not depend on the scale, but squares of very large or small numbers are beyond all types
             X = X / X.dtype.type(scale)
-        bases = first_bases(X, self.checked_n_components(len(X)), random)
+        components = first_components(X, self.checked_n_components(len(X)), random)
         energy = sum(float(np.vdot(block, block)) for block in np.array_split(X, -(-len(X) // 4096)))
         errors: list[float] = []
         n_redrawn: list[int] = []
-        n_uses = np.ones(len(bases), np.int64)
+        n_uses = np.ones(len(components), np.int64)
         for epoch in self.epochs(self.max_iter):
             if epoch > 0:
-                n_redrawn.append(len(replace_unused(bases, n_uses, X, random)))
-            codes = pursuit_codes(X, bases, self.n_nonzero_coefs)
-            n_uses = np.bincount(codes.indices, minlength=len(bases))
+                n_redrawn.append(len(replace_unused(components, n_uses, X, random)))
+            codes = pursuit_codes(X, components, self.n_nonzero_coefs)
+            n_uses = np.bincount(codes.indices, minlength=len(components))
             products = codes.T @ X
             squares = (codes.T @ codes).toarray()
             # |X - S D|^2 = |X|^2 - 2 <S'X, D> + <S'S D, D>
-            explained = 2 * np.vdot(products, bases) - np.vdot(squares @ bases, bases)
+            explained = 2 * np.vdot(products, components) - np.vdot(squares @ components, components)
             errors.append(max(energy - float(explained), 0.0) / len(X))
-            improve_bases(bases, squares, products)
+            improve_components(components, squares, products)
             if epoch > 0 and errors[-2] - errors[-1] <= self.tol * errors[-2]:
                 break
         return {
-            "components_": bases,
+            "components_": components,
             "loss_curve_": [error * scale**2 for error in errors] if rescaled else errors,
             "n_redrawn_": n_redrawn,
             "n_unused_": int(np.sum(n_uses == 0)),

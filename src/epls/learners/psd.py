@@ -1,4 +1,4 @@
-"""Bases for sparse codes that can be predicted at once."""
+"""Components for sparse codes that can be predicted at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 from ..algorithm.optimizers import Adam
 from ..data.samples import ArraySamples, Samples
 from ..data.shuffling import batch_cuts
-from ..solvers.dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
+from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver
 from ..utils.fields import COUNT, COUNTS, CURVE, Floats
 from ..utils.threads import map_blocks, row_blocks
@@ -20,22 +20,23 @@ from .base import Learner
 
 Array = NDArray[np.floating]
 
-_SAMPLES_PER_BASE = 4  # in a batch
+_SAMPLES_PER_COMPONENT = 4  # in a batch
 _TOL = 1e-2  # codes while learning
-_PREDICTOR_BATCH = 256  # the prediction needs many small steps, where the bases need few and large ones
-_FIRST_SAMPLES = 1000  # tell how large products with a base are
+_PREDICTOR_BATCH = 256  # the prediction needs many small steps, where the components need few and large ones
+_FIRST_SAMPLES = 1000  # tell how large products with a component are
 
 
 class PSD(Learner):
     """Predictive sparse decomposition: sparse codes, and a function that predicts them without solving anything.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over bases D of norm 1,
-    codes s and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over components D of norm
+    1, codes s and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     alpha : float, default=1.0
         The sparsity penalty; a meta-parameter. The default suits samples whose features have unit variance.
     prediction_penalty : float, default=1.0
@@ -43,12 +44,12 @@ class PSD(Learner):
     max_iter : int, default=10
         The number of rounds over the samples.
     random_state : int, RandomState instance or None, default=None
-        Decides the first bases, which are random samples, and the order of the samples.
+        Decides the first components, which are random samples, and the order of the samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases D.
+        The components D.
     encoder_ : ndarray of shape (n_components, n_features + 1)
         W, and b in the last column.
     gain_ : ndarray of shape (n_components,)
@@ -56,7 +57,7 @@ class PSD(Learner):
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew before the next.
+        How many components had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -110,39 +111,39 @@ class PSD(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         check_scale(X)
-        bases = first_bases(X, self.checked_n_components(len(X)), random)
-        predictor = first_predictor(X[:_FIRST_SAMPLES], bases)
-        batch_size = _SAMPLES_PER_BASE * len(bases)
+        components = first_components(X, self.checked_n_components(len(X)), random)
+        predictor = first_predictor(X[:_FIRST_SAMPLES], components)
+        batch_size = _SAMPLES_PER_COMPONENT * len(components)
         n_steps = int(np.sum(-(-np.diff(batch_cuts(len(X), batch_size, even=True)) // _PREDICTOR_BATCH)))
         optimizer = Adam()
         optimizer.start(predictor, n_steps * self.max_iter)
-        so_far = RunningProducts(bases)
+        so_far = RunningProducts(components)
         losses: list[float] = []
         n_redrawn: list[int] = []
-        n_uses = np.ones(len(bases), np.int64)
+        n_uses = np.ones(len(components), np.int64)
         for epoch in self.epochs(self.max_iter):
             if epoch > 0:
-                redrawn = replace_unused(bases, n_uses, X, random)
+                redrawn = replace_unused(components, n_uses, X, random)
                 so_far.forget(redrawn)
-                predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], bases[redrawn])
+                predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], components[redrawn])
                 optimizer.mean[redrawn] = 0
                 optimizer.square[redrawn] = 0
                 n_redrawn.append(len(redrawn))
-            loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
+            loss, n_uses = 0.0, np.zeros(len(components), np.int64)
             for _, rows in ArraySamples(X).epoch(random, batch_size, even=True):
                 batch = X[rows]
                 predicted = _bent(batch, predictor) * predictor[:, -1]
-                codes = self._sparse_codes(batch, bases, predicted)
-                loss += self._objective(batch, bases, codes, predicted)
+                codes = self._sparse_codes(batch, components, predicted)
+                loss += self._objective(batch, components, codes, predicted)
                 n_uses += np.count_nonzero(codes, axis=0)
                 for some in row_blocks(len(batch), _PREDICTOR_BATCH):
                     bent = _bent(batch[some], predictor)
                     optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
                 so_far.add(codes.T @ codes, codes.T @ batch)
-                improve_bases(bases, so_far.squares, so_far.products)
+                improve_components(components, so_far.squares, so_far.products)
             losses.append(loss / len(X))
         return {
-            "components_": bases,
+            "components_": components,
             "encoder_": np.ascontiguousarray(predictor[:, :-1]),
             "gain_": predictor[:, -1].copy(),
             "loss_curve_": losses,
@@ -151,12 +152,12 @@ class PSD(Learner):
             "n_iter_": len(losses),
         }
 
-    def _sparse_codes(self, samples: Array, bases: Array, predicted: Array) -> Array:
-        """The codes that minimise the objective for bases and predictions: lassos, once the quadratic terms are one."""
+    def _sparse_codes(self, samples: Array, components: Array, predicted: Array) -> Array:
+        """The codes that minimise the objective: lassos, once the two quadratic terms are one."""
         weight = self.prediction_penalty
-        wide = bases.astype(np.float64)
-        gram = (wide @ wide.T + weight * np.eye(len(bases))) / (1 + weight)
-        products = samples @ bases.T
+        wide = components.astype(np.float64)
+        gram = (wide @ wide.T + weight * np.eye(len(components))) / (1 + weight)
+        products = samples @ components.T
         products += weight * predicted
         products /= 1 + weight
         solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL, dtype=samples.dtype)
@@ -166,9 +167,9 @@ class PSD(Learner):
             pass
         return codes
 
-    def _objective(self, samples: Array, bases: Array, codes: Array, predicted: Array) -> float:
+    def _objective(self, samples: Array, components: Array, codes: Array, predicted: Array) -> float:
         """The sum of the objective over samples."""
-        residual, miss = samples - codes @ bases, codes - predicted
+        residual, miss = samples - codes @ components, codes - predicted
         squares = np.vdot(residual, residual) + self.prediction_penalty * np.vdot(miss, miss)
         return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
 
@@ -182,14 +183,14 @@ class PSD(Learner):
         return codes
 
 
-def first_predictor(X: Array, bases: Array) -> Array:
+def first_predictor(X: Array, components: Array) -> Array:
     """W, b and gain in one array, so that one optimiser moves them.
 
-    A base is a first guess of what tells its code, scaled so that tanh bends its usual products a little.
+    A component is a first guess of what tells its code, scaled so that tanh bends its usual products a little.
     """
-    usual = np.sqrt(np.square(X @ bases.T).mean(axis=0))[:, None]
+    usual = np.sqrt(np.square(X @ components.T).mean(axis=0))[:, None]
     usual[usual == 0] = 1
-    return np.hstack([bases / usual, np.zeros_like(usual), usual]).astype(bases.dtype)
+    return np.hstack([components / usual, np.zeros_like(usual), usual]).astype(components.dtype)
 
 
 def _bent(samples: Array, predictor: Array) -> Array:

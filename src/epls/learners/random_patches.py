@@ -1,4 +1,4 @@
-"""Samples as bases: no learning, but the bases look like the data."""
+"""Samples as components: no learning, but the components look like the data."""
 
 from __future__ import annotations
 
@@ -10,28 +10,29 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
 from ..data.samples import Samples
-from ..solvers.dictionary import random_bases
+from ..solvers.dictionary import random_components
 from .base import Learner
 
 Array = NDArray[np.floating]
 
 
 class RandomPatches(Learner):
-    """Random samples, scaled to unit norm, as bases; codes are the products with them.
+    """Random samples, scaled to unit norm, as components; codes are the products with them.
 
-    Optimises nothing. With a good encoder it comes surprisingly near to learned bases (Coates and Ng 2011).
+    Optimises nothing. With a good encoder it comes surprisingly near to learned components (Coates and Ng 2011).
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     random_state : int, RandomState instance or None, default=None
         Which samples are taken.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases.
+        The components.
     n_features_in_ : int
         The number of features.
 
@@ -57,8 +58,8 @@ class RandomPatches(Learner):
         X = samples.array()
         n_components = self.checked_n_components(len(X))
         for _ in self.epochs(1):
-            bases = random_bases(X, n_components, random)
-        return {"components_": bases}
+            components = random_components(X, n_components, random)
+        return {"components_": components}
 
     def encode(self, X: Array) -> Array:
         """The codes of some samples."""

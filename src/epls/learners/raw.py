@@ -17,8 +17,8 @@ Array = NDArray[np.floating]
 class Raw(Learner):
     """The samples themselves as codes: what a classifier gets without any learned features.
 
-    Optimises nothing; the bases are the coordinate axes. In images these are the pixels of normalised patches, without
-    sign, summed over regions.
+    Optimises nothing; the components are the coordinate axes. In images these are the pixels of normalised patches,
+    without sign, summed over regions.
 
     Attributes
     ----------

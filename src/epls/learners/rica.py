@@ -1,4 +1,4 @@
-"""ICA with a reconstruction cost: more bases than features can have."""
+"""ICA with a reconstruction cost: more components than features can have."""
 
 from __future__ import annotations
 
@@ -23,34 +23,36 @@ _EPSILON = 1e-8  # rounds off the absolute value where it has no derivative
 
 
 class RICA(Learner):
-    """Reconstruction ICA: sparse codes from which the samples can be reconstructed, with any number of bases.
+    """Reconstruction ICA: sparse codes from which the samples can be reconstructed, with any number of components.
 
-    Minimises the mean over the samples of sum_j \\|w_j·x\\| + penalty \\|W'W x - x\\|² over bases w_j of unit norm
+    Minimises the mean over the samples of sum_j \\|w_j·x\\| + penalty \\|W'W x - x\\|² over components w_j of unit norm
     (Le et al. 2011), by L-BFGS with all samples in each iteration. The second term takes the place of the orthogonality
-    that ICA asks of its bases, and that more bases than features cannot have. The absolute value is sqrt(z^2 + 1e-8).
+    that ICA asks of its components, and that more components than features cannot have. The absolute value is sqrt(z^2
+    + 1e-8).
 
     Its authors whiten the samples first; the paper's row on STL-10 does not. The samples are not centred. Their unit
-    matters: with a * X the same bases take a penalty divided by a.
+    matters: with a * X the same components take a penalty divided by a.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     reconstruction_penalty : float, default=0.5
         The weight of the reconstruction against sparsity, to be tuned. Public code has values from 0.05 to 3.6, for
-        samples of different units. As it grows, the bases become a tight frame; as it falls, they become alike.
+        samples of different units. As it grows, the components become a tight frame; as it falls, they become alike.
     max_iter : int, default=300
         The largest number of iterations.
     tol : float, default=1e-7
         Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
         value.
     random_state : int, RandomState instance or None, default=None
-        Decides the bases at the start, which point in random directions.
+        Decides the components at the start, which point in random directions.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases W, of unit norm.
+        The components W, of unit norm.
     loss_curve_ : list of float
         The objective after each iteration.
     n_iter_ : int
@@ -115,9 +117,9 @@ class RICA(Learner):
 
 
 def objective(
-    bases: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
+    components: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
 ) -> tuple[float, Float64]:
-    """The mean over the samples of sparsity and weighted reconstruction error, and its gradient by the bases.
+    """The mean over the samples of sparsity and weighted reconstruction error, and its gradient by the components.
 
     ``covariance`` is X'X / n_samples: with E = W'W - I the mean error is the trace of E X'X E / n_samples, which takes
     no pass over the samples. The products with these, for the sparsity, are computed in their type.
@@ -126,25 +128,25 @@ def objective(
     def derivatives(products: Array) -> Float64:
         return np.array(soft_absolute_derivatives(products, X.dtype.type(epsilon)))
 
-    sparsity, gradient = sums_over_blocks(X, bases.astype(X.dtype), derivatives)
-    error = bases.T @ bases
+    sparsity, gradient = sums_over_blocks(X, components.astype(X.dtype), derivatives)
+    error = components.T @ components
     error.flat[:: len(error) + 1] -= 1
     weighted = covariance @ error
     reconstruction = float(np.vdot(error, weighted))
     gradient /= len(X)
-    gradient += 2 * penalty * (bases @ (weighted + weighted.T))
+    gradient += 2 * penalty * (components @ (weighted + weighted.T))
     return float(sparsity) / len(X) + penalty * reconstruction, gradient
 
 
 def objective_of_directions(
     rows: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
 ) -> tuple[float, Float64]:
-    """The objective for bases that are the directions of ``rows``, and its gradient by the rows."""
+    """The objective for components that are the directions of ``rows``, and its gradient by the rows."""
     norms = _norms(rows)
-    bases = rows / norms
-    value, gradient = objective(bases, X, covariance, penalty, epsilon)
-    along = np.einsum("ij,ij->i", gradient, bases)[:, None]  # what would change a row's length changes nothing
-    return value, (gradient - along * bases) / norms
+    components = rows / norms
+    value, gradient = objective(components, X, covariance, penalty, epsilon)
+    along = np.einsum("ij,ij->i", gradient, components)[:, None]  # what would change a row's length changes nothing
+    return value, (gradient - along * components) / norms
 
 
 def _norms(rows: Float64) -> Float64:

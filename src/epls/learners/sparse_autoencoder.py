@@ -72,7 +72,7 @@ class SparseAutoencoder(LayerLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases: the encoder's weights, for centred and scaled samples.
+        The components: the encoder's weights, for centred and scaled samples.
     intercept_ : ndarray of shape (n_components,)
         Its biases.
     decoder_ : ndarray of shape (n_components, n_features)

@@ -1,4 +1,4 @@
-"""Bases for sparse codes: online dictionary learning."""
+"""Components for sparse codes: online dictionary learning."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from sklearn.utils._param_validation import Interval
 
 from ..data.coder import BlockEncoder
 from ..data.samples import ArraySamples, Samples
-from ..solvers.dictionary import RunningProducts, check_scale, first_bases, improve_bases, replace_unused
+from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver, sparse_codes
 from ..utils.fields import COUNT, COUNTS, CURVE
 from .base import Learner
 
 Array = NDArray[np.floating]
 
-_SAMPLES_PER_BASE = 4  # in a batch: codes of too few samples tell little about a base
-_TOL = 1e-2  # codes while learning; the bases move more than that from batch to batch
+_SAMPLES_PER_COMPONENT = 4  # in a batch: codes of too few samples tell little about a component
+_TOL = 1e-2  # codes while learning; the components move more than that from batch to batch
 
 
 class SparseCoding(Learner):
-    """Bases d of unit norm for codes that are sparse by a penalty on their absolute values.
+    """Components d of unit norm for codes that are sparse by a penalty on their absolute values.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over bases D and codes s. Codes of a batch are found exactly, then
-    every base is set to its best given the codes of all batches so far, older ones counting less (Mairal and others
-    2009). The codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over components D and codes s. Codes of a batch are found exactly,
+    then every component is set to its best given the codes of all batches so far, older ones counting less (Mairal and
+    others 2009). The codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     alpha : float, default=1.0
         The sparsity penalty; its meta-parameter. The default suits samples whose features have unit variance.
     max_iter : int, default=5
         The number of rounds over the samples.
     random_state : int, RandomState instance or None, default=None
-        Decides the first bases, which are random samples, and the order of the samples.
+        Decides the first components, which are random samples, and the order of the samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases.
+        The components.
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many bases had no sample in each round but the last, and were drawn anew before the next.
+        How many components had no sample in each round but the last, and were drawn anew before the next.
     n_unused_ : int
         How many had none in the last.
     n_iter_ : int
@@ -96,28 +97,28 @@ class SparseCoding(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         check_scale(X)
-        bases = first_bases(X, self.checked_n_components(len(X)), random)
-        so_far = RunningProducts(bases)
+        components = first_components(X, self.checked_n_components(len(X)), random)
+        so_far = RunningProducts(components)
         losses: list[float] = []
         n_redrawn: list[int] = []
-        n_uses = np.ones(len(bases), np.int64)
+        n_uses = np.ones(len(components), np.int64)
         for epoch in self.epochs(self.max_iter):
             if epoch > 0:
-                redrawn = replace_unused(bases, n_uses, X, random)
+                redrawn = replace_unused(components, n_uses, X, random)
                 so_far.forget(redrawn)
                 n_redrawn.append(len(redrawn))
-            loss, n_uses = 0.0, np.zeros(len(bases), np.int64)
-            for _, rows in ArraySamples(X).epoch(random, _SAMPLES_PER_BASE * len(bases), even=True):
+            loss, n_uses = 0.0, np.zeros(len(components), np.int64)
+            for _, rows in ArraySamples(X).epoch(random, _SAMPLES_PER_COMPONENT * len(components), even=True):
                 batch = X[rows]
-                codes = sparse_codes(batch, bases, self.alpha, tol=_TOL)
-                residual = batch - codes @ bases
+                codes = sparse_codes(batch, components, self.alpha, tol=_TOL)
+                residual = batch - codes @ components
                 loss += 0.5 * float(np.vdot(residual, residual)) + self.alpha * float(np.abs(codes.data).sum())
-                n_uses += np.bincount(codes.indices, minlength=len(bases))
+                n_uses += np.bincount(codes.indices, minlength=len(components))
                 so_far.add((codes.T @ codes).toarray(), codes.T @ batch)
-                improve_bases(bases, so_far.squares, so_far.products)
+                improve_components(components, so_far.squares, so_far.products)
             losses.append(loss / len(X))
         return {
-            "components_": bases,
+            "components_": components,
             "loss_curve_": losses,
             "n_redrawn_": n_redrawn,
             "n_unused_": int(np.sum(n_uses == 0)),
@@ -126,12 +127,12 @@ class SparseCoding(Learner):
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes, one for each thread."""
-        bases = self.components_.astype(np.float64)
-        columns = np.ascontiguousarray(bases.T, dtype)
-        solver = LassoSolver(bases @ bases.T, self.alpha, dtype=dtype)
+        components = self.components_.astype(np.float64)
+        columns = np.ascontiguousarray(components.T, dtype)
+        solver = LassoSolver(components @ components.T, self.alpha, dtype=dtype)
 
         def encode(X: Array) -> Array:
-            codes = np.empty((len(X), len(bases)), dtype)
+            codes = np.empty((len(X), len(components)), dtype)
             solver.solve(X @ columns, codes)
             return codes
 

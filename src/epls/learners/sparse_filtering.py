@@ -35,19 +35,20 @@ class SparseFiltering(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of bases, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        less.
     max_iter : int, default=200
         The largest number of iterations. They cost accuracy if there are too few, and seldom if there are too many.
     tol : float, default=1e-7
         Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
         value.
     random_state : int, RandomState instance or None, default=None
-        Decides the bases at the start, which are drawn from a normal distribution.
+        Decides the components at the start, which are drawn from a normal distribution.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases w.
+        The components w.
     feature_norms_ : ndarray of shape (n_components,)
         The norms of the features over the training samples.
     loss_curve_ : list of float
@@ -95,15 +96,15 @@ class SparseFiltering(Learner):
         moments = second_moments(X)
         scale = float(np.sqrt(np.trace(moments) / X.size)) or 1.0
 
-        def scaled_objective(bases: Float64) -> tuple[float, Float64]:
-            value, gradient = objective(bases / scale, X, moments)
+        def scaled_objective(components: Float64) -> tuple[float, Float64]:
+            value, gradient = objective(components / scale, X, moments)
             return value, gradient / scale
 
-        bases, curve = minimize_over_epochs(scaled_objective, start, self.epochs(self.max_iter), self.tol)
-        bases /= scale
+        components, curve = minimize_over_epochs(scaled_objective, start, self.epochs(self.max_iter), self.tol)
+        components /= scale
         return {
-            "components_": bases.astype(X.dtype),
-            "feature_norms_": feature_norms(bases, moments, len(X)).astype(X.dtype),
+            "components_": components.astype(X.dtype),
+            "feature_norms_": feature_norms(components, moments, len(X)).astype(X.dtype),
             "loss_curve_": curve,
             "n_iter_": max(len(curve), 1),
         }
@@ -115,30 +116,30 @@ class SparseFiltering(Learner):
         return codes
 
 
-def feature_norms(bases: Float64, moments: Float64, n_samples: int, epsilon: float = _EPSILON) -> Float64:
+def feature_norms(components: Float64, moments: Float64, n_samples: int, epsilon: float = _EPSILON) -> Float64:
     """The norms over the samples of the features sqrt((w·x)^2 + epsilon); ``moments`` is X'X of the samples.
 
     The square of a feature has no root left in it: the sum over the samples is w X'X w' + n_samples * epsilon, and
     takes no pass over them.
     """
-    squares: Float64 = np.einsum("ij,ij->i", bases @ moments, bases) + n_samples * epsilon
+    squares: Float64 = np.einsum("ij,ij->i", components @ moments, components) + n_samples * epsilon
     return np.sqrt(squares)
 
 
-def objective(bases: Float64, X: Array, moments: Float64, epsilon: float = _EPSILON) -> tuple[float, Float64]:
-    """The mean over the samples of the sums of their codes, and its gradient by the bases.
+def objective(components: Float64, X: Array, moments: Float64, epsilon: float = _EPSILON) -> tuple[float, Float64]:
+    """The mean over the samples of the sums of their codes, and its gradient by the components.
 
     The products with the samples are computed in the type of these.
     """
-    norms = feature_norms(bases, moments, len(X), epsilon)
+    norms = feature_norms(components, moments, len(X), epsilon)
     inverse_norms = (1 / norms).astype(X.dtype)
 
     def derivatives(products: Array) -> Float64:
-        through_norms = np.empty(len(bases), X.dtype)
+        through_norms = np.empty(len(components), X.dtype)
         value = sparse_filtering_derivatives(products, inverse_norms, X.dtype.type(epsilon), through_norms)
         return np.concatenate([[value], through_norms], dtype=np.float64)
 
-    sums, gradient = sums_over_blocks(X, bases.astype(X.dtype), derivatives)
-    # A feature's norm grows with its basis, too: d norm / d w = w X'X / norm.
-    gradient -= (sums[1:] / norms**2)[:, None] * (bases @ moments)
+    sums, gradient = sums_over_blocks(X, components.astype(X.dtype), derivatives)
+    # A feature's norm grows with its component, too: d norm / d w = w X'X / norm.
+    gradient -= (sums[1:] / norms**2)[:, None] * (components @ moments)
     return float(sums[0]) / len(X), gradient / len(X)

@@ -39,11 +39,11 @@ _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 class SparseRBM(LayerLearner):
     """A restricted Boltzmann machine whose hidden units are each active at a set rate.
 
-    The samples, centred and scaled, are taken for normal with variance 1 around a sum of the bases of the active hidden
-    units. The likelihood is raised by contrastive divergence with one step: the hidden units' states are drawn, the
-    sample rebuilt from them, and the bases move towards the sample and away from its reconstruction, as far as their
-    units are active for each. Besides, the biases pull every unit's mean activation to ``sparseness``
-    (Lee, Ekanadham and Ng 2008).
+    The samples, centred and scaled, are taken for normal with variance 1 around a sum of the components of the active
+    hidden units. The likelihood is raised by contrastive divergence with one step: the hidden units' states are drawn,
+    the sample rebuilt from them, and the components move towards the sample and away from its reconstruction, as far as
+    their units are active for each. Besides, the biases pull every unit's mean activation to ``sparseness`` (Lee,
+    Ekanadham and Ng 2008).
 
     That variance of 1 is also the mean variance of the features, once scaled. So a direction in which the samples vary
     less than the average feature does is taken for noise: whiten data in which a few directions have it all.
@@ -76,7 +76,7 @@ class SparseRBM(LayerLearner):
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The bases, for centred and scaled samples.
+        The components, for centred and scaled samples.
     intercept_ : ndarray of shape (n_components,)
         The biases of the hidden units.
     visible_intercept_ : ndarray of shape (n_features,)

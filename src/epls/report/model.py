@@ -94,15 +94,15 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     images = ImageCollection(X, model.patch_size, model.n_channels_, model.whole_numbers_)
     numbers = np.sort(random.permutation(len(images))[:_MOST_IMAGES])
     shown = ImageCollection(_Subset(images, numbers), model.patch_size, model.n_channels_, model.whole_numbers_)
-    bases = model.encoder_.components()
-    pixels, places = sample_placed_patches(shown, _n_samples(len(bases)), model.patch_size, random_state=random)
+    components = model.encoder_.components()
+    pixels, places = sample_placed_patches(shown, _n_samples(len(components)), model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]
-    codes = _checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), bases)
+    codes = _checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), components)
     # More than are shown: patches that overlap are much the same.
-    statistics = unit_statistics(codes, bases, n_top=_CANDIDATES * _TOP)
+    statistics = unit_statistics(codes, components, n_top=_CANDIDATES * _TOP)
     shape = (model.patch_size, model.patch_size, model.n_channels_)
-    filters = bases.reshape(-1, *shape)
+    filters = components.reshape(-1, *shape)
     of_filters = filter_statistics(filters)
     content = _common(statistics, "patches")
     content["units"] |= {
@@ -113,7 +113,7 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     content["kind"] = "images"
     content["tiles"] = _sheet(pictures.as_color(filter_pictures(pictures.shrunk(filters, _LARGEST_TILE))))
     tile_bytes = 3 * min(model.patch_size, _LARGEST_TILE) ** 2
-    n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(bases))))
+    n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(components))))
     top = [_apart(samples, places, model.patch_size, n_top) for samples in statistics.strongest]
     used = np.unique(np.concatenate(top))
     low, high = (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
@@ -145,18 +145,18 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
     learner = learner_of(model)
     if not hasattr(learner, "components_"):
         raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
-    bases = np.asarray(learner.components_)
-    numbers = np.sort(random.permutation(len(X))[: _n_samples(len(bases))])
+    components = np.asarray(learner.components_)
+    numbers = np.sort(random.permutation(len(X))[: _n_samples(len(components))])
     samples = X.iloc[numbers] if hasattr(X, "iloc") else check_array(np.asarray(X)[numbers])
-    codes = _checked_codes(np.asarray(model.transform(samples)), bases)
-    statistics = unit_statistics(codes, bases, n_top=_TOP)
-    names = _feature_names(model, bases.shape[1], names)
-    strongest = np.argsort(-np.abs(bases), axis=1, kind="stable")[:, :_TOP_FEATURES]
+    codes = _checked_codes(np.asarray(model.transform(samples)), components)
+    statistics = unit_statistics(codes, components, n_top=_TOP)
+    names = _feature_names(model, components.shape[1], names)
+    strongest = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :_TOP_FEATURES]
     content = _common(statistics, "samples")
     content["kind"] = "vectors"
-    content["tiles"] = _sheet(pictures.bar_tiles(bases))
+    content["tiles"] = _sheet(pictures.bar_tiles(components))
     content["features"] = [
-        [[names[k], _round(bases[unit, k])] for k in features] for unit, features in enumerate(strongest)
+        [[names[k], _round(components[unit, k])] for k in features] for unit, features in enumerate(strongest)
     ]
     content["top"] = [
         [{"sample": int(numbers[k]), "answer": _round(abs(codes[k, unit]))} for k in tops]
@@ -165,7 +165,7 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
     content["facts"] = _facts(
         statistics,
         learner,
-        f"{bases.shape[1]} features",
+        f"{components.shape[1]} features",
         f"{len(codes):,} of {len(X):,} samples",
         "the learner's own" + (", after the steps before it" if learner is not model else ""),
     )
@@ -174,11 +174,11 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
     return content
 
 
-def _checked_codes(codes: Array, bases: Array) -> Array:
-    if codes.shape[1] != len(bases):
+def _checked_codes(codes: Array, components: Array) -> Array:
+    if codes.shape[1] != len(components):
         raise ValueError(
-            f"the model has {len(bases)} bases but gives {codes.shape[1]} codes: a report shows learners with a code "
-            f"for each basis"
+            f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report shows learners "
+            f"with a code for each component"
         )
     return codes
 

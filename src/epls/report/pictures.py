@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.floating]
 
-_BAR_TILE = 24  # pixels, height and width of a picture of a basis that is no image
+_BAR_TILE = 24  # pixels, height and width of a picture of a component that is no image
 
 
 def data_url(content: bytes, kind: str) -> str:
@@ -68,17 +68,17 @@ def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
     return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3)), n_columns
 
 
-def bar_tiles(bases: Array) -> NDArray[np.uint8]:
-    """Bases of vectors as pictures: a bar for each feature, up or down from the middle; the strongest of several."""
-    n_bars = min(bases.shape[1], _BAR_TILE)
-    groups = np.array_split(np.arange(bases.shape[1]), n_bars)
-    bars = np.stack([_strongest(bases[:, group]) for group in groups], axis=1)
+def bar_tiles(components: Array) -> NDArray[np.uint8]:
+    """Components of vectors as pictures: a bar for each feature, up or down; of several, the strongest."""
+    n_bars = min(components.shape[1], _BAR_TILE)
+    groups = np.array_split(np.arange(components.shape[1]), n_bars)
+    bars = np.stack([_strongest(components[:, group]) for group in groups], axis=1)
     largest = np.abs(bars).max(axis=1, keepdims=True)
     heights = np.rint(bars / np.where(largest > 0, largest, 1) * (_BAR_TILE // 2)).astype(int)
     bar_of_column = np.arange(_BAR_TILE) * n_bars // _BAR_TILE
     level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, from the middle upwards
     height_at = heights[:, bar_of_column][:, None, :]
-    tiles = np.full((len(bases), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
+    tiles = np.full((len(components), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
     tiles[(level > 0) & (level <= height_at)] = (255, 190, 90)
     tiles[(level <= 0) & (level > height_at)] = (70, 150, 230)
     return tiles

@@ -37,12 +37,12 @@ class UnitStatistics:
     strongest : ndarray of int of shape (n, n_top)
         The samples that it answers to most strongly, the first one most.
     nearest, together : ndarray of int of shape (n, n_neighbors)
-        The units with the most similar bases (by absolute cosine), and those whose answers go up and down with its own
-        (by correlation).
+        The units with the most similar components (by absolute cosine), and those whose answers go up and down with its
+        own (by correlation).
     cosines, correlations : ndarray of shape (n, n_neighbors)
         How similar these are.
     redundancy : ndarray of shape (n,)
-        The absolute cosine to the nearest basis.
+        The absolute cosine to the nearest component.
     lifetime_sparsity : ndarray of shape (n,)
         See :func:`epls.metrics.lifetime_sparsity`.
     population_sparsity : ndarray of shape (n_samples,)
@@ -67,11 +67,11 @@ class UnitStatistics:
     dead: Indices
 
 
-def unit_statistics(codes: Array, bases: Array, n_top: int) -> UnitStatistics:
-    """Figures of units from the codes of samples (n_samples, n_units) and their bases (n_units, n_features)."""
+def unit_statistics(codes: Array, components: Array, n_top: int) -> UnitStatistics:
+    """Figures of units from the codes of samples (n_samples, n_units) and their components (n_units, n_features)."""
     answers = np.abs(codes)
-    unit_bases = unit_rows(np.asarray(bases, np.float32))
-    nearest, cosines = _most_similar(np.abs(unit_bases @ unit_bases.T))
+    unit_components = unit_rows(np.asarray(components, np.float32))
+    nearest, cosines = _most_similar(np.abs(unit_components @ unit_components.T))
     together, correlations = _most_similar(_correlations(answers))
     strongest, often, histogram = _by_unit(answers, min(n_top, len(answers)))
     return UnitStatistics(
@@ -85,7 +85,7 @@ def unit_statistics(codes: Array, bases: Array, n_top: int) -> UnitStatistics:
         cosines=cosines,
         together=together,
         correlations=correlations,
-        redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(bases)),
+        redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(components)),
         lifetime_sparsity=lifetime_sparsity(codes),
         population_sparsity=population_sparsity(codes),
         dead=unresponsive_units(codes),

@@ -13,7 +13,7 @@ from .base import Optimizer
 Array = NDArray[np.floating]
 
 _MEAN_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
-# A step of Adam moves every weight by about the rate. This share of the norm of a new basis, which is 1, is what a
+# A step of Adam moves every weight by about the rate. This share of the norm of a new component, which is 1, is what a
 # step may amount to over all of them.
 _STEP_NORM = 1 / 3
 _CONSTANT_IN_STREAM = 1000  # steps after which the rate falls when nobody knows how many there will be
