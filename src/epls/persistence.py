@@ -29,8 +29,8 @@ from .utils.files import write_atomically
 FORMAT_VERSION = 1
 _NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
 
-# What epls 0.1.0 wrote, and its name since: parameters and fitted parts of a class, and values of a parameter.
-_NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}}
+# What epls 0.1.0 wrote, and its name since: parameters, attributes and parts of a class, and values of a parameter.
+_NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}, "EPLS": {"n_epochs_": "n_iter_"}}
 _NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
 
 
@@ -187,7 +187,7 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     for part, part_header in header["parts"].items():
         of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
         state[new_names.get(part, part)] = _fitted_model(part_header, of_part)
-    _restore(model, state, header["attributes"])
+    _restore(model, state, {new_names.get(name, name): value for name, value in header["attributes"].items()})
     return model
 
 

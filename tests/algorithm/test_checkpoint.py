@@ -7,6 +7,7 @@ import sys
 import textwrap
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +21,8 @@ from epls.algorithm.checkpoint import Checkpoint
 from epls.algorithm.checkpoint import _read as read_checkpoint
 from epls.callbacks import OnEpoch
 from epls.data.blocks import ArrayBlocks, JoinedBlocks
+
+FILES_OF_0_1_0 = Path(__file__).parents[1] / "files" / "0.1.0"
 
 
 def stopped(model, X, folder, n_batches):
@@ -254,3 +257,12 @@ def test_blocks_and_images_go_on_too(blobs, tmp_path):
 def test_a_learner_that_cannot_go_on_says_so(blobs, tmp_path):
     with pytest.raises(TypeError, match="OMP cannot go on from a checkpoint"):
         OMP(4).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+
+
+def test_a_checkpoint_of_another_version_is_refused(blobs, tmp_path):
+    """Not ignored like a damaged one: the training would begin again without a word."""
+    written = (FILES_OF_0_1_0 / "checkpoint-00000004.safetensors").read_bytes()
+    (tmp_path / "checkpoint-00000004.safetensors").write_bytes(written)
+    with pytest.raises(ValueError, match=r"another version of epls \(format 1, .*empty the folder"):
+        EPLS(3, max_iter=3, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    assert (tmp_path / "checkpoint-00000004.safetensors").read_bytes() == written

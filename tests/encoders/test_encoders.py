@@ -12,7 +12,14 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls import (
+    EPLS,
+    NaturalEncoder,
+    SoftThresholdEncoder,
+    SparseAutoencoder,
+    SparseRBM,
+    TriangleEncoder,
+)
 from epls.utils.threads import BLOCK_ROWS
 
 
@@ -40,8 +47,15 @@ def test_natural_is_the_learners_formula(model, samples, dtype, tolerance):
         np.testing.assert_allclose(code, expected, atol=tolerance)
 
 
-def test_natural_is_transform(model, samples):
-    np.testing.assert_allclose(NaturalEncoder(model).transform(samples), model.transform(samples), atol=1e-5)
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e5])
+@pytest.mark.parametrize("kind", [EPLS, SparseAutoencoder, SparseRBM])
+def test_natural_is_transform_wherever_the_samples_are(kind, samples, offset):
+    """In single precision, what was not centred first would have lost its digits at an offset of 1e5."""
+    data = (samples + offset).astype(np.float32)
+    model = kind(8, max_iter=5, random_state=0).fit(data)
+    np.testing.assert_allclose(NaturalEncoder(model).transform(data), model.transform(data), rtol=0, atol=2e-6)
+    split = NaturalEncoder(model, split_sign=True).transform(data)
+    np.testing.assert_allclose(split[:, :8], model.transform(data), rtol=0, atol=2e-6)
 
 
 def test_natural_of_any_learner(samples):

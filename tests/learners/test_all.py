@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import zarr
 from sklearn.datasets import load_digits
 
-from epls import ImageFeatures, load_model, save_model
+from epls import ImageFeatures, load_model, open_shards, save_model
 from epls.callbacks import OnEpoch
 from epls.learners import LEARNERS
 
 QUICK = {"max_iter": 3}
+# Those that shuffle what they read anew in each epoch: the order depends on where the samples are.
+TAKES_BATCHES = {name: name in ("epls", "sparse_autoencoder", "sparse_rbm") for name in LEARNERS}
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +69,61 @@ def test_progress_and_the_same_result_twice(name, digits):
     assert [done for done, _ in told] == list(range(1, len(told) + 1))
     assert len({total for _, total in told}) == 1
     np.testing.assert_array_equal(quick(name).fit(digits).components_, first)
+
+
+@pytest.fixture(scope="module")
+def sources(digits, tmp_path_factory):
+    """The same samples as bytes: in memory, in a map, in shards and as a zarr array."""
+    folder = tmp_path_factory.mktemp("sources")
+    whole = digits.astype(np.uint8)
+    (folder / "shards").mkdir()
+    for number, part in enumerate(np.array_split(whole, 3)):
+        np.save(folder / "shards" / f"{number}.npy", part)
+    np.save(folder / "x.npy", whole)
+    stored = zarr.create_array(str(folder / "x.zarr"), shape=whole.shape, chunks=(70, 64), dtype=whole.dtype)
+    stored[:] = whole
+    return {
+        "array": whole,
+        "map": np.load(folder / "x.npy", mmap_mode="r"),
+        "shards": open_shards(folder / "shards"),
+        "zarr": stored,
+    }
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_bytes_and_maps_are_what_their_numbers_are(name, digits, sources):
+    """Pixels need not be turned into floats first."""
+    expected = quick(name).fit(digits)
+    for kind in ("array", "map"):
+        model = quick(name).fit(sources[kind])
+        np.testing.assert_array_equal(model.components_, expected.components_)
+        assert model.components_.dtype == np.float32
+        codes = model.transform(sources[kind])
+        assert codes.dtype == np.float32
+        np.testing.assert_array_equal(codes, expected.transform(digits))
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learns_from_data_in_parts(name, digits, sources):
+    """Read block by block by the learners that take mini-batches, loaded by the others: all get all samples."""
+    in_memory = quick(name).fit(digits)
+    for kind in ("shards", "zarr"):
+        model = quick(name).fit(sources[kind])
+        assert model.components_.shape == in_memory.components_.shape
+        assert np.isfinite(model.components_).all()
+        assert model.n_features_in_ == 64
+        parts = list(model.iter_transform(sources[kind]))
+        np.testing.assert_allclose(np.concatenate(parts), model.transform(digits), rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(quick(name).fit(sources[kind]).components_, model.components_)
+        if not TAKES_BATCHES[name]:
+            np.testing.assert_array_equal(model.components_, in_memory.components_)
+
+
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learns_from_a_stream(name, digits):
+    model = quick(name).fit_batches(lambda: iter(np.array_split(digits, 7)))
+    assert model.components_.shape == quick(name).fit(digits).components_.shape
+    if not TAKES_BATCHES[name]:
+        np.testing.assert_array_equal(model.components_, quick(name).fit(digits).components_)
+    with pytest.raises(TypeError, match="fit_batches needs a function"):
+        quick(name).fit_batches(iter([digits]))

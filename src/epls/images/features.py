@@ -18,6 +18,7 @@ from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
+from ..utils.fields import Number, Saved
 from .collection import ImageCollection, Images
 from .dense import fitting_images, sums_and_counts
 from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
@@ -29,10 +30,8 @@ Array = NDArray[np.floating]
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 
-_SAVED_VALUES = ("contrast_floor_", "typical_code_", "n_channels_", "whole_numbers_")
 
-
-class ImageFeatures(TransformerMixin, BaseEstimator):
+class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     """Features of images: components learned from patches, codes of all patches, pooled over regions of the image.
 
     The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` draws random patches, normalises each
@@ -98,6 +97,12 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
     (1797, 80)
     """
 
+    saved: ClassVar[dict[str, Any]] = {
+        "contrast_floor_": Number(above=0),
+        "typical_code_": Number(at_least=0),
+        "n_channels_": Number(int, at_least=1),
+        "whole_numbers_": Number(bool),
+    }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"]), None],
         "patch_size": [Interval(Integral, 1, None, closed="left")],
@@ -323,15 +328,13 @@ class ImageFeatures(TransformerMixin, BaseEstimator):
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Models and plain values that :func:`epls.save_model` writes."""
-        check_is_fitted(self)
         parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
-        return parts, {name: getattr(self, name) for name in _SAVED_VALUES}
+        return parts, super()._fitted_state()[1]
 
     def _restore_fitted_state(self, parts: dict[str, Any], plain: dict[str, Any]) -> None:
+        super()._restore_fitted_state({}, plain)
         self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
-        for name in _SAVED_VALUES:
-            setattr(self, name, plain[name])
         self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:

@@ -110,7 +110,8 @@ class Saved:
             for name, field in self.saved.items()
         }
         self.__dict__.update(found)
-        self.n_features_in_ = sizes["n_features"]
+        if "n_features" in sizes:
+            self.n_features_in_ = sizes["n_features"]
         if "feature_names_in_" in plain:
             names = np.asarray(plain["feature_names_in_"], dtype=object)
             if names.shape != (self.n_features_in_,) or not all(isinstance(name, str) for name in names):
