@@ -21,7 +21,7 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from epls import EPLS, open_shards
-from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.engines.base import LayerSettings
 from epls.distributed import fit, fitting, transform
 from epls.distributed.cluster import DaskShards
 from epls.distributed.shard import Place, Settings
@@ -33,7 +33,7 @@ class StepClock:
     def __init__(self) -> None:
         self.calls: list[float] = []
         self.computed: list[float] = []
-        self._gradient = fitting.ShardedGradient.gradient
+        self._gradient = fitting.ShardedEngine.gradient
 
     def __enter__(self) -> StepClock:
         def timed(layer, *arguments):
@@ -43,11 +43,11 @@ class StepClock:
             self.computed.append(layer.compute_seconds)
             return found
 
-        fitting.ShardedGradient.gradient = timed
+        fitting.ShardedEngine.gradient = timed
         return self
 
     def __exit__(self, *exception: object) -> None:
-        fitting.ShardedGradient.gradient = self._gradient
+        fitting.ShardedEngine.gradient = self._gradient
 
 
 def cluster(n_workers: int) -> LocalCluster:
@@ -77,14 +77,14 @@ def waiting(model: EPLS, shards, n_workers: int, n_calls: int) -> float:
     """Milliseconds of a call that moves weights and gradients, and computes next to nothing."""
     n_components, n_features = model.components_.shape
     weights = np.zeros((n_components, n_features + 1), np.float32)
-    layer = NumpyGradient(model.mean_, model.scale_, model.as_layer().activation)
-    settings, counts = Settings(layer, "auction", 1), np.zeros(n_components, np.int64)
+    settings = Settings(LayerSettings(model.mean_, model.scale_, model.as_layer().activation))
+    counts = np.zeros(n_components, np.int64)
     seconds = []
     with cluster(n_workers) as local, Client(local) as client, fitting.direct(client) as own, own.as_current():
         workers = DaskShards(own, fitting._parts(shards, n_workers))
         for number in range(n_calls + 1):
             started = perf_counter()
-            found = workers.call("gradient", [(weights, counts, Place(0, number), settings)] * n_workers)
+            found = workers.call("gradient", [(weights, counts, Place(0, number, 1), settings)] * n_workers)
             seconds.append(perf_counter() - started - max(part.seconds for part in found))
         workers.close()
     return 1e3 * float(np.median(seconds[1:]))

@@ -19,24 +19,24 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.numpy import NumpyGradient
-from epls.algorithm.target import AuctionTarget
+from epls.algorithm.engines.base import LayerSettings, new_engine
 
 NEEDED = {"dask-tasks": "distributed", "dask-actors": "distributed", "gloo": "torch", "ray": "ray"}
 
 
 @functools.cache
-def layer_and_data(n_features, rows):
+def engine_and_data(n_components, n_features, rows):
     X = np.random.RandomState(0).laplace(size=(10 * rows, n_features)).astype(np.float32)
-    return NumpyGradient(np.zeros(n_features), 1.0, LOGISTIC), X
+    return new_engine(LayerSettings(np.zeros(n_features), 1.0, LOGISTIC), n_components), X
 
 
 def work(weights, rows, step):
     """The gradient of a batch, and the seconds that it took."""
-    layer, X = layer_and_data(weights.shape[1] - 1, rows)
+    engine, X = engine_and_data(len(weights), weights.shape[1] - 1, rows)
     started = perf_counter()
     some = np.arange(step % 10 * rows, (step % 10 + 1) * rows)
-    found = layer.gradient(weights, (X, some), AuctionTarget(len(weights)))
+    engine.start_epoch(rows)
+    found = engine.gradient(weights, (X, some))
     return found.gradient, perf_counter() - started
 
 

@@ -18,11 +18,10 @@ import numpy as np
 from sklearn.datasets import load_sample_images
 
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.numpy import NumpyGradient
+from epls.algorithm.engines.base import LayerSettings, new_engine
 from epls.algorithm.optimizers import Adam
-from epls.algorithm.target import AuctionTarget, LiteralTarget
-from epls.algorithm.training import Trainer, initial_weights, train
-from epls.data.samples import ArrayBatches
+from epls.algorithm.training import Training, initial_weights
+from epls.data.samples import ArraySamples
 from epls.images.patches import normalize_patches, sample_patches
 from epls.utils.threads import blas_threads
 
@@ -54,20 +53,17 @@ def load_patches(folder, n_patches, patch_size=10):
     return normalize_patches(sample_patches(images, n_patches, patch_size, random_state=0))
 
 
-def epochs(X, n_components, n_epochs, target_class=AuctionTarget):
+def epochs(X, n_components, n_epochs, target_name="auction"):
     """Train as EPLS does; the seconds of each epoch and those of the target in it."""
-    random = np.random.RandomState(0)
-    target = TimedTarget(target_class(n_components))
-    trainer = Trainer(
-        initial_weights(n_components, X.shape[1], random, X.dtype),
-        NumpyGradient(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC),
-        target=target,
-        optimizer=Adam(),
-        max_norm=1.0,
-        n_steps=n_epochs * -(-len(X) // n_components),
-    )
+    random, samples = np.random.RandomState(0), ArraySamples(X)
+    settings = LayerSettings(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC, target=target_name)
+    engine = new_engine(settings, n_components)
+    engine.target = target = TimedTarget(engine.target)
+    weights = initial_weights(n_components, X.shape[1], random, X.dtype)
+    training = Training(weights, engine, Adam(), max_norm=1.0, n_steps=n_epochs * samples.n_batches(n_components))
     before = 0.0
-    for report in train(trainer, ArrayBatches(X, n_components), n_epochs, 0.0, random):
+    for _ in range(n_epochs):
+        report = training.epoch(samples, n_components, random)
         yield report.seconds, target.seconds - before
         before = target.seconds
 
@@ -86,9 +82,9 @@ def products(X, n_components):
 
 def speed(X, n_components, n_epochs):
     print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {blas_threads()} threads, {n_epochs} epochs")
-    for name, target_class, n_runs in (("auction", AuctionTarget, n_epochs), ("literal", LiteralTarget, n_epochs // 4)):
-        list(epochs(X[: 2 * n_components], n_components, 1, target_class))  # compile
-        rows = [(*times, products(X, n_components)) for times in epochs(X, n_components, n_runs, target_class)]
+    for name, n_runs in (("auction", n_epochs), ("literal", n_epochs // 4)):
+        list(epochs(X[: 2 * n_components], n_components, 1, name))  # compile
+        rows = [(*times, products(X, n_components)) for times in epochs(X, n_components, n_runs, name)]
         epoch, target, bare = np.array(rows).T
         print(
             f"  {name}: epoch {np.median(epoch):.2f} s, bare products {np.median(bare):.2f} s, ratio "

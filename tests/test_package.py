@@ -1,6 +1,7 @@
 """How the package hangs together."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,31 +11,18 @@ import pytest
 import epls
 
 SOURCE = Path(epls.__file__).parent
-# The rooms in the order of the data's way: a module imports only from its own room and from those before it.
-ROOMS = [
-    {"_version"},
-    {"kernels", "utils", "callbacks"},
-    {"data"},
-    {"algorithm"},
-    {"solvers"},
-    {"learners"},
-    {"encoders"},
-    {"datasets"},
-    {"images"},
-    {"metrics"},
-    {"plotting"},
-    {"persistence"},
-    {"evaluation"},
-    {"report"},
-    {"onnx", "torch", "distributed"},
-    {"cli"},
-]
+ROOT = SOURCE.parents[1]
+
+
+def rooms():
+    """The rooms in the order of docs/architecture.md: each imports only from itself and from those before it."""
+    table = (ROOT / "docs" / "architecture.md").read_text().split("## The rooms")[1].split("\n## ")[0]
+    return re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
 
 
 def room_of(module):
-    """The number of the room that has the module by its full name, or else by the first part of it."""
-    named = {name: k for k, names in enumerate(ROOMS) for name in names}
-    return named.get(module, named.get(module.split(".")[0]))
+    """The number of the room that a module is in."""
+    return rooms().index(module.split(".")[0])
 
 
 def imported_modules(path):
@@ -56,6 +44,17 @@ def test_imports_go_one_way(path):
         assert room_of(module) <= here, f"{path.name} imports {module}"
 
 
+def test_the_page_names_every_room():
+    there = {path.stem for path in SOURCE.iterdir() if path.name != "__init__.py" and path.suffix in ("", ".py")}
+    assert set(rooms()) == there - {"__pycache__", "py"}
+    assert len(rooms()) == len(set(rooms()))
+
+
+@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_files_are_short(path):
+    assert len(path.read_text().splitlines()) <= 400
+
+
 def test_import_loads_nothing_heavy():
     heavy = ("numpy", "sklearn", "numba", "scipy", "matplotlib", "torch")
     code = f"import sys, epls; print([m for m in {heavy} if m in sys.modules])"
@@ -72,7 +71,7 @@ def test_public_names():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", sorted((SOURCE.parents[1] / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
 def test_benchmarks_run(script, tmp_path):
     """At least as far as their help; those with a quick form, through it."""
     quick = "--quick" if "--quick" in script.read_text() else "--help"
