@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
 from .utils.threads import row_blocks
-
-Array = NDArray[np.floating]
-Indices = NDArray[np.intp]
+from .utils.types import Array, Indices
 
 
 def _sparsity(outputs: Array, axis: int) -> Array:

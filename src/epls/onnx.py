@@ -16,8 +16,7 @@ from .images.dense import patch_layer
 from .images.features import ImageFeatures
 from .images.pooling import RegionGrid, image_regions, smallest_side
 from .utils.files import write_atomically
-
-Array = NDArray[np.floating]
+from .utils.types import Array
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022: what later programs read, too
 _OPERATORS = {

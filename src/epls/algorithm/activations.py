@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit, logit
 
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from ..kernels.activation import logistic_float32
 from ..kernels.steps import gather
 from ..utils.threads import by_rows
+from ..utils.types import Array
 from .activations import LOGISTIC, Activation
-
-Array = NDArray[np.floating]
 
 # Inputs are rounded to a grid. Whatever the units of the data, standardised inputs differ in the last bits only;
 # training would amplify these to other features, and the grid makes them the same inputs.

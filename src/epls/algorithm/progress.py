@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.types import Array
 from .activations import Activation
 from .engines.base import BatchReport
-
-Array = NDArray[np.floating]
 
 _SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 

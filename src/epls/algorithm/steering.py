@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.types import Array
 from .activations import Activation
-
-Array = NDArray[np.floating]
 
 #: Steps from dense to sparse outputs in a stream, where the number of steps is not known.
 STREAM_PATH = 1000

@@ -31,9 +31,9 @@ from scipy.optimize import linear_sum_assignment
 
 from ..kernels.auction import auction
 from ..kernels.greedy import literal_rule
+from ..utils.types import Array
 from .state import Stateful
 
-Array = NDArray[np.floating]
 Winners = NDArray[np.intp]
 
 # The sum at the winners is less than the best by no more than this share of the sum of the rows' ranges. That is the

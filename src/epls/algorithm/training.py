@@ -32,16 +32,14 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..data.samples import Samples
+from ..utils.types import Array
 from .engines.base import BatchReport, Engine
 from .optimizers import Optimizer
 from .progress import EpochReport, Progress
 from .state import check_state
 from .steering import bias_steps, half_active_net, wanted_activity
-
-Array = NDArray[np.floating]
 
 
 class Training:
@@ -80,10 +78,15 @@ class Training:
         self.n_steps = n_steps
         self.n_steps_done = n_steps_done
         self.progress = Progress()
-        self.after_batch: Callable[[], None] = lambda: None
         optimizer.start(weights, n_steps, n_steps_done)
 
-    def epoch(self, samples: Samples, batch_size: int, random: np.random.RandomState) -> EpochReport:
+    def epoch(
+        self,
+        samples: Samples,
+        batch_size: int,
+        random: np.random.RandomState,
+        after_batch: Callable[[], None] = lambda: None,
+    ) -> EpochReport:
         """Learn from all samples once; from the rest of them, if the epoch was begun before."""
         progress, started = self.progress, perf_counter()
         if progress.n_batches == 0:
@@ -93,7 +96,7 @@ class Training:
             random.set_state(progress.random_state)
         for batch in samples.epoch(random, batch_size, skip=progress.n_batches):
             progress.add(self.step(batch))
-            self.after_batch()
+            after_batch()
         self.limit_norms()
         return progress.end_epoch(samples.shape[0], self.engine.settings.activation, perf_counter() - started)
 

@@ -12,11 +12,11 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..utils.threads import map_blocks
+from ..utils.types import Array
 from .blocks import TYPES
 from .parts import codes_in_parts, transform_in_parts
 from .samples import working_type
 
-Array = NDArray[np.floating]
 Result = TypeVar("Result")
 # Samples to codes. It may keep buffers: what it returns is valid until it is called again.
 BlockEncoder: TypeAlias = Callable[[Array], Array]

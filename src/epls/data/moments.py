@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..utils.threads import row_blocks
-
-Array = NDArray[np.floating]
-Float64 = NDArray[np.float64]
+from ..utils.types import Array, Float64
 
 _BLOCK_ELEMENTS = 2**21
 _BLOCK_ROWS = 2048

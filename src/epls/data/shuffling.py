@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.types import Indices
+
 Array = NDArray[Any]
-Indices = NDArray[np.intp]
 Batch = tuple[Array, Indices]  # an array, and which of its rows
 
 

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from ..algorithm.engines.base import BatchGradient, BatchReport, Engine, LayerSettings
@@ -20,10 +19,9 @@ from ..data.blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_b
 from ..data.moments import Moments
 from ..data.samples import BUFFER_BYTES, Samples, working_type
 from ..learners.epls import EPLS
+from ..utils.types import Array
 from .cluster import DaskShards, LocalShards, Shards, connect, direct
 from .shard import Place, Settings, ShardGradient
-
-Array = NDArray[np.floating]
 
 _ALL_BUFFERS_BYTES = 2**30  # of the shards together, so that many in one process do not take all its memory
 

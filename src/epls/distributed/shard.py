@@ -14,8 +14,7 @@ from ..data.blocks import Blocks
 from ..data.moments import Moments
 from ..data.samples import BUFFER_BYTES, BlockSamples
 from ..data.shuffling import Batch
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,7 @@ from sklearn.utils.validation import validate_data
 from ..algorithm.layer import Layer
 from ..data.blocks import TYPES
 from ..data.coder import Coder
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 class Encoder(Coder):

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..algorithm.layer import Layer
 from ..data.coder import BlockEncoder
+from ..utils.types import Array
 from .base import Encoder
-
-Array = NDArray[np.floating]
 
 
 class NaturalEncoder(Encoder):

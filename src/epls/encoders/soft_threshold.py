@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import RELU
 from ..algorithm.layer import Buffer, Layer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
+from ..utils.constraints import NOT_NEGATIVE
+from ..utils.types import Array
 from .base import Encoder
-
-Array = NDArray[np.floating]
 
 
 class SoftThresholdEncoder(Encoder):
@@ -39,9 +36,7 @@ class SoftThresholdEncoder(Encoder):
     """
 
     meta_parameters = ("alpha",)
-    _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {
-        "alpha": [Interval(Real, 0, None, closed="left")]
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {"alpha": [NOT_NEGATIVE]}
 
     def __init__(self, dictionary: Any = None, *, alpha: float = 0.25, split_sign: bool = True) -> None:
         self.dictionary = dictionary

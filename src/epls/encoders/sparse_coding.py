@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.utils._param_validation import Interval
 
 from ..algorithm.layer import Buffer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
+from ..utils.constraints import POSITIVE
+from ..utils.types import Array
 from .base import Encoder
-
-Array = NDArray[np.floating]
 
 
 class SparseCodingEncoder(Encoder):
@@ -60,9 +58,9 @@ class SparseCodingEncoder(Encoder):
 
     meta_parameters = ("alpha",)
     _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {
-        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "alpha": [POSITIVE],
         "positive": ["boolean"],
-        "tol": [Interval(Real, 0, None, closed="neither")],
+        "tol": [POSITIVE],
         "sparse_output": ["boolean"],
     }
 

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..algorithm.layer import Buffer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import distances, triangle
+from ..utils.types import Array
 from .base import Encoder
-
-Array = NDArray[np.floating]
 
 
 class TriangleEncoder(Encoder):

@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 
 from ..persistence import load_model, save_model
 from ..utils.files import npy_header, write_atomically
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 def fingerprint(items: Any) -> str:

@@ -21,10 +21,10 @@ from ..images.dense import region_sums
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
+from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
 
-Array = NDArray[np.floating]
 # Told the stage, and how many of how many steps of it are done.
 Progress = Callable[[str, int, int], None]
 

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit
 from sklearn.preprocessing import StandardScaler
 
+from ..utils.types import Array
 from .svm import L2SVMCV
 
-Array = NDArray[np.floating]
 Labels = NDArray[np.int64]
 
 _MANY_SAMPLES = 20_000

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..solvers.newton_svm import NewtonSVMs
-
-Array = NDArray[np.floating]
+from ..utils.constraints import AT_LEAST_ONE, POSITIVE
+from ..utils.types import Array
 
 # C times the mean squared norm of the rows, in half decades. Accuracy on features of images peaks at 0.3 to 3, but
 # on a few features, or on such with means far from 0, as late as 10,000.
@@ -84,11 +82,11 @@ class L2SVMCV(ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "Cs": [Interval(Real, 0, None, closed="neither"), "array-like", None],
+        "Cs": [POSITIVE, "array-like", None],
         "cv": ["cv_object"],
-        "intercept_scaling": [Interval(Real, 0, None, closed="neither"), None],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "intercept_scaling": [POSITIVE, None],
+        "tol": [POSITIVE],
+        "max_iter": [AT_LEAST_ONE],
     }
 
     def __init__(

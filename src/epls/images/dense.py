@@ -17,13 +17,13 @@ from ..algorithm.layer import FoldedLayer
 from ..data.coder import BlockEncoder
 from ..kernels.patches import gather_patches
 from ..utils.threads import BLOCK_ROWS, map_tasks, row_blocks
+from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
-from .pooling import Indices, PatchPositions, RegionGrid, image_regions, smallest_side
+from .pooling import PatchPositions, RegionGrid, image_regions, smallest_side
 
 if TYPE_CHECKING:
     from .features import ImageFeatures
 
-Array = NDArray[np.floating]
 Order: TypeAlias = Callable[[int, int], Indices]
 Result = TypeVar("Result")
 

@@ -11,21 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils._param_validation import HasMethods, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
+from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import Number, Saved
+from ..utils.types import Array
 from .collection import ImageCollection, Images
 from .dense import fitting_images, sums_and_counts
 from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
 from .pooling import pool_sums
 from .whitening import ZCAWhitening
-
-Array = NDArray[np.floating]
 
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
@@ -105,11 +105,11 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     }
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "estimator": [HasMethods(["fit"]), None],
-        "patch_size": [Interval(Integral, 1, None, closed="left")],
+        "patch_size": [AT_LEAST_ONE],
         "encoder": [StrOptions(set(ENCODERS)), Encoder],
-        "n_patches": [Interval(Integral, 1, None, closed="left"), None],
-        "stride": [Interval(Integral, 1, None, closed="left")],
-        "grid": [Interval(Integral, 1, None, closed="left")],
+        "n_patches": [AT_LEAST_ONE, None],
+        "stride": [AT_LEAST_ONE],
+        "grid": [AT_LEAST_ONE],
         "pooling": [StrOptions({"log", "sum", "mean"})],
         "whiten": ["boolean"],
         "random_state": ["random_state"],

@@ -9,10 +9,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
+from ..utils.types import Array
 from .collection import ImageCollection, Images
 from .whitening import ZCAWhitening
-
-Array = NDArray[np.floating]
 
 _CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
 

@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..kernels.codes import add_to_regions
+from ..utils.types import Array, Indices
 
 if TYPE_CHECKING:
     from .features import ImageFeatures
-
-Array = NDArray[np.floating]
-Indices = NDArray[np.intp]
 
 
 class PatchPositions:

@@ -16,14 +16,14 @@ from torch.nn import functional
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.layer import patch_filters
 from ..encoders.triangle import TriangleEncoder
+from ..utils.types import Array, Indices
 from .dense import patch_layer
-from .pooling import Indices, PatchPositions, RegionGrid, smallest_side
+from .pooling import PatchPositions, RegionGrid, smallest_side
 
 if TYPE_CHECKING:
     from .collection import ImageCollection
     from .features import ImageFeatures
 
-Array = NDArray[np.floating]
 
 _STRIP_ELEMENTS = 2**22  # of patches and codes at a time
 

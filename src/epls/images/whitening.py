@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.moments import center_and_scale, second_moments
+from ..utils.constraints import POSITIVE
 from ..utils.fields import Floats, Saved
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -46,9 +44,7 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     """
 
     saved: ClassVar[dict[str, Any]] = {"mean_": Floats("n_features"), "matrix_": Floats("n_features", "n_features")}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "regularization": [Interval(Real, 0, None, closed="neither")]
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regularization": [POSITIVE]}
 
     def __init__(self, regularization: float = 0.1) -> None:
         self.regularization = regularization

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.activations import LOGISTIC, Activation
@@ -14,9 +13,8 @@ from ..algorithm.layer import Buffer, Layer, standardize
 from ..data.coder import BlockEncoder
 from ..data.samples import Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 
 class LayerLearner(Learner):

@@ -17,10 +17,10 @@ from sklearn.utils.validation import validate_data
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
+from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import Floats, Saved
 from ..utils.threads import row_blocks
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 DEFAULT_COMPONENTS = 100
 _BLOCK_ELEMENTS = 2**22  # of inputs or codes, whichever is more, at a time
@@ -47,6 +47,8 @@ class Learner(Saved, Coder, CallbackSupportMixin):
 
     components_: Array
     _parameter_constraints: ClassVar[dict[str, Any]] = {}
+    #: What the parameters may be that most learners have.
+    constraints: ClassVar[dict[str, Any]] = {"n_components": [AT_LEAST_ONE, None], "random_state": ["random_state"]}
     saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_components", "n_features")}
 
     @abstractmethod

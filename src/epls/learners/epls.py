@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
-from numbers import Integral, Real
+from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
@@ -24,11 +26,11 @@ from ..algorithm.target import TARGETS, AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.threads import row_blocks
+from ..utils.types import Array
 from ._layer_learner import LayerLearner, enough_epochs
 from .base import DEFAULT_COMPONENTS, earlier_fit_kept
-
-Array = NDArray[np.floating]
 
 # Below this a batch costs more overhead than work, and the gradient of a few units would be needlessly noisy.
 _SMALLEST_BATCH = 256
@@ -123,17 +125,15 @@ class EPLS(LayerLearner):
     """
 
     usual_patches = 400_000
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
         "target": [StrOptions(set(TARGETS))],
         "loss": [StrOptions({"matching", "squared"})],
         "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_norm": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+        "batch_size": [AT_LEAST_ONE, None],
+        "max_norm": [POSITIVE, StrOptions({"auto"}), None],
+        "max_iter": [AT_LEAST_ONE, None],
+        "tol": [NOT_NEGATIVE],
         "device": [str, None],
     }
 
@@ -182,18 +182,18 @@ class EPLS(LayerLearner):
         engine = (samples.new_engine or new_engine)(settings, n_components)
         training = self._new_training(weights, engine, n_batches * max_iter)
         resumed = False
+        after_batch: Callable[[], None] = lambda: None
         if checkpoint is not None:
             run = self._description(samples, training, batch_size, max_iter)
             resumed = checkpoint.resume(run, training)
-            training.after_batch = lambda: checkpoint.save_when_due(run, training)
+            after_batch = partial(checkpoint.save_when_due, run, training)
         if not resumed:
             training.start_biases(samples, batch_size, random)
 
         progress = training.progress
-        for _ in self.epochs(
-            max_iter, fit_task, n_done=len(progress.reports), attributes=lambda: _attributes(training)
-        ):
-            training.epoch(samples, batch_size, random)
+        attributes = partial(_attributes, training)
+        for _ in self.epochs(max_iter, fit_task, n_done=len(progress.reports), attributes=attributes):
+            training.epoch(samples, batch_size, random, after_batch)
             if progress.has_settled(self.tol):
                 break
         training.wake(samples, batch_size, random)

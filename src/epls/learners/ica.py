@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.decomposition import FastICA
-from sklearn.utils._param_validation import Interval
 
 from ..data.moments import center_and_scale, second_moments
 from ..data.samples import Samples
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, Floats
+from ..utils.types import Array, Float64
 from .base import Learner
-
-Array = NDArray[np.floating]
-Float64 = NDArray[np.float64]
 
 # Of the largest variance: a direction with less has no signal. Patches without their mean have one such direction.
 _NO_VARIANCE = 1e-10
@@ -67,11 +63,9 @@ class ICA(Learner):
     whitens = True
     complete = True
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"mean_": Floats("n_features"), "n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(

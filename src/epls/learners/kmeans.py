@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
-from sklearn.utils._param_validation import Interval
 
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 _SPREAD = 0.1  # of the centres at the start, in standard deviations of the samples
 
@@ -59,11 +56,9 @@ class KMeansTriangle(Learner):
     own_encoder = "triangle"
     usual_patches = 400_000
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
 from ..solvers.dictionary import first_components, improve_components, replace_unused
 from ..solvers.pursuit import dense_coder, pursuit_codes
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, COUNTS, CURVE
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 
 class OMP(Learner):
@@ -75,12 +71,10 @@ class OMP(Learner):
         "n_redrawn_": COUNTS,
         "n_unused_": COUNT,
     }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_nonzero_coefs": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "n_nonzero_coefs": [AT_LEAST_ONE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..algorithm.optimizers import Adam
 from ..data.samples import ArraySamples, Samples
 from ..data.shuffling import batch_cuts
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.fields import COUNT, COUNTS, CURVE, Floats
 from ..utils.threads import map_blocks, row_blocks
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 _SAMPLES_PER_COMPONENT = 4  # in a batch
 _TOL = 1e-2  # codes while learning
@@ -84,12 +81,10 @@ class PSD(Learner):
     }
     encoder_: Array
     gain_: Array
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "prediction_penalty": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "alpha": [POSITIVE],
+        "prediction_penalty": [NOT_NEGATIVE],
+        "max_iter": [AT_LEAST_ONE],
     }
 
     def __init__(

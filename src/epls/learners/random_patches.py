@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..data.samples import Samples
 from ..solvers.dictionary import random_components
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 
 class RandomPatches(Learner):
@@ -44,10 +40,7 @@ class RandomPatches(Learner):
     """
 
     whitens = True
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints
 
     def __init__(self, n_components: int | None = None, *, random_state: Any = None) -> None:
         self.n_components = n_components

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..data.samples import Samples
 from ..utils.fields import Floats
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 
 class Raw(Learner):

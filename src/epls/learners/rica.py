@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..data.moments import second_moments
 from ..data.samples import Samples
 from ..kernels.sparsity import soft_absolute_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.fields import COUNT, CURVE
+from ..utils.types import Array, Float64
 from .base import Learner
-
-Array = NDArray[np.floating]
-Float64 = NDArray[np.float64]
 
 _EPSILON = 1e-8  # rounds off the absolute value where it has no derivative
 
@@ -70,12 +66,10 @@ class RICA(Learner):
 
     meta_parameters = ("reconstruction_penalty",)
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT, "loss_curve_": CURVE}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "reconstruction_penalty": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "reconstruction_penalty": [POSITIVE],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(

@@ -13,24 +13,21 @@ W2     ``decoder``     (n_components + 1, n_features), what a unit adds to a sam
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit, rel_entr
-from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import LOGISTIC
 from ..algorithm.layer import activate, net_inputs
 from ..algorithm.optimizers import Adam
 from ..data.samples import Samples
 from ..kernels.activation import through_logistic
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.fields import Floats
 from ..utils.threads import by_rows
+from ..utils.types import Array
 from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
-
-Array = NDArray[np.floating]
 
 # The mean activation of a batch must tell the units' rate: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
@@ -109,14 +106,12 @@ class SparseAutoencoder(LayerLearner):
         "decoder_": Floats("n_components", "n_features"),
         "decoder_intercept_": Floats("n_features"),
     }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "sparseness": [Interval(Real, 0, 1, closed="neither")],
-        "sparsity_penalty": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
+        "weight_decay": [NOT_NEGATIVE],
+        "sparseness": [SHARE],
+        "sparsity_penalty": [NOT_NEGATIVE],
+        "max_iter": [AT_LEAST_ONE, None],
+        "batch_size": [AT_LEAST_ONE, None],
     }
 
     def __init__(

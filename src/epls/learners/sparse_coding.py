@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval
 
 from ..data.coder import BlockEncoder
 from ..data.samples import ArraySamples, Samples
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver, sparse_codes
+from ..utils.constraints import AT_LEAST_ONE, POSITIVE
 from ..utils.fields import COUNT, COUNTS, CURVE
+from ..utils.types import Array
 from .base import Learner
-
-Array = NDArray[np.floating]
 
 _SAMPLES_PER_COMPONENT = 4  # in a batch: codes of too few samples tell little about a component
 _TOL = 1e-2  # codes while learning; the components move more than that from batch to batch
@@ -73,11 +70,9 @@ class SparseCoding(Learner):
         "n_redrawn_": COUNTS,
         "n_unused_": COUNT,
     }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+        "alpha": [POSITIVE],
+        "max_iter": [AT_LEAST_ONE],
     }
 
     def __init__(

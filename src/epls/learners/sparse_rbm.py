@@ -15,11 +15,10 @@ probability f(W v + b); given h, the visible ones are normal around c + W' h, wi
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import logit
 from sklearn.utils._param_validation import Interval
 
@@ -27,11 +26,11 @@ from ..algorithm.activations import LOGISTIC
 from ..algorithm.layer import activate, net_inputs
 from ..data.samples import Samples
 from ..kernels.steps import momentum_step
+from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE
 from ..utils.fields import Floats
 from ..utils.threads import by_rows
+from ..utils.types import Array
 from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
-
-Array = NDArray[np.floating]
 
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 
@@ -108,16 +107,14 @@ class SparseRBM(LayerLearner):
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty", "momentum")
     visible_intercept_: Array
     saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {"visible_intercept_": Floats("n_features")}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "weight_decay": [Interval(Real, 0, None, closed="left")],
-        "sparseness": [Interval(Real, 0, 1, closed="neither")],
-        "sparsity_penalty": [Interval(Real, 0, None, closed="left")],
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
+        "weight_decay": [NOT_NEGATIVE],
+        "sparseness": [SHARE],
+        "sparsity_penalty": [NOT_NEGATIVE],
         "momentum": [Interval(Real, 0, 1, closed="left")],
-        "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
+        "learning_rate": [POSITIVE],
+        "max_iter": [AT_LEAST_ONE, None],
+        "batch_size": [AT_LEAST_ONE],
     }
 
     def __init__(

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 _FFT_SIDE = 64  # padded, so that frequencies are told finer than the patch's own
 

@@ -17,12 +17,11 @@ from ..images.features import ImageFeatures
 from ..images.models import image_features, learner_of
 from ..images.patches import sample_placed_patches
 from ..plotting import filter_pictures
+from ..utils.types import Array
 from . import pictures
 from .filters import filter_statistics
 from .page import page
 from .units import N_BINS, UnitStatistics, unit_statistics
-
-Array = NDArray[np.floating]
 
 _CODES = 48_000_000  # 192 MB; some times that is needed
 _MOST_SAMPLES = 30_000

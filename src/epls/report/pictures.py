@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 _BAR_TILE = 24  # pixels, height and width of a picture of a component that is no image
 

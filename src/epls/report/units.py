@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
 from ..solvers.dictionary import unit_rows
 from ..utils.threads import row_blocks
-
-Array = NDArray[np.floating]
-Indices = NDArray[np.intp]
+from ..utils.types import Array, Indices
 
 N_BINS = 20
 N_NEIGHBORS = 6

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.moments import center_and_scale
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 def unit_rows(components: Array) -> Array:

@@ -14,8 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.lasso import solve_lassos
 from ..utils.threads import BLOCK_ROWS, map_blocks
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 class LassoSolver:

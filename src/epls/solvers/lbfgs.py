@@ -7,13 +7,10 @@ from contextlib import closing
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from ..utils.threads import map_blocks
-
-Array = NDArray[np.floating]
-Float64 = NDArray[np.float64]
+from ..utils.types import Array, Float64
 
 # Samples at a time: products of so many rows run at full speed, and a thread's buffer takes 13 MB at 1600 units.
 _BLOCK_ROWS = 2048

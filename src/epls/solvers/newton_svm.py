@@ -28,8 +28,7 @@ from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
 from ..utils.threads import row_blocks
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 _FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean squared norm 1
 # Of the residual of a Newton direction, as a share of the gradient's norm. With 0.1, a large C from a cold start on

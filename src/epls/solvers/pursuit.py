@@ -11,8 +11,7 @@ from scipy import sparse
 
 from ..kernels.pursuit import pursue
 from ..utils.threads import map_blocks
-
-Array = NDArray[np.floating]
+from ..utils.types import Array
 
 
 def pursuit_codes(X: Array, components: Array, n_nonzero: int) -> Any:

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...utils.types import Array
 from ..activations import Activation
 from ..target import TARGETS, Target
-
-Array = NDArray[np.floating]
 
 
 @dataclass(frozen=True)

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...data.shuffling import Batch
 from ...kernels.activation import subtract_target
+from ...utils.types import Array
 from ..layer import activate, net_inputs, standardize
 from .base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
-
-Array = NDArray[np.floating]
 
 
 class NumpyEngine(LocalEngine):

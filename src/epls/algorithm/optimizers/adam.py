@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ...kernels.steps import adam
 from ...utils.threads import by_rows
+from ...utils.types import Array
 from ..engines.base import Factors
 from .base import Optimizer
-
-Array = NDArray[np.floating]
 
 _MEAN_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
 # A step of Adam moves every weight by about the rate. This share of the norm of a new component, which is 1, is what a

@@ -5,13 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ...utils.types import Array
 from ..engines.base import Factors
 from ..state import Stateful
-
-Array = NDArray[np.floating]
 
 
 class Optimizer(Stateful):

@@ -13,12 +13,10 @@ the share of the batch gradient's second moment that is not noise. The averages'
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ...utils.types import Array
 from ..engines.base import Factors
 from .base import Optimizer
-
-Array = NDArray[np.floating]
 
 _N_START = 10  # batches that the averages start from, without a step
 _SLOW_START = 10.0  # by which the first estimate of the second moment is enlarged, so that the first steps are short

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from ....data.shuffling import Batch
+from ....utils.types import Array
 from ...activations import Activation
 from ...layer import Layer, not_finite, standardize
 from ..base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
 from .activations import in_torch
 from .devices import resolve_device, to_device
-
-Array = NDArray[np.floating]
 
 
 class TorchEngine(LocalEngine):
