@@ -19,8 +19,9 @@ demo: $(VENV)/.installed
 test: $(VENV)/.installed-dev browser
 	$(BIN)/python -m pytest
 
+# One BLAS thread: on data as small as these more only wait for each other, and for whatever else runs on the machine.
 test-fast: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest -m "not slow"
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
 # Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a
 # browser the tests of pages in one are skipped; where CI is set, as in .ci/run, they fail.

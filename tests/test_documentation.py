@@ -70,6 +70,7 @@ def names(tmp_path, monkeypatch):
     return {"X": X, "y": y, "images": images, "labels": labels, "unlabelled_images": images}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=name_of)
 def test_code_runs(page, names):
     """The blocks of a page one after the other."""

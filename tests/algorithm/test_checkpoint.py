@@ -1,11 +1,5 @@
 """Trainings that are stopped go on as if they had not been."""
 
-import os
-import signal
-import subprocess
-import sys
-import textwrap
-import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,48 +107,6 @@ def test_checkpoints_of_another_training_are_refused(blobs, tmp_path):
         EPLS(8, random_state=np.random.RandomState(0)).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
     with pytest.raises(ValueError, match="seconds=-1"):
         Checkpoint(tmp_path, seconds=-1)
-
-
-TRAINING = """
-    import sys
-    import numpy as np
-    from epls import EPLS
-    from epls.algorithm.checkpoint import Checkpoint
-
-    X = np.random.RandomState(0).normal(size=(3000, 20)).astype(np.float32)
-    model = EPLS(30, max_iter=15, random_state=0)
-    if sys.argv[1] != "none":
-        model.set_callbacks(Checkpoint(sys.argv[1], seconds=0))
-    print("ready", flush=True)
-    model.fit(X)
-    np.save(sys.argv[2], model.components_)
-"""
-
-
-def test_kill_9_at_random_moments(tmp_path):
-    """Short form of benchmarks/kill_and_resume.py."""
-    script = tmp_path / "training.py"
-    script.write_text(textwrap.dedent(TRAINING))
-
-    def train(folder, result, kill_after=None):
-        """The exit code."""
-        command = [sys.executable, str(script), str(folder), str(result)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-            process.stdout.readline()
-            if kill_after is not None:
-                time.sleep(kill_after)
-                os.kill(process.pid, signal.SIGKILL)
-            return process.wait()
-
-    assert train("none", tmp_path / "whole.npy") == 0
-    random = np.random.RandomState(0)
-    resumed = (tmp_path / "checkpoints", tmp_path / "resumed.npy")
-    kills = 0
-    while kills < 3:
-        kills += train(*resumed, kill_after=random.uniform(0.02, 0.4)) == -signal.SIGKILL
-    assert train(*resumed) == 0
-    assert_array_equal(np.load(tmp_path / "resumed.npy"), np.load(tmp_path / "whole.npy"))
-    assert not list((tmp_path / "checkpoints").glob("checkpoint-*"))
 
 
 def test_a_full_disk_does_not_end_the_training(blobs, tmp_path, full_disk, caplog):

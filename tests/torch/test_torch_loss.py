@@ -282,6 +282,7 @@ class TestAnySystem:
         assert loss.winners.shape == (20, 5, 5)
         self.check(loss, first, last, network(images))
 
+    @pytest.mark.slow
     def test_a_batch_that_is_one_image_cut_in_patches(self):
         images = photograph_patches(200, 20)
 
