@@ -77,6 +77,7 @@ def test_steps_are_the_same(dtype, digits):
     np.testing.assert_allclose(after_steps("cpu"), after_steps(None), atol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_fit_in_float64_is_the_same(digits):
     ours, other = (EPLS(30, max_iter=100, random_state=0, device=device).fit(digits) for device in (None, "cpu"))
     np.testing.assert_allclose(other.components_, ours.components_, atol=1e-6)
@@ -85,6 +86,7 @@ def test_a_fit_in_float64_is_the_same(digits):
     np.testing.assert_allclose(other.transform(digits), ours.transform(digits), atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_fit_in_float32_is_as_good(digits):
     """Rounding may let another unit win, and from there on weights differ; the error they reach does not."""
     ours, other = (

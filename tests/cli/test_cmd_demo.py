@@ -1,12 +1,14 @@
 import json
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from epls.cli.demo import classify_digits
 from epls.cli.main import run
 
 
+@pytest.mark.slow
 def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):
     assert run(["demo", "--quick", "--output", str(tmp_path / "a" / "b")]) == 0
     printed = capsys.readouterr().out

@@ -2,11 +2,6 @@
 
 import errno
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -197,36 +192,6 @@ def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, cap
 
 def no_room(path, content):
     raise OSError(errno.ENOSPC, "No space left on device")
-
-
-def test_a_killed_fit_goes_on(in_parts, tmp_path, capsys):
-    """Checkpoints are a minute apart: here, after every batch."""
-    script = (
-        "import sys, epls.algorithm.checkpoint as c; from epls.cli.main import run\n"
-        "c.Checkpoint.__init__.__kwdefaults__['seconds'] = 0.0\n"
-        "sys.exit(run(sys.argv[1:]))"
-    )
-    checkpoints = tmp_path / "kept"
-    killed = command(in_parts, "-o", tmp_path / "killed.epls", "--checkpoint", checkpoints)
-    process = subprocess.Popen([sys.executable, "-c", script, *killed], stderr=subprocess.DEVNULL)
-    while process.poll() is None and len(list(checkpoints.glob("*.safetensors"))) < 2:
-        time.sleep(0.01)
-    time.sleep(0.3)
-    os.kill(process.pid, signal.SIGKILL)
-    process.wait()
-    assert 1 <= len(list(checkpoints.glob("checkpoint-*.safetensors"))) <= 2
-    assert not (tmp_path / "killed.epls").exists()
-
-    other = command(in_parts, "-o", tmp_path / "o.epls", "--checkpoint", checkpoints, "--random-state", 1)
-    code, _, err = epls(capsys, *other)
-    assert code == 1
-    assert "is the checkpoint of another training, which differs in random_state" in err
-    assert epls(capsys, *killed)[0] == 0
-    assert list(checkpoints.glob("checkpoint-*")) == []
-    assert epls(capsys, *command(in_parts, "-o", tmp_path / "whole.epls"))[0] == 0
-    models = [load_model(tmp_path / name) for name in ("killed.epls", "whole.epls")]
-    assert_array_equal(models[0].components_, models[1].components_)
-    assert models[0].loss_curve_ == models[1].loss_curve_
 
 
 def test_ctrl_c_says_where_it_goes_on(in_parts, tmp_path, capsys, monkeypatch):

@@ -2,10 +2,6 @@
 
 import json
 import os
-import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
@@ -78,6 +74,7 @@ def test_another_encoder_uses_the_learned_components(result, stl10, capsys):
     assert "learn:" not in err
 
 
+@pytest.mark.slow
 def test_sparse_coding_chooses_its_penalty(result, stl10, capsys):
     """As a user would by hand: the best in cross-validation on each fold's images, half a patch apart or more."""
     from epls import SparseCodingEncoder
@@ -136,6 +133,7 @@ def test_settings_of_the_learner(result, stl10, capsys):
     assert "--set max_iter: give NAME=VALUE" in err
 
 
+@pytest.mark.slow
 def test_the_whole_table(stl10, tmp_path, capsys):
     small = ["--n-components", 8, "--n-patches", 200, "--stride", 30, "--n-folds", 1]
     arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *small, "--table"]
@@ -153,22 +151,6 @@ def test_the_whole_table(stl10, tmp_path, capsys):
     code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--table")
     assert code == 2
     assert "--table: the paper's table is about stl10" in err
-
-
-def test_kill_9_then_the_same_command(result, stl10, tmp_path):
-    """Killed wherever it happens to be, three times; the figures are those of the run that was never stopped."""
-    arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--json"]
-    command = [sys.executable, "-c", "from epls.cli import main; main()", *map(str, arguments)]
-    for seconds in (1.5, 2.5, 4):
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(seconds)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
-    report = json.loads(run.stdout)
-    expected = result[1]["folds"]
-    assert [fold["accuracy"] for fold in report["folds"]] == [fold["accuracy"] for fold in expected]
-    assert [fold["C"] for fold in report["folds"]] == [fold["C"] for fold in expected]
 
 
 def test_the_test_protocol_needs_the_test_set(stl10, tmp_path, capsys):

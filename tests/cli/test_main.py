@@ -1,6 +1,5 @@
 """How the command ends: exit codes, one line for an error, nothing left half-written."""
 
-import signal
 import subprocess
 import sys
 
@@ -20,29 +19,6 @@ def test_help_is_quick_and_loads_nothing_heavy():
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "reproduce" in run.stdout
     assert run.stdout.strip().endswith("[]")
-
-
-@pytest.mark.parametrize(
-    "arguments", [["fit", "large.npy", "-o", "new", "--n-components", "200"], ["demo", "--output", "new"]]
-)
-def test_ctrl_c_leaves_nothing_half_written(arguments, tmp_path):
-    subprocess.run([sys.executable, "-c", SLOW], cwd=tmp_path, check=True)
-    # Where the tests run in the background, Ctrl-C is ignored, and children inherit that.
-    script = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\nfrom epls.cli import main; main()"
-    )
-    command = [sys.executable, "-c", script, *arguments]
-    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        # Until it is at work: a command says so on one of the two.
-        stream = process.stderr if arguments[0] == "fit" else process.stdout
-        assert stream.readline()
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=60)
-    assert process.returncode == 1
-    assert "interrupted" in err
-    assert "Traceback" not in err
-    left = {path.name for path in tmp_path.rglob("*") if path.is_file()}
-    assert left == {"large.npy"}
 
 
 def test_a_full_disk_leaves_nothing(work, tmp_path, capsys, full_disk):

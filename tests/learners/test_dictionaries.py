@@ -40,7 +40,8 @@ def made_of_atoms(n_samples, n_atoms, n_features, n_used, seed=0):
     ],
     ids=["OMP-1", "OMP-2", "SparseCoding", "PSD"],
 )
-def test_known_atoms_are_found(learner, n_used, share):
+@pytest.mark.slow
+def test_known_components_are_found(learner, n_used, share):
     X, components = made_of_atoms(2000, 20, 12, n_used)
     found = np.abs(learner.fit(X).components_ @ components.T).max(axis=0)
     assert np.mean(found > 0.97) >= share
@@ -147,6 +148,7 @@ def test_sparse_coding_codes_are_the_minimum():
     assert plain / len(X) == pytest.approx(model.loss_curve_[-1], rel=0.05)
 
 
+@pytest.mark.slow
 def test_psd_predicts_the_codes():
     X, _ = made_of_atoms(2000, 20, 12, 2)
     model = PSD(20, alpha=0.2, prediction_penalty=0.5, max_iter=30, random_state=0).fit(X)

@@ -114,6 +114,7 @@ def test_units_and_origin_of_the_data_do_not_matter(digits, dtype, a, c):
 
 
 @pytest.mark.parametrize("n_samples", [1000, 1001])
+@pytest.mark.slow
 def test_mean_outputs_end_at_the_share_even_after_a_batch_of_one(n_samples, device):
     X = np.random.RandomState(0).normal(size=(n_samples, 20))
     means = EPLS(10, max_norm=None, random_state=0, device=device).fit_transform(X).mean(axis=0)
@@ -288,6 +289,7 @@ class TestInScikitLearn:
         assert codes.columns.tolist() == [f"epls{k}" for k in range(5)]
         assert model.feature_names_in_.tolist() == frame.columns.tolist()
 
+    @pytest.mark.slow
     def test_pipeline_and_grid_search_in_processes(self, digits):
         labels = load_digits().target
         search = GridSearchCV(

@@ -163,6 +163,7 @@ def test_the_loss_is_that_of_the_attributes(digits):
     np.testing.assert_allclose(model.loss_curve_[-1], by_definition(X, *weights, 3e-3, 0.035, 5.0), rtol=0.01)
 
 
+@pytest.mark.slow
 def test_reaches_what_full_batches_and_second_derivatives_reach(digits):
     """L-BFGS is what the method is usually trained with."""
     inputs = next(standardized_batches(ArraySamples(digits), len(digits), np.random.RandomState(0)))

@@ -169,6 +169,7 @@ def test_without_a_penalty_it_is_not(digits):
     assert np.abs(codes.mean(axis=0) - 0.05).max() > 0.05
 
 
+@pytest.mark.slow
 def test_training_lowers_the_error_of_reconstruction(digits):
     model = SparseRBM(30, sparseness=0.1, max_iter=100, random_state=0).fit(digits)
     assert model.loss_curve_[-1] < 0.75 * model.loss_curve_[0]
@@ -183,6 +184,7 @@ def test_components_of_clusters_are_found(blobs):
 
 @pytest.mark.parametrize("n_features", [1, 2, 100])
 @pytest.mark.parametrize("sparseness", [0.02, 0.5])
+@pytest.mark.slow
 def test_the_default_rate_suits_strongly_correlated_data_of_any_size(n_features, sparseness):
     """One direction has nearly all the variance, which is where steps overshoot first."""
     random = np.random.RandomState(0)

@@ -85,7 +85,7 @@ class Training:
         samples: Samples,
         batch_size: int,
         random: np.random.RandomState,
-        after_batch: Callable[[], None] = lambda: None,
+        after_batch: Callable[[], None] | None = None,
     ) -> EpochReport:
         """Learn from all samples once; from the rest of them, if the epoch was begun before."""
         progress, started = self.progress, perf_counter()
@@ -96,7 +96,8 @@ class Training:
             random.set_state(progress.random_state)
         for batch in samples.epoch(random, batch_size, skip=progress.n_batches):
             progress.add(self.step(batch))
-            after_batch()
+            if after_batch is not None:
+                after_batch()
         self.limit_norms()
         return progress.end_epoch(samples.shape[0], self.engine.settings.activation, perf_counter() - started)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from numbers import Integral
@@ -181,8 +180,7 @@ class EPLS(LayerLearner):
         settings = self._settings(*samples.moments.center_and_scale())
         engine = (samples.new_engine or new_engine)(settings, n_components)
         training = self._new_training(weights, engine, n_batches * max_iter)
-        resumed = False
-        after_batch: Callable[[], None] = lambda: None
+        resumed, after_batch = False, None
         if checkpoint is not None:
             run = self._description(samples, training, batch_size, max_iter)
             resumed = checkpoint.resume(run, training)
