@@ -142,7 +142,7 @@ def test_transform_is_the_formula_of_the_attributes(model, digits):
 
 
 def test_layer_gives_what_transform_gives(model, digits):
-    layer = model.as_layer()
+    layer = model.as_layer().folded()
     outputs = layer.activation.value(digits @ layer.weights.T - layer.center + layer.intercept)
     np.testing.assert_allclose(outputs, model.transform(digits), atol=1e-5)
 
@@ -301,5 +301,5 @@ def test_a_restored_state_must_fit_together(model, digits):
     restored = SparseRBM()
     restored._restore_fitted_state(arrays, plain)
     assert (restored.transform(digits) == model.transform(digits)).all()
-    with pytest.raises(ValueError, match=r"visible_intercept_ of shape \(63,\)"):
+    with pytest.raises(ValueError, match=r"visible_intercept_ has shape \(63,\)"):
         SparseRBM()._restore_fitted_state(arrays | {"visible_intercept_": arrays["visible_intercept_"][1:]}, plain)
