@@ -20,8 +20,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, ImageFeatures, SoftThresholdEncoder, load_model, read_notes, save_model
+from epls import EPLS, ImageFeatures, Raw, SoftThresholdEncoder, load_model, read_notes, save_model
 from epls.algorithm.activations import Activation
+from epls.utils.container import read_container, write_container
 
 
 @pytest.fixture
@@ -97,6 +98,7 @@ def test_a_foreign_file_is_refused(tmp_path, content):
         ({"epls": '{"format": 1, "learner": "EPLS", "params": {"a": 1}, "attributes": {}}'}, "is damaged"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_a_safetensors_file_that_is_no_model_is_refused(tmp_path, metadata, message):
     save_file({"components_": np.ones((2, 2))}, tmp_path / "model", metadata=metadata)
     with pytest.raises(ValueError, match=message):
@@ -234,13 +236,15 @@ FILES_OF_0_1_0 = Path(__file__).parent / "files" / "0.1.0"
 @pytest.mark.parametrize("name", ["epls", "pipeline", "sparse_coding", "triangle"])
 def test_files_of_epls_0_1_0_give_what_they_gave(name):
     """ImageFeatures had a `learner`, the activations `relu` and `identity` were called `rectifier` and `linear`."""
-    model = load_model(FILES_OF_0_1_0 / f"{name}.epls")
+    with pytest.warns(UserWarning, match=r"epls 0.1.0 and has no checksum"):
+        model = load_model(FILES_OF_0_1_0 / f"{name}.epls")
     digits = load_digits()
     data = digits.images[:20].astype(np.uint8) if isinstance(model, ImageFeatures) else digits.data[:20]
     with np.load(FILES_OF_0_1_0 / "expected.npz") as expected:
         np.testing.assert_allclose(model.transform(data), expected[name], rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_old_names_are_replaced_by_new_ones(tmp_path):
     model = load_model(FILES_OF_0_1_0 / "epls.epls")
     assert model.activation == "relu"
@@ -312,4 +316,68 @@ def test_a_damaged_scaler_is_refused(blobs, tmp_path):
     scaled[0].scale_ = scaled[0].scale_[:-1]
     save_model(scaled, tmp_path / "model")
     with pytest.raises(ValueError, match="is damaged: the scaler's arrays"):
+        load_model(tmp_path / "model")
+
+
+@pytest.fixture(scope="module")
+def features():
+    images = (15 * load_digits().images[:40]).astype(np.uint8)
+    return ImageFeatures(EPLS(4, max_iter=2), patch_size=4, n_patches=200, random_state=0).fit(images)
+
+
+def crafted(features, tmp_path, **changes):
+    """A file with other settings or values, and a checksum that is right: what a stranger can write."""
+    save_model(features, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    for place, values in changes.items():
+        header[place] |= values
+    write_container(tmp_path / "model", header, arrays)
+    return tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("patch_size", -4), ("patch_size", 600), ("patch_size", 2**40), ("stride", 0), ("stride", -595), ("grid", 0),
+        ("grid", 1_000_000), ("pooling", "evil"), ("whiten", "yes"), ("n_patches", -1), ("encoder", "os.system"),
+        ("encoder", []), ("random_state", "x"),
+    ],
+)  # fmt: skip
+def test_settings_of_a_strangers_file_are_checked(features, tmp_path, name, value):
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(crafted(features, tmp_path, params={name: value}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("typical_code_", -1.0), ("typical_code_", "x"), ("contrast_floor_", 0), ("n_channels_", 2), ("n_channels_", True),
+     ("whole_numbers_", 1), ("n_channels_", 2**40)],
+)  # fmt: skip
+def test_values_of_a_strangers_file_are_checked(features, tmp_path, name, value):
+    with pytest.raises(ValueError, match="is damaged"):
+        load_model(crafted(features, tmp_path, attributes={name: value}))
+
+
+def test_log_pooling_needs_a_typical_code(features, tmp_path):
+    with pytest.raises(ValueError, match="typical_code_"):
+        load_model(crafted(features, tmp_path, attributes={"typical_code_": 0.0}))
+
+
+def test_raw_with_arrays_of_another_shape(tmp_path):
+    """This file once wrote past the end of a buffer."""
+    model = Raw().fit(np.zeros((3, 1600), np.float32))
+    model.components_ = model.components_[:1]
+    save_model(model, tmp_path / "model")
+    with pytest.raises(ValueError, match="components_ has shape"):
+        load_model(tmp_path / "model")
+
+
+def test_a_pipeline_of_a_stranger(tmp_path):
+    pipeline = make_pipeline(StandardScaler(), EPLS(3, max_iter=2)).fit(load_digits().data[:50])
+    save_model(pipeline, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    header["steps"]["epls"]["params"]["n_components"] = -3
+    header["parts"]["epls"]["params"]["n_components"] = -3
+    write_container(tmp_path / "model", header, arrays)
+    with pytest.raises(ValueError, match="n_components"):
         load_model(tmp_path / "model")

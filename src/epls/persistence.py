@@ -6,15 +6,13 @@ leaves what was there before.
 
 from __future__ import annotations
 
-import json
 import os
+import warnings
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
@@ -24,9 +22,9 @@ from .encoders import ENCODERS
 from .images.features import ImageFeatures
 from .images.whitening import ZCAWhitening
 from .learners import LEARNERS
-from .utils.files import write_atomically
+from .utils.container import DamagedError, VersionError, read_container, write_container
 
-FORMAT_VERSION = 1
+FORMAT_VERSION, _UNSIGNED_FORMAT = 2, 1
 _NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
 
 # What epls 0.1.0 wrote, and its name since: parameters, attributes and parts of a class, and values of a parameter.
@@ -60,10 +58,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any
         :func:`read_notes`.
     """
     header, arrays = _fitted_description(model)
-    header |= {"format": FORMAT_VERSION, "epls": __version__, "notes": notes or {}}
-    # safetensors stores arrays that are not contiguous wrongly, without a word.
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    write_atomically(Path(path), to_bytes(arrays, metadata={"epls": json.dumps(header)}))
+    write_container(Path(path), header | {"format": FORMAT_VERSION, "epls": __version__, "notes": notes or {}}, arrays)
 
 
 def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -123,7 +118,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    EPLS, ImageFeatures or ZCAWhitening
+    a learner, ImageFeatures, an encoder, ZCAWhitening or Pipeline
         The fitted model.
 
     Raises
@@ -131,10 +126,10 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ValueError
         If the file is damaged, is no model of this library, or was written by a later version of it.
     """
-    header, arrays = _read(Path(path), with_arrays=True)
+    header, arrays = _read(Path(path))
     try:
         return _fitted_model(header, arrays)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
@@ -151,31 +146,34 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         The notes; empty if there are none.
     """
-    notes: dict[str, Any] = _read(Path(path), with_arrays=False)[0].get("notes", {})
+    notes = _read(Path(path))[0].get("notes", {})
+    if not isinstance(notes, dict):
+        raise ValueError(f"{path} is damaged: its notes are not a table")
     return notes
 
 
-def _read(path: Path, with_arrays: bool) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model file's header, and its arrays if wanted."""
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A model file's header and its arrays."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a model is one file, as save_model writes it")
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            names = file.keys() if with_arrays else []
-            arrays = {name: file.get_tensor(name) for name in names}
-        header = json.loads(metadata["epls"])
-        version = header["format"]
-    except (SafetensorError, KeyError, TypeError, json.JSONDecodeError, UnicodeDecodeError) as error:
+        header, arrays = read_container(path, FORMAT_VERSION, unsigned_format=_UNSIGNED_FORMAT)
+    except VersionError as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}; this is epls {__version__}, which reads formats {_UNSIGNED_FORMAT} and "
+            f"{FORMAT_VERSION}: install the version that wrote it"
+        ) from error
+    except DamagedError as error:
         raise ValueError(
             f"{path} is not a model that epls wrote, or it is damaged ({error}): save the model again"
         ) from error
-    if version != FORMAT_VERSION:
-        raise ValueError(
-            f"{path} has format {version}, written by epls {header.get('epls')}; this is epls {__version__}, which "
-            f"reads format {FORMAT_VERSION}: install the version that wrote it"
+    if header["format"] == _UNSIGNED_FORMAT:
+        warnings.warn(
+            f"{path} was written by epls 0.1.0 and has no checksum, so that damage to it goes unnoticed: load it and "
+            f"save it again to give it one",
+            stacklevel=3,
         )
     return header, arrays
 
@@ -214,7 +212,9 @@ def _model(description: dict[str, Any]) -> Any:
     if name == "Pipeline":
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
     new_names = _NEW_NAMES.get(name, {})
-    return _classes()[name](**{new_names.get(key, key): _value(key, v) for key, v in description["params"].items()})
+    model = _classes()[name](**{new_names.get(key, key): _value(key, v) for key, v in description["params"].items()})
+    model._validate_params()  # as fit does: settings of a stranger's file are not to be trusted
+    return model
 
 
 def _value(name: str, value: Any) -> Any:

@@ -156,6 +156,13 @@ def test_a_file_that_is_cut_meanwhile(large, tmp_path):
         list(checked_blocks(blocks))
 
 
+def test_blocks_are_checked_when_they_are_loaded():
+    pieces = Pieces([4, 4])
+    pieces.read = lambda number: np.array([[0.0], [1.0], [np.inf], [2.0]]) if number else np.zeros((4, 1))
+    with pytest.raises(ValueError, match="NaN or infinite in row 6"):
+        BlockSamples(pieces).array()
+
+
 def test_what_is_not_finite_is_found():
     pieces = Pieces([4, 4])
     pieces.read = lambda number: np.array([[0.0], [1.0], [np.nan], [2.0]]) if number else np.zeros((4, 1))
@@ -206,12 +213,13 @@ def test_streams_recut_arrays_of_any_sizes(sizes):
     assert (np.sort(np.concatenate(parts), axis=0) == X).all()
 
 
-@pytest.mark.parametrize("n_more", [-7, -1, 1, 9])
-def test_a_stream_of_another_length_gives_what_it_has(n_more):
-    """So that whoever counts the samples notices."""
+@pytest.mark.parametrize("n_more", [-20, -7, -1, 1, 9])
+@pytest.mark.parametrize("load", [lambda s: list(s.epoch(np.random.RandomState(0), 6)), lambda s: s.array()])
+def test_a_stream_of_another_length_is_refused(n_more, load):
     lengths = iter([20, 20 + n_more])
     samples = StreamSamples(lambda: iter([np.zeros((next(lengths), 1))]))
-    assert sum(len(rows) for _, rows in samples.epoch(np.random.RandomState(0), 6)) == 20 + n_more
+    with pytest.raises(ValueError, match=f"had {20 + n_more} samples, and the first one 20: .* new iterator"):
+        load(samples)
 
 
 @given(st.integers(1, 500), st.integers(1, 60))

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from stopped_training import StopAfter, StopError
 
-from epls import EPLS, Checkpoint
+from epls import EPLS, OMP, Checkpoint
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.engines.base import LayerSettings
 from epls.algorithm.target import AuctionTarget, ExactTarget
@@ -132,6 +132,8 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):
 def test_what_shards_cannot_do(blobs):
     with pytest.raises(ValueError, match="the optimizer must see each sample's gradient"):
         fit(EPLS(8, optimizer="vsgd"), blobs)
+    with pytest.raises(TypeError, match="only EPLS can be trained on several machines, got OMP"):
+        fit(OMP(8), blobs)
     with pytest.raises(ValueError, match="target='literal'"):
         fit(EPLS(8, target="literal"), blobs)
     for n_shards in (0, 401):

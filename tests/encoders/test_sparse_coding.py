@@ -1,5 +1,6 @@
 """What the encoder makes of the solver's codes; tests/solvers/test_lasso.py tests these."""
 
+import dask.array as da
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,6 +8,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model, save_model
+from epls.data.blocks import ArrayBlocks, JoinedBlocks
 from epls.solvers.lasso import sparse_codes
 from epls.utils.threads import BLOCK_ROWS
 
@@ -92,3 +94,16 @@ def test_bad_settings_are_named():
         SparseCodingEncoder(np.eye(3)).transform(X * np.nan)
     with pytest.raises(ValueError, match="X has 3 features, but"):
         SparseCodingEncoder(np.eye(4)).transform(X)
+
+
+def test_sparse_output_of_data_in_parts():
+    random = np.random.RandomState(0)
+    X, components = random.normal(size=(700, 6)), random.normal(size=(9, 6))
+    encoder = SparseCodingEncoder(components, 0.3, sparse_output=True)
+    expected = SparseCodingEncoder(components, 0.3).transform(X)
+    blocks = JoinedBlocks([ArrayBlocks(X[:300]), ArrayBlocks(X[300:])])
+    for found in (encoder.transform(blocks), sparse.vstack(list(encoder.iter_transform(blocks)))):
+        assert sparse.issparse(found)
+        np.testing.assert_allclose(found.toarray(), expected, atol=1e-12)
+    with pytest.raises(TypeError, match="dask"):
+        encoder.transform(da.from_array(X))

@@ -157,7 +157,7 @@ def test_seed_reaches_the_learner(photographs):
 
 
 def test_bad_images_in_fit():
-    with pytest.raises(ValueError, match=r"image \d has shape \(5, 9\); needed is .* at least 6"):
+    with pytest.raises(ValueError, match=r"image \d has shape \(5, 9\); needed is .* at least 7"):
         ImageFeatures(EPLS(2), patch_size=6, n_patches=50).fit(np.zeros((3, 5, 9)))
 
 

@@ -1,13 +1,17 @@
 """What holds for every learner."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from sklearn.datasets import load_digits
 
 from epls import ImageFeatures, load_model, open_shards, save_model
 from epls.callbacks import OnEpoch
+from epls.data.blocks import ArrayBlocks
+from epls.data.samples import ArraySamples
 from epls.learners import LEARNERS
+from epls.learners.base import Learner
 
 QUICK = {"max_iter": 3}
 # Those that shuffle what they read anew in each epoch: the order depends on where the samples are.
@@ -127,3 +131,65 @@ def test_learns_from_a_stream(name, digits):
         np.testing.assert_array_equal(model.components_, quick(name).fit(digits).components_)
     with pytest.raises(TypeError, match="fit_batches needs a function"):
         quick(name).fit_batches(iter([digits]))
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
+def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
+    bad = digits.astype(np.float64)
+    bad[333, 3] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        quick(name).fit(bad)
+    with pytest.raises(ValueError, match="NaN or infinite in row 333"):
+        quick(name).fit(ArrayBlocks(bad))
+
+
+@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
+def test_a_stream_that_can_be_read_once_only_is_refused(name, digits):
+    once = iter([digits])
+    with pytest.raises(ValueError, match="give a function that makes a new iterator each time"):
+        quick(name).fit_batches(lambda: once)
+
+
+def test_samples_of_ones_own(digits):
+    table = pd.DataFrame(digits[:, :8]).add_prefix("x")
+    model = quick("omp").fit(table)
+    model.fit_samples(ArraySamples(digits))
+    assert model.n_features_in_ == 64
+    assert not hasattr(model, "feature_names_in_")
+    assert model.transform(digits).shape == (400, 12)
+
+
+def test_parts_of_lists_and_tables(digits):
+    table = pd.DataFrame(digits[:, :8].astype(float)).add_prefix("x")
+    model = quick("epls").fit(table)
+    expected = model.transform(table)
+    np.testing.assert_array_equal(np.concatenate(list(model.iter_transform(table))), expected)
+    np.testing.assert_array_equal(
+        np.concatenate(list(quick("raw").fit(table.values).iter_transform(table.values.tolist()))), table.values
+    )
+
+
+class Own(Learner):
+    """A learner as the guide describes it."""
+
+    def __init__(self, n_components=None):
+        self.n_components = n_components
+
+    def learn(self, samples, random):
+        return {"components_": samples.array()[: self.checked_n_components(samples.shape[0])]}
+
+    def encode(self, X):
+        return X @ self.components_.T
+
+
+@pytest.mark.parametrize("n_components", [-3, 0, 2.7, "x"])
+def test_parameters_of_ones_own_learner_are_checked(n_components, digits):
+    assert Own(3).fit_transform(digits).shape == (400, 3)
+    with pytest.raises(ValueError, match="The 'n_components' parameter of Own"):
+        Own(n_components).fit(digits)
+
+
+def test_a_learner_must_learn_components(digits, monkeypatch):
+    monkeypatch.setattr(Own, "learn", lambda self, samples, random: {"mean_": 0})
+    with pytest.raises(TypeError, match="without components_"):
+        Own(3).fit(digits)

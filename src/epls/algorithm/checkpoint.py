@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 import os
@@ -12,10 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save as to_bytes
 
-from ..utils.files import write_atomically
+from ..utils.container import DamagedError, VersionError, read_container, write_container
 from .progress import EpochReport, Progress
 from .training import Training
 
@@ -91,9 +88,14 @@ class Checkpoint:
             number = int(path.stem.removeprefix("checkpoint-"))
             self._written = max(self._written, number)  # those to come are newer, also than one that is damaged
             try:
-                header, arrays = _read(path)
-            except (_DamagedError, OSError) as error:
-                _log.warning("%s is ignored: %s", path, error)
+                header, arrays = read_container(path, _FORMAT)
+            except VersionError as error:
+                raise ValueError(
+                    f"{path} is of another version of epls ({error}, and this one has format {_FORMAT}): finish the "
+                    f"training with that version, or empty the folder to start again"
+                ) from error
+            except (DamagedError, OSError) as error:
+                _log.warning("%s is ignored, it is damaged: %s", path, error)
                 continue
             if header["run"] != _comparable(run):
                 differing = sorted(k for k in run if header["run"].get(k) != _comparable(run)[k])
@@ -124,7 +126,7 @@ class Checkpoint:
     def _save(self, run: dict[str, Any], training: Training) -> None:
         state, progress = training.state(), training.progress
         name, key, position, has_gauss, gauss = progress.random_state
-        arrays = {f"training.{k}": np.ascontiguousarray(v) for k, v in state.items() if isinstance(v, np.ndarray)}
+        arrays = {f"training.{k}": v for k, v in state.items() if isinstance(v, np.ndarray)}
         arrays |= {"wins": progress.wins, "largest": np.asarray(progress.largest), "random": np.asarray(key)}
         header = {
             "format": _FORMAT,
@@ -137,10 +139,8 @@ class Checkpoint:
                 "reports": [asdict(report) for report in progress.reports],
             },
         }
-        header["digest"] = _digest(header, arrays)
         self._written += 1
-        path = self.folder / f"checkpoint-{self._written:08d}.safetensors"
-        write_atomically(path, to_bytes(arrays, metadata={"epls": json.dumps(header)}))
+        write_container(self.folder / f"checkpoint-{self._written:08d}.safetensors", header, arrays)
         for old in self._files()[:-_KEPT]:
             old.unlink(missing_ok=True)
 
@@ -153,31 +153,6 @@ class Checkpoint:
         return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))
 
 
-class _DamagedError(ValueError):
-    """A file that is not a whole checkpoint."""
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    try:
-        with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-        header = json.loads(metadata["epls"])
-        digest = header.pop("digest")
-        whole = digest == _digest(header, arrays)
-        version = header["format"]
-    except (SafetensorError, KeyError, TypeError, AttributeError, json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise _DamagedError(f"it is damaged ({error})") from error
-    if not whole:
-        raise _DamagedError("it is damaged")
-    if version != _FORMAT:
-        raise ValueError(
-            f"{path} was written by another version of epls (format {version}, this one has {_FORMAT}): finish the "
-            f"training with that version, or empty the folder to start again"
-        )
-    return header, arrays
-
-
 def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
     name, position, has_gauss, gauss = plain["random"]
     return Progress(
@@ -188,14 +163,6 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
         largest=arrays["largest"],
         reports=[EpochReport(**report) for report in plain["reports"]],
     )
-
-
-def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-    for name in sorted(arrays):
-        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
-        digest.update(np.ascontiguousarray(arrays[name]).view(np.uint8).data)
-    return digest.hexdigest()
 
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One layer of units, f(w·x + b): how NumPy computes it, and its bare numbers for other libraries to compute with.
 
-Every path comes here: training, ``transform``, the natural encoder and dense encoding call :func:`standardize`,
-:func:`net_inputs` and :func:`activate`; export reads a :class:`FoldedLayer`.
+Every learner that is one layer of units comes here, in training, in ``transform``, in the natural encoder and in dense
+encoding: :func:`standardize`, :func:`net_inputs`, :func:`activate`. Export reads a :class:`FoldedLayer`.
 """
 
 from __future__ import annotations

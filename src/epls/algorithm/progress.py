@@ -78,15 +78,9 @@ class Progress:
 
     def end_epoch(self, n_samples: int, activation: Activation, seconds: float) -> EpochReport:
         """The report of the epoch, which is complete."""
-        epoch, n_seen = len(self.reports) + 1, int(self.wins.sum())
-        if n_seen != n_samples:
-            raise ValueError(
-                f"epoch {epoch} had {n_seen} samples, and the first pass over the data {n_samples}: every pass must "
-                f"return all of them, so give a function that makes a new iterator each time"
-            )
         alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
         report = EpochReport(
-            epoch,
+            len(self.reports) + 1,
             self.error / n_samples,
             win_spread=int(self.wins.max() - self.wins.min()),
             n_dead=int(np.count_nonzero((self.largest < alive) & (self.wins > 0))),

@@ -202,14 +202,15 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     Returns
     -------
     Blocks
-        For ``EPLS.fit``, ``EPLS.iter_transform`` and :mod:`epls.distributed`. Only the headers of the files were read.
+        For ``fit``, ``transform`` and ``iter_transform`` of a learner, and :mod:`epls.distributed`. Only the headers of
+        the files were read.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If a file is none, is truncated, or has another number of features than the first.
+        If a file is not a .npy file, is truncated, or has another number of features than the first.
     """
     files = _files(paths)
     parts = [FileBlocks.open(file) for file in files]
@@ -288,7 +289,7 @@ def refuse_blocks(X: Any, who: str) -> None:
     if isinstance(X, Blocks):
         raise TypeError(
             f"{who} needs its samples in memory, and was given a {type(X).__name__}, which is read in parts: give an "
-            f"array, or learn with EPLS.fit"
+            f"array, or learn with fit"
         )
 
 

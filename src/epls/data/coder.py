@@ -11,13 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..utils.threads import map_blocks
+from ..utils.threads import map_blocks, row_blocks
 from ..utils.types import Array
-from .blocks import TYPES
+from .blocks import TYPES, as_blocks
 from .parts import codes_in_parts, transform_in_parts
 from .samples import working_type
 
 Result = TypeVar("Result")
+_ROWS_AT_A_TIME = 4096
 # Samples to codes. It may keep buffers: what it returns is valid until it is called again.
 BlockEncoder: TypeAlias = Callable[[Array], Array]
 
@@ -59,7 +60,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
 
         Parameters
         ----------
-        X : array, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
+        X : array-like, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
             Samples.
 
         Yields
@@ -68,7 +69,10 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
             The next samples' codes.
         """
         check_is_fitted(self)
-        return codes_in_parts(self, X)
+        if as_blocks(X) is not None:
+            return codes_in_parts(self, X)
+        data = self._checked(X)
+        return (self._codes(data[rows]) for rows in row_blocks(len(data), _ROWS_AT_A_TIME))
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
         """Samples as an array, floats or small integers."""

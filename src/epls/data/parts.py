@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
+from ..utils.threads import row_blocks
 from .blocks import ArrayBlocks, Blocks, as_blocks, package_of
 
 _ROWS, _BYTES = 4096, 2**26  # at a time, at most
@@ -20,7 +22,7 @@ def transform_in_parts(model: Any, X: Any) -> Any:
     blocks = as_blocks(X)
     if blocks is None:
         return None
-    codes = np.empty((blocks.shape[0], len(model.get_feature_names_out())), _type_of_codes(model, blocks))
+    codes = np.empty((blocks.shape[0], n_codes_of(model)), _type_of_codes(model, blocks))
     end = 0
     for part in codes_in_parts(model, blocks):
         codes[end : end + len(part)] = part
@@ -36,8 +38,9 @@ def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
     n_rows = _rows_at_a_time(blocks)
     for first, last in _runs(blocks):
         rows = _read(blocks, first, last)
-        for start in range(0, len(rows), n_rows):
-            yield np.asarray(model.transform(rows[start : start + n_rows]))
+        for some in row_blocks(len(rows), n_rows):
+            codes = model.transform(rows[some])
+            yield codes if sparse.issparse(codes) else np.asarray(codes)
 
 
 def lazy_transform(model: Any, data: Any) -> Any:
@@ -80,7 +83,7 @@ def lazy_transform(model: Any, data: Any) -> Any:
         runs = list(_runs(blocks))
         pieces = [(shared_blocks, first, last) for first, last in runs]
         sizes = [int(blocks.sizes[first:last].sum()) for first, last in runs]
-    n_codes, dtype = len(model.get_feature_names_out()), _type_of_codes(model, data)
+    n_codes, dtype = n_codes_of(model), _type_of_codes(model, data)
     shared = dask.delayed(model, pure=True)  # it travels once, and not with each piece
     codes = (dask.delayed(_codes)(shared, dtype, *piece) for piece in pieces)
     return da.concatenate(
@@ -91,6 +94,12 @@ def lazy_transform(model: Any, data: Any) -> Any:
 def is_dask(X: Any) -> bool:
     """Whether data are a dask array; without loading dask."""
     return package_of(X) == "dask" and hasattr(X, "to_delayed")
+
+
+def n_codes_of(model: Any) -> int:
+    """How many codes a fitted model has, without a name for each."""
+    n_codes = getattr(model, "_n_features_out", None)
+    return len(model.get_feature_names_out()) if n_codes is None else int(n_codes)
 
 
 def _rows_at_a_time(blocks: Blocks) -> int:

@@ -19,7 +19,7 @@ from .blocks import Blocks, checked_blocks
 from .moments import Moments, moments_of
 from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 
-Array = NDArray[Any]
+Array = NDArray[Any]  # as they are stored, small integers too
 
 BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
 
@@ -41,7 +41,7 @@ class Samples(ABC):
     n_parts : int
         How many batches are computed side by side in a step: more than one only for shards.
     moments : Moments
-        Mean and spread, found in a pass over all samples that also checks that they are finite.
+        Mean and spread, found in a pass over all samples. Blocks are checked to be finite in it; arrays were before.
     new_engine : callable or None
         Makes the engine that computes where the samples are, if that is not here: see :mod:`epls.distributed`.
     """
@@ -149,7 +149,12 @@ class BlockSamples(Samples):
         return shuffled(buffers, cuts - n_before, seed)
 
     def array(self) -> Array:
-        return self._read(np.arange(len(self.blocks.sizes))).astype(self.dtype, copy=False)
+        rows = np.empty(self.shape, self.dtype)
+        end = 0
+        for block in checked_blocks(self.blocks):
+            rows[end : end + len(block)] = block
+            end += len(block)
+        return rows
 
     def _groups(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Blocks that go into a buffer together, in the order of the epoch."""
@@ -204,12 +209,24 @@ class StreamSamples(Samples):
         return shuffled(enumerate(ahead(self._buffers())), cuts, seed)
 
     def array(self) -> Array:
-        return np.concatenate([np.asarray(array, self.dtype) for array in self._arrays()])
+        return np.concatenate([np.asarray(array, self.dtype) for array in self._counted()])
+
+    def _counted(self) -> Iterator[Array]:
+        """The arrays of a pass; an error if they are not as many samples as in the first."""
+        n_samples = 0
+        for array in self._arrays():
+            n_samples += len(array)
+            yield array
+        if n_samples != self.shape[0]:
+            raise ValueError(
+                f"a pass over the data had {n_samples} samples, and the first one {self.shape[0]}: every pass must "
+                f"return all of them, so give a function that makes a new iterator each time"
+            )
 
     def _buffers(self) -> Iterator[Array]:
         buffer: Array | None = None
         end = 0
-        for array in self._arrays():
+        for array in self._counted():
             if buffer is not None and array.dtype != buffer.dtype:
                 yield buffer[:end]
                 buffer = None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..utils.types import Indices
 
-Array = NDArray[Any]
+Array = NDArray[Any]  # as they are stored, small integers too
 Batch = tuple[Array, Indices]  # an array, and which of its rows
 
 

@@ -64,6 +64,8 @@ def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = No
     >>> X, _ = load_digits(return_X_y=True)
     >>> model = fit(EPLS(10, max_iter=3, random_state=0), X, n_shards=4)
     """
+    if not isinstance(model, EPLS):
+        raise TypeError(f"only EPLS can be trained on several machines, got {type(model).__name__}")
     blocks = as_blocks(data, smallest_map=0)
     if blocks is None:
         if client is not None:
@@ -136,7 +138,7 @@ class ShardedSamples(Samples):
         return (Place(seed, number, batch_size) for number in range(skip, self.n_batches(batch_size)))
 
     def array(self) -> Array:
-        raise TypeError("samples in shards cannot be had in one place: fit a learner that takes mini-batches")
+        raise TypeError("samples in shards cannot be had in one place")
 
     def new_engine(self, settings: LayerSettings, n_components: int) -> Engine:
         """What adds up the gradients of the shards; refuses what they cannot compute by themselves."""

@@ -97,6 +97,7 @@ class Encoder(Coder):
         """
         if X is None:
             self.n_features_in_ = self.n_features
+            self.__dict__.pop("feature_names_in_", None)
         else:
             validate_data(self, X, dtype=TYPES)
             self._check_width(self.n_features_in_)

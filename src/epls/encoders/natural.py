@@ -15,10 +15,10 @@ from .base import Encoder
 
 
 class NaturalEncoder(Encoder):
-    """Codes that are the learner's own ``transform``, without sign: for EPLS, f(w·x + b).
+    """Codes that are the learner's own ``transform``: for a layer of units such as EPLS, its outputs f(w·x + b).
 
-    Where codes are signed, as those of ICA or sparse coding, their absolute values are taken: signs would cancel out in
-    the sum over a region of an image.
+    Where other learners have signed codes, as ICA or sparse coding, their absolute values are taken: signs would cancel
+    out in the sum over a region of an image.
 
     Parameters
     ----------

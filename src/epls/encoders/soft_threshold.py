@@ -44,7 +44,7 @@ class SoftThresholdEncoder(Encoder):
         self.split_sign = split_sign
 
     def as_layer(self) -> Layer:
-        """The bare numbers of the codes: a layer of rectifiers."""
+        """The bare numbers of the codes: a layer of rectified linear units."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
         weights = unit_rows(self.components().astype(np.float64))

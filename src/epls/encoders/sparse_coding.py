@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +10,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from ..algorithm.layer import Buffer
+from ..data.blocks import as_blocks
 from ..data.coder import BlockEncoder
+from ..data.parts import is_dask
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
@@ -97,12 +99,17 @@ class SparseCodingEncoder(Encoder):
         Returns
         -------
         ndarray or csr_array of shape (n_samples, n_codes)
-            float32 for float32, else float64.
+            float64 for float64, else float32.
         """
         if not self.sparse_output:
             return super().transform(X)
-        parts = self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
+        if is_dask(X):
+            raise TypeError("sparse_output=True cannot be used with a dask array: set it to False")
+        parts = self.iter_transform(X) if as_blocks(X) is not None else self._sparse_parts(X)
         return sparse.vstack(list(parts), format="csr")
+
+    def _sparse_parts(self, X: ArrayLike) -> Iterator[Any]:
+        return self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""

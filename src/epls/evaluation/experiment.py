@@ -21,6 +21,7 @@ from ..images.dense import region_sums
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
+from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
@@ -29,7 +30,7 @@ from .protocol import cross_validated, judge
 Progress = Callable[[str, int, int], None]
 
 # To be raised by whoever changes what learning, encoding or judging give: results of before are then made again.
-_RESULTS_VERSION = 1
+_RESULTS_VERSION = 2
 _BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
@@ -184,8 +185,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         sums, _ = encoded[name]
         counts = image_regions(features, *sets[name].images.shape[1:3]).counts
         found = np.empty((len(numbers), sums[0].size), np.float32)
-        for start in range(0, len(numbers), _BLOCK_IMAGES):
-            some = slice(start, start + _BLOCK_IMAGES)
+        for some in row_blocks(len(numbers), _BLOCK_IMAGES):
             found[some] = pool_sums(features, sums[numbers[some]], counts)
         return found
 

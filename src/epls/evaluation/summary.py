@@ -61,7 +61,7 @@ def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     features = image_features(model)
     if features is not None:
         facts["patches"] = f"{features.patch_size} x {features.patch_size} pixels, {features.n_channels_} channel(s)"
-        facts["features of an image"] = len(features.get_feature_names_out())
+        facts["features of an image"] = features._n_features_out
         facts["settings"] = {key: value for key, value in features.get_params(deep=False).items() if key != "estimator"}
     facts["settings of the learner"] = learner.get_params(deep=False)
     curve = getattr(learner, "loss_curve_", None)

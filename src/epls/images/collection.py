@@ -87,7 +87,7 @@ class ImageCollection:
         if image.shape[2] != self.n_channels:
             raise ValueError(
                 f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: make all "
-                f"images grey or all colour"
+                f"images gray or all color"
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, StrOptions
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..data.parts import is_dask, lazy_transform
@@ -24,10 +24,11 @@ from ..utils.types import Array
 from .collection import ImageCollection, Images
 from .dense import fitting_images, sums_and_counts
 from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
-from .pooling import pool_sums
+from .pooling import pool_sums, smallest_side
 from .whitening import ZCAWhitening
 
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
+_FINEST_GRID = 1000  # no photograph has room for more regions
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 
 
@@ -109,7 +110,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "encoder": [StrOptions(set(ENCODERS)), Encoder],
         "n_patches": [AT_LEAST_ONE, None],
         "stride": [AT_LEAST_ONE],
-        "grid": [AT_LEAST_ONE],
+        "grid": [Interval(Integral, 1, _FINEST_GRID, closed="both")],
         "pooling": [StrOptions({"log", "sum", "mean"})],
         "whiten": ["boolean"],
         "random_state": ["random_state"],
@@ -161,7 +162,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
             estimator.set_params(random_state=random.randint(2**31 - 1))
         n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
-        images = ImageCollection(X, self.patch_size)
+        images = ImageCollection(X, smallest_side(self.patch_size, self.stride, self.grid))
         pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
         contrast_floor = contrast_floor_of(pixels)
         patches = normalize_patches(pixels, contrast_floor=contrast_floor)
@@ -335,6 +336,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         super()._restore_fitted_state({}, plain)
         self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
+        if self.typical_code_ == 0 and self.pooling == "log":
+            raise ValueError("typical_code_ must be above 0 for log pooling")
         self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:

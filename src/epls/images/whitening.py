@@ -84,7 +84,7 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            float64 for float64, else float32.
+            float32 for float32, else float64.
         """
         check_is_fitted(self)
         data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))

@@ -136,26 +136,31 @@ def _turn(direction, residual, share):
 def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
     """Conjugate gradients for the components in use; ends at the first that would change its sign."""
     zero, one = codes.dtype.type(0), codes.dtype.type(1)
-    n_atoms = codes.size
-    residual, direction, product, in_use = room[0, :n_atoms], room[1, :n_atoms], room[2, :n_atoms], room[3, :n_atoms]
-    for j in range(n_atoms):
+    n_working = codes.size
+    residual, direction, product, in_use = (
+        room[0, :n_working],
+        room[1, :n_working],
+        room[2, :n_working],
+        room[3, :n_working],
+    )
+    for j in range(n_working):
         in_use[j] = zero if codes[j] == 0 else one
         residual[j] = zero if codes[j] == 0 else slopes[j] - (upper if codes[j] > 0 else -upper)
     direction[:] = residual
     square = _dot(residual, residual, lanes)
-    for _ in range(2 * n_atoms):
+    for _ in range(2 * n_working):
         if _largest_size(residual) <= enough:
             return
         product[:] = zero
-        for j in range(n_atoms):
+        for j in range(n_working):
             if direction[j] != 0:
-                _add(product, direction[j], gram[j, :n_atoms])
+                _add(product, direction[j], gram[j, :n_working])
         curvature = _dot(direction, product, lanes)
         shrinking = _fastest_shrinking(codes, direction, in_use)
         if curvature <= shrinking * square:
             if shrinking > 0:
                 first = 0
-                while first + 1 < n_atoms and (in_use[first] == 0 or -direction[first] / codes[first] != shrinking):
+                while first + 1 < n_working and (in_use[first] == 0 or -direction[first] / codes[first] != shrinking):
                     first += 1
                 _step(codes, slopes, residual, direction, product, in_use, one / shrinking)
                 codes[first] = zero
@@ -201,43 +206,43 @@ def _count_beyond(slopes, lower, upper):
 
 
 @_kernel
-def _join(slopes, lower, upper, numbers, n_atoms, most, is_in):
+def _join(slopes, lower, upper, numbers, n_working, most, is_in):
     """Append components whose slopes are beyond these limits, up to ``most`` in all; the number of components then."""
     for start in range(0, slopes.size, _SCAN):
         stop = min(start + _SCAN, slopes.size)
         if _largest_size(slopes[start:stop]) > upper:
             for j in range(start, stop):
-                if n_atoms < most and (slopes[j] > upper or slopes[j] < lower) and not is_in[j]:
+                if n_working < most and (slopes[j] > upper or slopes[j] < lower) and not is_in[j]:
                     is_in[j] = True
-                    numbers[n_atoms] = j
-                    n_atoms += 1
-    return n_atoms
+                    numbers[n_working] = j
+                    n_working += 1
+    return n_working
 
 
 @_kernel
-def _gather_gram(gram, numbers, n_known, n_atoms, width, part):
+def _gather_gram(gram, numbers, n_known, n_working, width, part):
     """Complete the working set's part of the Gram matrix, of which ``n_known`` rows are there; zeros to ``width``."""
     for k in range(n_known):
         part[k, n_known:width] = 0
-    for k in range(n_known, n_atoms):
+    for k in range(n_known, n_working):
         row, own = gram[numbers[k]], part[k]
-        for other in range(n_atoms):
+        for other in range(n_working):
             own[other] = row[numbers[other]]
-        own[n_atoms:width] = 0
+        own[n_working:width] = 0
         for other in range(n_known):
             part[other, k] = own[other]
 
 
 @_kernel
-def _width(n_atoms):
-    return (n_atoms + _LANES - 1) // _LANES * _LANES
+def _width(n_working):
+    return (n_working + _LANES - 1) // _LANES * _LANES
 
 
 @_kernel
-def _is_no_worse_than_zero(problem, slopes, code, numbers, n_atoms, total):
+def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
     """Whether a code is better than none, by slopes computed anew. Where rounding made it explode, it is not."""
     gain = problem.dtype.type(0)
-    for k in range(n_atoms):
+    for k in range(n_working):
         j = numbers[k]
         gain += code[j] * (problem[j] + slopes[j])
     return 0.5 * gain >= total * problem.dtype.type(0.999)  # false for NaN
@@ -247,7 +252,7 @@ def _is_no_worse_than_zero(problem, slopes, code, numbers, n_atoms, total):
 def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
     """Write the codes of problems, a row each, and which of them do not reach the tolerance; returns how many.
 
-    Atoms of norm 0 take no part; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
+    Components of norm 0 take no part; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
     negative. ``tolerance`` is the largest violation that is allowed, in units of alpha. Rounding errors of slopes must
     be small against it: a problem where they are not is inexact.
     """
@@ -279,51 +284,51 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
             slopes[j] = problem[j]
         size = _largest_size(problem)
         _greedy(slopes, code, gram, lower, upper, kind(_COARSE), _MOST_GREEDY_STEPS, keep)
-        n_atoms, n_known = 0, 0
+        n_working, n_known = 0, 0
         for j in range(n_components):
             if code[j] != 0:
                 is_in[j] = True
-                numbers[n_atoms] = j
-                n_atoms += 1
-        is_exact, is_fresh = False, n_atoms == 0
+                numbers[n_working] = j
+                n_working += 1
+        is_exact, is_fresh = False, n_working == 0
         for _ in range(_MOST_ROUNDS):
             total = zero
-            for k in range(n_atoms):
+            for k in range(n_working):
                 total += abs(code[numbers[k]])
             if not rounding * (size + total) <= tolerance:  # or NaN
                 break
             worst = _violation(slopes, code, lower, upper)
             if is_fresh:
-                if not _is_no_worse_than_zero(problem, slopes, code, numbers, n_atoms, total):
+                if not _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
                     break
                 if worst <= tolerance:
                     is_exact = True
                     break
-            margin, most = kind(_JOINS) * worst, n_atoms + max(_FEWEST_JOINING, n_atoms)
+            margin, most = kind(_JOINS) * worst, n_working + max(_FEWEST_JOINING, n_working)
             for _ in range(_HALVINGS):
                 if _count_beyond(slopes, lower - margin, upper + margin) <= most:
                     break
                 margin = (margin + worst) / 2
-            n_atoms = _join(slopes, lower - margin, upper + margin, numbers, n_atoms, most, is_in)
-            if n_atoms == 0:
+            n_working = _join(slopes, lower - margin, upper + margin, numbers, n_working, most, is_in)
+            if n_working == 0:
                 break
-            width = _width(n_atoms)
+            width = _width(n_working)
             if width > len(part):
                 length = min(2 * width, widest)
                 part = np.empty((length, length), products.dtype)
                 room = np.empty((6, length), products.dtype)
                 n_known = 0
-            _gather_gram(gram, numbers, n_known, n_atoms, width, part)
-            n_known = n_atoms
+            _gather_gram(gram, numbers, n_known, n_working, width, part)
+            n_known = n_working
             own_codes, own_slopes = room[4, :width], room[5, :width]
-            for k in range(n_atoms):
+            for k in range(n_working):
                 own_codes[k], own_slopes[k] = code[numbers[k]], slopes[numbers[k]]
-            own_codes[n_atoms:] = zero
-            own_slopes[n_atoms:] = zero
+            own_codes[n_working:] = zero
+            own_slopes[n_working:] = zero
             enough = max(tolerance * kind(0.5), worst * kind(_FORGIVEN))
             _solve_working_set(own_slopes, own_codes, part, lower, upper, enough, room, lanes, keep)
             n_used = 0
-            for k in range(n_atoms):
+            for k in range(n_working):
                 code[numbers[k]] = own_codes[k]
                 if own_codes[k] != 0:
                     used[n_used], used_codes[n_used] = numbers[k], own_codes[k]
@@ -332,7 +337,7 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
             is_fresh = True
         inexact[i] = not is_exact
         n_inexact += not is_exact
-        for k in range(n_atoms):
+        for k in range(n_working):
             is_in[numbers[k]] = False
             code[numbers[k]] *= alpha
     return n_inexact

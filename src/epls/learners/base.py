@@ -36,7 +36,7 @@ class Learner(Saved, Coder, CallbackSupportMixin):
 
     #: The settings that its user has to tune, as Table 1 of the paper counts them.
     meta_parameters: ClassVar[tuple[str, ...]] = ()
-    #: Whether patches of images should be whitened before it learns from them.
+    #: Whether patches of images should be whitened first: the command line and comparisons do so.
     whitens: ClassVar[bool] = False
     #: The encoder that belongs to it.
     own_encoder: ClassVar[str] = "natural"
@@ -46,9 +46,11 @@ class Learner(Saved, Coder, CallbackSupportMixin):
     complete: ClassVar[bool] = False
 
     components_: Array
-    _parameter_constraints: ClassVar[dict[str, Any]] = {}
-    #: What the parameters may be that most learners have.
-    constraints: ClassVar[dict[str, Any]] = {"n_components": [AT_LEAST_ONE, None], "random_state": ["random_state"]}
+    #: What the parameters may be that most learners have; a subclass adds its own.
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "n_components": [AT_LEAST_ONE, None],
+        "random_state": ["random_state"],
+    }
     saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_components", "n_features")}
 
     @abstractmethod
@@ -94,7 +96,7 @@ class Learner(Saved, Coder, CallbackSupportMixin):
             if blocks is None:
                 samples: Samples = ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=2)))
             else:
-                samples = BlockSamples(blocks)
+                samples = self._without_names(BlockSamples(blocks))
             return self._fit_samples(samples)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -109,7 +111,7 @@ class Learner(Saved, Coder, CallbackSupportMixin):
         ----------
         arrays : callable
             Returns a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
-            once to find the mean and the scale, once an epoch, and once at the end.
+            once to find the mean and the scale, and once for each further pass over the data.
 
         Returns
         -------
@@ -142,16 +144,20 @@ class Learner(Saved, Coder, CallbackSupportMixin):
         self
         """
         with earlier_fit_kept(self):
-            return self._fit_samples(samples)
+            return self._fit_samples(self._without_names(samples))
+
+    def _without_names(self, samples: Samples) -> Samples:
+        """The samples, whose features have no names."""
+        self.n_features_in_ = samples.shape[1]
+        self.__dict__.pop("feature_names_in_", None)
+        return samples
 
     def _fit_samples(self, samples: Samples) -> Any:
-        n_samples, n_features = samples.shape
-        if n_samples < 2:
-            raise ValueError(f"{type(self).__name__} was given {n_samples} sample(s), and needs at least 2")
-        if not isinstance(samples, ArraySamples | StreamSamples):  # of these, the features were checked by name
-            self.n_features_in_ = n_features
-            self.__dict__.pop("feature_names_in_", None)
+        if samples.shape[0] < 2:
+            raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), and needs at least 2")
         attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
+        if "components_" not in attributes:
+            raise TypeError(f"{type(self).__name__}.learn returned {sorted(attributes)}, without components_")
         self.__dict__.update(attributes)
         return self
 

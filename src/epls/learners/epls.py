@@ -36,9 +36,6 @@ _SMALLEST_BATCH = 256
 # With fewer steps than this the components have not settled, however small the data; with more than enough data for
 # that, so many epochs.
 _FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
-_ELEMENTS = (
-    2**22
-)  # of inputs or outputs, whichever is more, at a time, where a device or a balanced assignment sees them
 
 
 class EPLS(LayerLearner):
@@ -124,7 +121,7 @@ class EPLS(LayerLearner):
     """
 
     usual_patches = 400_000
-    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner._parameter_constraints | {
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
         "target": [StrOptions(set(TARGETS))],
         "loss": [StrOptions({"matching", "squared"})],
@@ -232,11 +229,11 @@ class EPLS(LayerLearner):
         first_call = not hasattr(self, "components_")
         with earlier_fit_kept(self):
             data = validate_data(self, X, dtype=TYPES, reset=first_call, ensure_min_samples=1 + first_call)
-        samples = ArraySamples(np.asarray(data))
-        if not hasattr(self, "_training"):
-            self._training = self._stream_training(samples, first_call)
-            self.loss_curve_ = []
-            self.__dict__.pop("epoch_reports_", None)
+            samples = ArraySamples(np.asarray(data))
+            if not hasattr(self, "_training"):
+                self._training = self._stream_training(samples, first_call)
+                self.loss_curve_ = []
+                self.__dict__.pop("epoch_reports_", None)
         training = self._training
         if training.engine.settings.device != self.device:  # a stream may go on elsewhere
             settings, target = training.engine.settings, training.engine.target

@@ -63,7 +63,7 @@ class ICA(Learner):
     whitens = True
     complete = True
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"mean_": Floats("n_features"), "n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],
     }

@@ -56,7 +56,7 @@ class KMeansTriangle(Learner):
     own_encoder = "triangle"
     usual_patches = 400_000
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],
     }

@@ -71,7 +71,7 @@ class OMP(Learner):
         "n_redrawn_": COUNTS,
         "n_unused_": COUNT,
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "n_nonzero_coefs": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],
@@ -97,9 +97,8 @@ class OMP(Learner):
         X = samples.array()
         scale = center_and_scale(X)[1]
         rescaled = not 1e-6 < scale < 1e6
-        if (
-            rescaled
-        ):  # components do not depend on the scale, but squares of very large or small numbers are beyond all types
+        # Components do not depend on the scale, but squares of very large or small numbers are beyond all types.
+        if rescaled:
             X = X / X.dtype.type(scale)
         components = first_components(X, self.checked_n_components(len(X)), random)
         energy = sum(float(np.vdot(block, block)) for block in np.array_split(X, -(-len(X) // 4096)))

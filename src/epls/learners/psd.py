@@ -81,7 +81,7 @@ class PSD(Learner):
     }
     encoder_: Array
     gain_: Array
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "alpha": [POSITIVE],
         "prediction_penalty": [NOT_NEGATIVE],
         "max_iter": [AT_LEAST_ONE],

@@ -40,7 +40,7 @@ class RandomPatches(Learner):
     """
 
     whitens = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints
 
     def __init__(self, n_components: int | None = None, *, random_state: Any = None) -> None:
         self.n_components = n_components

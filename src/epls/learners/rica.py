@@ -66,7 +66,7 @@ class RICA(Learner):
 
     meta_parameters = ("reconstruction_penalty",)
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT, "loss_curve_": CURVE}
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "reconstruction_penalty": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],

@@ -106,7 +106,7 @@ class SparseAutoencoder(LayerLearner):
         "decoder_": Floats("n_components", "n_features"),
         "decoder_intercept_": Floats("n_features"),
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner._parameter_constraints | {
         "weight_decay": [NOT_NEGATIVE],
         "sparseness": [SHARE],
         "sparsity_penalty": [NOT_NEGATIVE],

@@ -70,7 +70,7 @@ class SparseCoding(Learner):
         "n_redrawn_": COUNTS,
         "n_unused_": COUNT,
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "alpha": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],
     }

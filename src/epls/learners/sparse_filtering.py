@@ -68,7 +68,7 @@ class SparseFiltering(Learner):
         "n_iter_": COUNT,
         "loss_curve_": CURVE,
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "max_iter": [AT_LEAST_ONE],
         "tol": [NOT_NEGATIVE],
     }

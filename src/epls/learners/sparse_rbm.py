@@ -107,7 +107,7 @@ class SparseRBM(LayerLearner):
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty", "momentum")
     visible_intercept_: Array
     saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {"visible_intercept_": Floats("n_features")}
-    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner.constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner._parameter_constraints | {
         "weight_decay": [NOT_NEGATIVE],
         "sparseness": [SHARE],
         "sparsity_penalty": [NOT_NEGATIVE],

@@ -30,7 +30,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except BaseException:
-        temporary.unlink()
+        temporary.unlink(missing_ok=True)
         raise
 
 

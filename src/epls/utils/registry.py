@@ -31,19 +31,17 @@ class Registry(Mapping[str, Any]):
         if name not in self._names:
             raise KeyError(name)
         module = import_module(f"{self._package}.{name}")
-        (found,) = (
+        found = [
             value
-            for key, value in vars(module).items()
+            for value in vars(module).values()
             if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "meta_parameters")
-        )
-        return found
+        ]
+        if len(found) != 1:
+            raise TypeError(f"{module.__file__} must hold one class with meta_parameters, and holds {len(found)}")
+        return found[0]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._names)
 
     def __len__(self) -> int:
         return len(self._names)
-
-    def name_of(self, kind: type) -> str:
-        """The name of a class."""
-        return kind.__module__.rpartition(".")[2]

@@ -1,0 +1,99 @@
+"""Arrays and plain values in one safetensors file, with a checksum over both: what is damaged is refused, not used.
+
+The values are JSON in the header of the file. Nothing in a file is ever run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save
+
+from .files import write_atomically
+
+#: Bytes of a header, at most: JSON of that size is read in a second, and takes a quarter of a gigabyte.
+LARGEST_HEADER = 2**24
+
+
+class DamagedError(ValueError):
+    """A file that is not what was written."""
+
+
+class VersionError(ValueError):
+    """A file in a format of another version."""
+
+
+def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Write plain values and arrays; what stood there is replaced only once the new file is complete."""
+    # safetensors stores arrays that are not contiguous wrongly, without a word.
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    header = json.loads(json.dumps(header, allow_nan=False))  # as it will be read
+    text = json.dumps(header | {"digest": _digest(header, arrays)})
+    if len(text) > LARGEST_HEADER:
+        raise ValueError(f"settings and notes take {len(text):,} bytes, and a file holds at most {LARGEST_HEADER:,}")
+    write_atomically(path, save(arrays, metadata={"epls": text}))
+
+
+def read_container(
+    path: Path, format: int, *, unsigned_format: int | None = None
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The plain values and the arrays of a file, if it is whole.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    format : int
+        The ``format`` that the header must name.
+    unsigned_format : int or None, default=None
+        An earlier one, whose files have no checksum.
+
+    Raises
+    ------
+    DamagedError
+        If it is not what :func:`write_container` wrote.
+    VersionError
+        If it has another format.
+    """
+    try:
+        _check_size(path)
+        with safe_open(path, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        header = json.loads(metadata["epls"])
+        if not isinstance(header, dict):
+            raise DamagedError("its header is not a table of settings")
+        if header["format"] not in (format, unsigned_format):
+            raise VersionError(f"it has format {header['format']}, written by epls {header.get('epls')}")
+        digest = header.pop("digest", None)
+        unsigned = digest is None and header["format"] == unsigned_format
+        whole = unsigned or digest == _digest(header, arrays)
+    except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, MemoryError, AttributeError) as error:
+        if isinstance(error, DamagedError | VersionError):
+            raise
+        raise DamagedError(str(error) or type(error).__name__) from error
+    if not whole:
+        raise DamagedError("its checksum is missing" if digest is None else "its checksum does not match its content")
+    return header, arrays
+
+
+def _check_size(path: Path) -> None:
+    """Before anything is made of it: whether a file has a header of a size that can be read."""
+    with path.open("rb") as file:
+        size = int.from_bytes(file.read(8), "little")
+        if size > min(LARGEST_HEADER + 2**20, os.fstat(file.fileno()).st_size):
+            raise DamagedError(f"its header has {size:,} bytes")
+
+
+def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
