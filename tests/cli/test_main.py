@@ -1,5 +1,7 @@
 """How the command ends: exit codes, one line for an error, nothing left half-written."""
 
+import os
+import signal
 import subprocess
 import sys
 
@@ -7,8 +9,6 @@ import pytest
 from run_command import check_error, epls
 
 from epls.cli.main import run
-
-SLOW = "import numpy as np; np.save('large.npy', np.random.RandomState(0).normal(size=(300_000, 40)))"
 
 
 def test_help_is_quick_and_loads_nothing_heavy():
@@ -64,3 +64,18 @@ def test_the_help_of_a_command_loads_nothing_heavy():
 )
 def test_unknown_commands(name, message, tmp_path, capsys):
     check_error(capsys, tmp_path, [name], 2, message)
+
+
+def test_control_characters_do_not_reach_the_terminal(capsys, tmp_path):
+    code, out, err = epls(capsys, "inspect", tmp_path / "a\x1b[31m.epls")
+    assert code == 1
+    assert "\x1b" not in out + err
+    assert "x1b" in err
+
+
+def test_sigterm_ends_as_ctrl_c_does(capsys, monkeypatch):
+    before = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("epls.cli.main.epls.main", lambda *_, **__: os.kill(os.getpid(), signal.SIGTERM))
+    assert run(["demo"]) == 1
+    assert "interrupted; no file was left half-written" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGTERM) is before

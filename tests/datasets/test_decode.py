@@ -1,3 +1,4 @@
+import os
 import threading
 import warnings
 
@@ -168,3 +169,17 @@ def test_filters_of_warnings_survive_threads(tmp_path):
     for thread in threads:
         thread.join()
     assert list(warnings.filters) == before
+
+
+def test_postscript_in_disguise_is_not_handed_on(tmp_path):
+    """Pillow would start Ghostscript on it."""
+    (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\nshowpage\n")
+    with pytest.raises(BadImageError, match="not an image"):
+        decode_image(tmp_path / "a.png")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(BadImageError, match="not a regular file"):
+        decode_image(tmp_path / "a.png")

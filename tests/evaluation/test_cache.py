@@ -79,11 +79,51 @@ def test_a_cut_file_starts_anew(cache):
     (partial,) = cache.folder.glob("*.part")
     with partial.open("r+b") as file:
         file.truncate(partial.stat().st_size - 60)
-    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
     (path,) = cache.folder.glob("*.npy")
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 60)
-    np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+
+
+@pytest.mark.parametrize("place", [-1, -60, 90, 20])
+@pytest.mark.parametrize("suffix", ["npy", "part"])
+def test_a_changed_bit_is_noticed_and_mended(cache, place, suffix):
+    """It once changed accuracies without a word."""
+    if suffix == "npy":
+        cache.rows({}, SHAPE, all_rows)
+    else:
+        with pytest.raises(KeyboardInterrupt):
+            cache.rows({}, SHAPE, Failing(6, KeyboardInterrupt()))
+    (path,) = cache.folder.glob(f"*.{suffix}")
+    content = bytearray(path.read_bytes())
+    content[place] ^= 4
+    path.write_bytes(bytes(content))
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
+    np.testing.assert_array_equal(cache.rows({}, SHAPE, Failing(0, KeyboardInterrupt()))[0], rows(0, 10))
+
+
+def test_a_lost_journal_is_mended(cache):
+    cache.rows({}, SHAPE, all_rows)
+    (journal,) = cache.folder.glob("*.json")
+    journal.unlink()
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        found, seconds = cache.rows({}, SHAPE, all_rows)
+    np.testing.assert_array_equal(found, rows(0, 10))
+    assert np.isfinite(seconds)
+
+
+@pytest.mark.parametrize("damage", ['{"items": [99], "digest": "x"}', '{"items": 7}', "[1, 2", "[99]", ""])
+def test_damaged_items_are_made_again(cache, damage):
+    assert cache.items("stage", {}, [lambda: 1, lambda: 2]) == [1, 2]
+    (path,) = cache.folder.glob("stage-*")
+    path.write_text(damage)
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        assert cache.items("stage", {}, [lambda: 1, lambda: 2]) == [1, 2]
+    assert cache.items("stage", {}, []) == [1, 2]
 
 
 @pytest.mark.parametrize("damage", ["", "{", "[]", '{"rows": 4}'])
@@ -153,7 +193,8 @@ def test_models_are_made_once_and_again_if_damaged(cache):
     np.testing.assert_array_equal(first.components_, second.components_)
     (path,) = cache.folder.glob("*.safetensors")
     path.write_bytes(path.read_bytes()[:50])
-    cache.model({"n": 3}, make)
+    with pytest.warns(UserWarning, match="damaged, and is made again"):
+        cache.model({"n": 3}, make)
     assert len(made) == 2
 
 

@@ -53,7 +53,7 @@ def _text(value: Any) -> str:
     if isinstance(value, list):
         more = [f"and {len(value) - _LISTED} more"] if len(value) > _LISTED else []
         return ", ".join([_text(item) for item in value[:_LISTED]] + more)
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return f"{value:.4g}" if isinstance(value, float) else options.printable(str(value))
 
 
 def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: int) -> None:

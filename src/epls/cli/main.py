@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
+import threading
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from typing import ClassVar
@@ -12,6 +16,7 @@ from typing import ClassVar
 import click
 
 from .._version import __version__
+from .options import printable
 
 
 class _LazyGroup(click.Group):
@@ -63,7 +68,7 @@ def epls() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command; problems end in one line on stderr. EPLS_DEBUG=1 shows where an unexpected one came from."""
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), _ended_like_ctrl_c():
             warnings.showwarning = _tell_warning
             # Columns are found by name before.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
@@ -77,7 +82,7 @@ def run(arguments: list[str] | None = None) -> int:
         click.echo("epls: interrupted; no file was left half-written. The same command starts again", err=True)
         return 1
     except OSError as error:
-        click.echo(f"epls: {_explain(error)}", err=True)
+        click.echo(f"epls: {printable(_explain(error))}", err=True)
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
         click.echo(f"epls: {_first_line(error)}", err=True)
@@ -91,9 +96,26 @@ def run(arguments: list[str] | None = None) -> int:
     return 0
 
 
+@contextmanager
+def _ended_like_ctrl_c() -> Iterator[None]:
+    """SIGTERM ends the command as Ctrl-C does: files that are half-written are removed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _first_line(error: BaseException) -> str:
     """scikit-learn adds advice that fills the screen and is not for this command."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    return printable((str(error).strip() or type(error).__name__).splitlines()[0])
 
 
 def _tell_warning(
@@ -104,7 +126,7 @@ def _tell_warning(
     file: object = None,
     line: object = None,
 ) -> None:
-    click.echo(f"epls: warning: {str(message).strip().splitlines()[0]}", err=True)
+    click.echo(f"epls: warning: {printable(str(message).strip().splitlines()[0])}", err=True)
 
 
 def _explain(error: OSError) -> str:

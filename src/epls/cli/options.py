@@ -132,10 +132,15 @@ def opening() -> Iterator[None]:
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
 
+def printable(text: str) -> str:
+    """Text without control characters, which a terminal would obey: file names and notes come from strangers."""
+    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+
+
 def tell_skipped(data: Any) -> None:
     """Lists on stderr the files of a folder that were left out."""
     for file, reason in getattr(data, "skipped", ()):
-        click.echo(f"skipped {file}: {reason}", err=True)
+        click.echo(printable(f"skipped {file}: {reason}"), err=True)
 
 
 @contextmanager

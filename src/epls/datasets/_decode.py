@@ -25,6 +25,8 @@ _UPRIGHT: dict[int, Callable[[Bytes], Bytes]] = {
     8: lambda image: image.swapaxes(0, 1)[::-1],
 }
 _ORIENTATION = 0x0112
+# Pillow knows more, and hands some of them to other programs: PostScript to Ghostscript.
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
 # Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
 _WARNINGS = threading.Lock()
@@ -67,11 +69,13 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
         With the reason why the file cannot be used.
     """
     module = require_pillow()
+    if path.exists() and not path.is_file():
+        raise BadImageError("not a regular file")  # a pipe would be waited for without end
     try:
         # Given a name, Pillow maps uncompressed TIFF files and garbles those that are to be turned on their side.
         with open(path, "rb") as file:
             with _quiet_but_for_bombs(module):
-                image = module.open(file)
+                image = module.open(file, formats=_FORMATS)
             size = _small_size(image.size, longest_side)
             if size != image.size:
                 # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.

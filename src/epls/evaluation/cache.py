@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from ..persistence import load_model, save_model
+from ..persistence import load_model, read_notes, save_model
 from ..utils.files import npy_header, write_atomically
 from ..utils.types import Array
 
@@ -73,17 +74,15 @@ class Cache:
     def model(self, inputs: dict[str, Any], make: Callable[[], Any]) -> tuple[Any, float]:
         """A fitted model and the seconds that it took: loaded if it was saved before and is whole, else made."""
         path = self.path("learned", inputs, ".safetensors")
-        record = path.with_suffix(".json")
         if path.exists():
             try:
-                return load_model(path), float(_read_dict(record).get("seconds", np.nan))
-            except ValueError:
-                path.unlink()  # damaged; it can be made again
+                return load_model(path), float(read_notes(path)["seconds"])
+            except (ValueError, KeyError, TypeError):
+                _made_again(path)
         started = time.perf_counter()
         model = make()
         seconds = time.perf_counter() - started
-        write_atomically(record, json.dumps({"inputs": inputs, "seconds": seconds}).encode())
-        save_model(model, path)
+        save_model(model, path, notes={"inputs": inputs, "seconds": seconds})
         return model, seconds
 
     def rows(
@@ -91,71 +90,112 @@ class Cache:
     ) -> tuple[NDArray[np.float32], float]:
         """An array as a memory map and the seconds that it took, in all runs together.
 
-        ``make(start)`` gives its rows from ``start`` on. Those that were made before are kept.
+        ``make(start)`` gives its rows from ``start`` on. Those that were made before are kept, if they are whole.
         """
         path = self.path("codes", inputs, ".npy")
-        record = path.with_suffix(".json")
+        journal = _Journal(path.with_suffix(".json"), shape)
+        if path.exists() and not (journal.rows == shape[0] and journal.tells(path)):
+            _made_again(path)
+            journal.begin()
         if not path.exists():
-            self._make_rows(path.with_suffix(".part"), record, inputs, shape, make)
+            self._make_rows(path.with_suffix(".part"), journal, inputs, make)
             os.replace(path.with_suffix(".part"), path)
-        seconds = float(_read_dict(record).get("seconds", np.nan))
-        try:
-            return np.load(path, mmap_mode="r"), seconds
-        except (ValueError, EOFError):
-            path.unlink()  # damaged; it can be made again
-            return self.rows(inputs, shape, make)
+        return np.load(path, mmap_mode="r"), journal.seconds
 
     def _make_rows(
-        self,
-        partial: Path,
-        record: Path,
-        inputs: dict[str, Any],
-        shape: tuple[int, ...],
-        make: Callable[[int], Iterator[Array]],
+        self, partial: Path, journal: _Journal, inputs: dict[str, Any], make: Callable[[int], Iterator[Array]]
     ) -> None:
-        header = npy_header(shape)
-        row_bytes = 4 * int(np.prod(shape[1:]))
-        journal = _read_dict(record)
-        done = journal.get("rows", 0)
-        end = len(header) + done * row_bytes
-        if not {"rows", "seconds"} <= set(journal) or not partial.exists() or partial.stat().st_size < end:
-            journal, done, end = {"inputs": inputs, "rows": 0, "seconds": 0.0}, 0, len(header)
-            partial.write_bytes(header)
-        rows, before, started = make(done), journal["seconds"], time.perf_counter()
+        if not (partial.exists() and journal.tells(partial)):
+            if partial.exists() and journal.rows > 0:
+                _made_again(partial)
+            journal.begin()
+            partial.write_bytes(journal.header)
+        rows, before, started = make(journal.rows), journal.seconds, time.perf_counter()
         last_entry = started
         # Written, not mapped: on a full disk a map kills the process, a write raises an error.
         with partial.open("r+b") as file:
-            file.seek(end)
+            file.seek(journal.end)
             file.truncate()  # what follows may be incomplete
-            for number, row in enumerate(rows, done + 1):
-                file.write(np.ascontiguousarray(row, "<f4").tobytes())
+            for number, row in enumerate(rows, journal.rows + 1):
+                content = np.ascontiguousarray(row, "<f4").tobytes()
+                file.write(content)
+                journal.digest.update(content)
                 now = time.perf_counter()
-                if now - last_entry >= self.seconds or number == shape[0]:
+                if now - last_entry >= self.seconds or number == journal.shape[0]:
                     last_entry = now
                     file.flush()
                     os.fsync(file.fileno())
-                    journal |= {"rows": number, "seconds": before + now - started}
-                    write_atomically(record, json.dumps(journal).encode())
+                    journal.enter(number, before + now - started, inputs)
 
     def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """A list of plain values, each from its maker; those that were made before are kept."""
         path = self.path(stage, inputs, ".json")
-        found = _read_json(path)
-        found = found if isinstance(found, list) else []
+        record = _read_dict(path)
+        found = record.get("items", [])
+        if path.exists() and (not isinstance(found, list) or record.get("digest") != _digest_of(found)):
+            _made_again(path)
+            found = []
         for make in makers[len(found) :]:
             found.append(make())
-            write_atomically(path, json.dumps(found).encode())
+            record = {"items": found, "digest": _digest_of(found)}
+            write_atomically(path, json.dumps(record, allow_nan=False).encode())
         return found
 
 
-def _read_json(path: Path) -> Any:
-    """What a JSON file holds; None if it is not there, or damaged."""
-    try:
-        return json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError, UnicodeDecodeError):
-        return None
+class _Journal:
+    """How many rows of a .npy file are on the disk, and a checksum over them; written after the rows themselves."""
+
+    def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
+        self.path = path
+        self.shape = shape
+        self.header = npy_header(shape)
+        self.begin()
+        found = _read_dict(path)
+        rows, seconds, digest = (found.get(name) for name in ("rows", "seconds", "digest"))
+        if type(rows) is int and 0 <= rows <= shape[0] and isinstance(seconds, float | int) and isinstance(digest, str):
+            self.rows, self.seconds, self._told = rows, float(seconds), digest
+
+    def begin(self) -> None:
+        """Start with no rows."""
+        self.rows, self.seconds, self._told = 0, 0.0, ""
+        self.digest = hashlib.sha256(self.header)
+
+    @property
+    def end(self) -> int:
+        """Where in the file the rows end."""
+        return len(self.header) + self.rows * 4 * int(np.prod(self.shape[1:]))
+
+    def tells(self, path: Path) -> bool:
+        """Whether a file begins with these rows, as they were written. :attr:`digest` goes on from there."""
+        self.digest = hashlib.sha256()
+        left = self.end
+        with path.open("rb") as file:
+            while left > 0 and (content := file.read(min(left, 2**20))):
+                self.digest.update(content)
+                left -= len(content)
+        return left == 0 and self.digest.hexdigest() == self._told
+
+    def enter(self, rows: int, seconds: float, inputs: dict[str, Any]) -> None:
+        """Note how far it is."""
+        self.rows, self.seconds, self._told = rows, seconds, self.digest.hexdigest()
+        record = {"inputs": inputs, "rows": rows, "seconds": seconds, "digest": self._told}
+        write_atomically(self.path, json.dumps(record, allow_nan=False).encode())
+
+
+def _made_again(path: Path) -> None:
+    """Remove a result that is damaged, and say so."""
+    warnings.warn(f"{path} is damaged, and is made again", stacklevel=3)
+    path.unlink()
+
+
+def _digest_of(items: Any) -> str:
+    return hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
 
 
 def _read_dict(path: Path) -> dict[str, Any]:
-    found = _read_json(path)
+    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else."""
+    try:
+        found = json.loads(path.read_text())
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
     return found if isinstance(found, dict) else {}
