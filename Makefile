@@ -2,6 +2,7 @@
 # make test   install what the tests need and run them all
 # make test-fast  the same without the slow ones: under three minutes
 # make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
+# make test-bounds  the fast tests with compiled loops that check every index; no core dumps, only errors
 # make lint   ruff and mypy
 # make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples
 # make bench  the benchmarks that need no data set
@@ -11,7 +12,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test test-fast browser lint docs bench clean
+.PHONY: demo test test-fast browser lint docs bench clean test-bounds
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
@@ -22,6 +23,9 @@ test: $(VENV)/.installed-dev browser
 # One BLAS thread: on data as small as these more only wait for each other, and for whatever else runs on the machine.
 test-fast: $(VENV)/.installed-dev
 	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+
+test-bounds: $(VENV)/.installed-dev
+	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-bounds OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
 # Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a
 # browser the tests of pages in one are skipped; where CI is set, as in .ci/run, they fail.

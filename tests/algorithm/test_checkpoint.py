@@ -99,6 +99,7 @@ def test_checkpoints_of_another_training_are_refused(blobs, tmp_path):
         (EPLS(8, max_iter=4, random_state=0), blobs[:-1], "number of samples"),
         (EPLS(8, max_iter=4, random_state=0), blobs + np.arange(6), "mean of the data"),
         (EPLS(8, max_iter=4, random_state=1), blobs, "random_state"),
+        (EPLS(8, max_iter=4, random_state=0), blobs[::-1], "some rows of the data"),
     ):
         with pytest.raises(ValueError, match=f"another training, which differs in .*{what}"):
             other.set_callbacks(Checkpoint(tmp_path)).fit(X)
@@ -218,3 +219,13 @@ def test_a_checkpoint_of_another_version_is_refused(blobs, tmp_path):
     with pytest.raises(ValueError, match=r"of another version of epls .*format 1.*empty the folder"):
         EPLS(3, max_iter=3, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
     assert (tmp_path / "checkpoint-00000004.safetensors").read_bytes() == written
+
+
+@pytest.mark.parametrize("as_blocks", [lambda X: JoinedBlocks([ArrayBlocks(X[:150]), ArrayBlocks(X[150:])])])
+def test_rows_of_blocks_are_told_apart(blobs, tmp_path, as_blocks):
+    """Columns that are exchanged in two rows leave mean and scale as they are."""
+    stopped(EPLS(8, max_iter=4, random_state=0, batch_size=40), as_blocks(blobs), tmp_path, 2)
+    with pytest.raises(ValueError, match="some rows of the data"):
+        EPLS(8, max_iter=4, random_state=0, batch_size=40).set_callbacks(Checkpoint(tmp_path)).fit(
+            as_blocks(blobs[::-1].copy())
+        )

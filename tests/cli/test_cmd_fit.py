@@ -181,7 +181,7 @@ def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, cap
     monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.02)
     arguments = command(in_parts, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
     with monkeypatch.context() as broken:
-        broken.setattr("epls.persistence.write_atomically", no_room)
+        broken.setattr("epls.persistence.write_container", no_room)
         code, _, err = epls(capsys, *arguments)
     assert code == 1
     assert "disk" in err
@@ -190,7 +190,7 @@ def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, cap
     assert list((tmp_path / "kept").iterdir()) == []
 
 
-def no_room(path, content):
+def no_room(*_):
     raise OSError(errno.ENOSPC, "No space left on device")
 
 

@@ -47,3 +47,15 @@ def test_nothing_is_overwritten_unless_forced(work, tmp_path, capsys):
 def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
     monkeypatch.chdir(work)
     check_error(capsys, work, arguments, code, message)
+
+
+def test_the_model_is_not_overwritten(work, tmp_path, capsys):
+    model = tmp_path / "m.epls"
+    model.write_bytes((work / "photos.epls").read_bytes())
+    for name in ("m.epls", "link.epls"):
+        if name != "m.epls":
+            (tmp_path / name).symlink_to(model)
+        code, _, err = epls(capsys, "report", model, "--data", work / "photos", "-o", tmp_path / name, "--force")
+        assert code == 1
+        assert "is what is read from" in err
+    assert model.read_bytes() == (work / "photos.epls").read_bytes()

@@ -96,3 +96,31 @@ def test_rows_may_follow_the_header_one_after_the_other(tmp_path):
         for row in rows:
             file.write(row.tobytes())
     np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows)
+
+
+def test_a_replaced_file_keeps_its_permissions(tmp_path):
+    path = tmp_path / "secret"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    write_atomically(path, b"new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_bytes() == b"new"
+
+
+def test_a_link_stays_a_link(tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "file", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert [path.name for path in (tmp_path / "there").iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        write_atomically(tmp_path / "pipe", b"new")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)

@@ -85,7 +85,7 @@ def command(
     from ..images.pooling import smallest_side
     from ..persistence import save_model
 
-    options.check_output(output, force)
+    options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
     with options.limited(threads), StageProgress() as progress:

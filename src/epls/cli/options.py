@@ -152,10 +152,15 @@ def going_on() -> Iterator[None]:
         raise click.ClickException("interrupted; the same command goes on from what is done") from error
 
 
-def check_output(path: Path, force: bool) -> None:
-    """Refuse to overwrite, or to work for an hour for a place that cannot be written to."""
+def check_output(path: Path, force: bool, *inputs: Path) -> None:
+    """Refuse to overwrite, above all what is read, or to work for an hour for a place that cannot be written to."""
+    for given in inputs:
+        if path.exists() and given.exists() and path.samefile(given):
+            raise click.ClickException(f"{path} is what is read from: give another name to write to")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: give the name of a file")
+    if path.exists() and not path.is_file():
+        raise click.ClickException(f"{path} is not a regular file: give another name")
     if path.exists() and not force:
         raise click.ClickException(f"{path} is there already: give another name, or --force to overwrite it")
     if not path.parent.is_dir():

@@ -33,7 +33,7 @@ def command(
     from ..report import model_page
     from ..utils.files import write_atomically
 
-    options.check_output(output, force)
+    options.check_output(output, force, model, data)
     loaded, notes = load_model(model), read_notes(model)
     features = image_features(loaded)
     with options.limited(threads), StageProgress() as progress:

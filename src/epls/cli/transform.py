@@ -38,7 +38,7 @@ def command(
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
     names_file = output.with_suffix(".names.txt")
-    options.check_output(output, force)
+    options.check_output(output, force, model, data)
     loaded = load_model(model)
     features = image_features(loaded)
     least = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)

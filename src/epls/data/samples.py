@@ -22,6 +22,7 @@ from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 Array = NDArray[Any]  # as they are stored, small integers too
 
 BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
+_TOLD_ROWS = 64  # by which data are told from others
 
 
 def working_type(dtype: np.dtype[Any]) -> np.dtype[np.floating]:
@@ -83,7 +84,12 @@ class Samples(ABC):
             "number of features": self.shape[1],
             "mean of the data": sha256(center.tobytes()).hexdigest(),
             "scale of the data": float(scale),
+            "some rows of the data": self.some_rows(),
         }
+
+    def some_rows(self) -> str:
+        """A checksum of some rows in their places: other data may have the same mean. Empty if that is not cheap."""
+        return ""
 
 
 class ArraySamples(Samples):
@@ -102,6 +108,10 @@ class ArraySamples(Samples):
         self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
     ) -> Iterator[Batch]:
         return cut(self.X, random.permutation(len(self.X)), batch_cuts(len(self.X), batch_size, even=even, skip=skip))
+
+    def some_rows(self) -> str:
+        numbers = np.linspace(0, len(self.X) - 1, min(len(self.X), _TOLD_ROWS)).astype(int)
+        return sha256(np.ascontiguousarray(self.X[numbers]).tobytes()).hexdigest()
 
     def in_order(self, batch_size: int) -> Iterator[Batch]:
         """The same without shuffling."""
@@ -156,6 +166,13 @@ class BlockSamples(Samples):
             end += len(block)
         return rows
 
+    def some_rows(self) -> str:
+        numbers = sorted({0, len(self.blocks.sizes) // 2, len(self.blocks.sizes) - 1})
+        digest = sha256()
+        for number in numbers:
+            digest.update(np.ascontiguousarray(self.blocks.read(number)[:_TOLD_ROWS]).tobytes())
+        return digest.hexdigest()
+
     def _groups(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
         """Blocks that go into a buffer together, in the order of the epoch."""
         ends = np.cumsum(self.blocks.sizes[order])
@@ -190,12 +207,18 @@ class StreamSamples(Samples):
         self._arrays = arrays
         self._buffer_bytes = buffer_bytes
         self._moments, n_features, types = Moments(), 0, set()
+        first_rows = sha256()
         for array in arrays():
             self._moments.add(array)
+            first_rows.update(np.ascontiguousarray(array[:1]).tobytes())
             n_features = array.shape[1]
             types.add(working_type(array.dtype))
         self.shape = (self._moments.n_samples, n_features)
         self.dtype = np.result_type(*types) if types else np.dtype(np.float32)
+        self._first_rows = first_rows.hexdigest()
+
+    def some_rows(self) -> str:
+        return self._first_rows
 
     @property
     def moments(self) -> Moments:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,13 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes."""
+    """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes.
+
+    A link stays a link, to the new file. A file that is replaced keeps its permissions.
+    """
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        raise OSError(f"{path} is not a regular file: give the name of another one to write to")
     # Created by open, not by tempfile: a new file then has the permissions that the umask leaves, like any other.
     temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     file = temporary.open("xb")
@@ -28,6 +35,8 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
             yield file
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
