@@ -1,0 +1,212 @@
+"""Mutated model, checkpoint and cache files: each must be refused or give what the undamaged file gives.
+
+    python benchmarks/attack_files.py                  # 100,000 files
+    python benchmarks/attack_files.py --quick
+    python benchmarks/attack_files.py --files 5000 --seed 7
+
+Damaged files have bits flipped, bytes set, parts cut, doubled or cleared. Crafted files have settings, values or
+arrays replaced and a checksum that is right: whoever writes one may give a model other outputs, but must neither crash
+the process, nor let it hang, nor fill its memory. Every file is opened in a child process whose memory is limited.
+"""
+
+import argparse
+import collections
+import contextlib
+import json
+import logging
+import multiprocessing
+import resource
+import tempfile
+import time
+import warnings
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import epls
+from epls.evaluation.cache import Cache
+from epls.utils.container import read_container, write_container
+
+MEMORY = 2**30  # bytes beyond what the process has at the start
+SECONDS = 5.0
+VALUES = [
+    None, True, -1, 0, 1, 2, 600, 10**6, 2**31, 2**63, 10**30, -0.5, 0.5, 1e-300, 1e300, "", "log", "evil", "natural",
+    "a" * 1000, [], [1], {}, {"learner": "EPLS", "params": {}}, [[]] * 50,
+]  # fmt: skip
+
+
+class Stop(epls.Checkpoint):
+    """Fails after some batches, and leaves its checkpoints."""
+
+    n_left = 5
+
+    def save_when_due(self, run, training):
+        super().save_when_due(run, training)
+        self.n_left -= 1
+        if self.n_left == 0:
+            raise KeyboardInterrupt
+
+
+def subjects(folder):
+    """Files, and what opens each and computes with it."""
+    X, images = load_digits(return_X_y=True)[0][:60], (15 * load_digits().images[:12]).astype(np.uint8)
+    quick = {"random_state": 0, "max_iter": 2}
+    of_patches = {"patch_size": 4, "n_patches": 200, "random_state": 0}
+    models = {
+        "epls": epls.EPLS(5, **quick).fit(X),
+        "raw": epls.Raw().fit(X),
+        "omp": epls.OMP(4, n_nonzero_coefs=2, **quick).fit(X),
+        "psd": epls.PSD(4, **quick).fit(X),
+        "rbm": epls.SparseRBM(4, **quick).fit(X),
+        "pipeline": make_pipeline(StandardScaler(), epls.EPLS(3, **quick)).fit(X),
+        "images": epls.ImageFeatures(epls.EPLS(4, **quick), **of_patches).fit(images),
+        "whitened": epls.ImageFeatures(
+            epls.KMeansTriangle(4, **quick),
+            patch_size=4,
+            n_patches=200,
+            encoder="triangle",
+            whiten=True,
+            random_state=0,
+        ).fit(images),
+    }
+    for name, model in models.items():
+        path = folder / f"{name}.epls"
+        epls.save_model(model, path)
+        data = images if isinstance(model, epls.ImageFeatures) else X
+        yield path, lambda path, data=data: epls.load_model(path).transform(data)
+    settings = {"max_iter": 3, "batch_size": 10, "random_state": 0}
+    with contextlib.suppress(KeyboardInterrupt):
+        epls.EPLS(4, **settings).set_callbacks(Stop(folder / "run", seconds=0)).fit(X)
+    older, newest = sorted((folder / "run").iterdir())
+    older.unlink()
+
+    def resumed(path):
+        place = Path(tempfile.mkdtemp(dir=folder))
+        (place / newest.name).write_bytes(path.read_bytes())
+        return epls.EPLS(4, **settings).set_callbacks(epls.Checkpoint(place)).fit(X).components_
+
+    yield newest, resumed
+    rows = np.arange(60, dtype=np.float32).reshape(10, 6)
+    Cache(folder / "cache").rows({}, rows.shape, lambda start: iter(rows[start:]))
+    for entry in sorted((folder / "cache").glob("codes-*")):
+
+        def cached(path, entry=entry):
+            place = Path(tempfile.mkdtemp(dir=folder))
+            for other in entry.parent.glob("codes-*"):
+                (place / other.name).write_bytes(path.read_bytes() if other == entry else other.read_bytes())
+            return np.array(Cache(place).rows({}, rows.shape, lambda start: iter(rows[start:]))[0])
+
+        yield entry, cached
+
+
+def damaged(content, random):
+    """A file that is no longer what was written."""
+    content = bytearray(content)
+    kind, size = random.randint(6), len(content)
+    # Half of them in the first bytes, where sizes and settings are.
+    places = random.randint(size if random.randint(2) else min(size, 4096), size=1 + random.randint(8))
+    if kind <= 1:
+        for place in places[: 1 if kind == 0 else None]:
+            content[place] ^= 1 << random.randint(8)
+    elif kind == 2:
+        for place in places:
+            content[place] = random.randint(256)
+    elif kind == 3:
+        del content[places[0] :]
+    elif kind == 4:
+        content[places[0] : places[0]] = content[places[-1] : places[-1] + random.randint(64)]
+    else:
+        start, stop = sorted((int(places[0]), int(places[-1])))
+        content[start:stop] = bytes(stop - start)
+    return bytes(content)
+
+
+def crafted(path, target, random):
+    """A model file with something replaced, and a checksum that is right."""
+    header, arrays = read_container(path, 2)
+    holders = []
+
+    def walk(value):
+        if isinstance(value, dict | list) and value:
+            holders.append(value)
+            for item in value.values() if isinstance(value, dict) else value:
+                walk(item)
+
+    walk(header)
+    for _ in range(1 + random.randint(3)):
+        if random.randint(3) and holders:
+            holder = holders[random.randint(len(holders))]
+            key = list(holder)[random.randint(len(holder))] if isinstance(holder, dict) else random.randint(len(holder))
+            holder[key] = json.loads(json.dumps(VALUES[random.randint(len(VALUES))]))
+        elif arrays:
+            name = list(arrays)[random.randint(len(arrays))]
+            shape = tuple(random.randint(0, 9, size=random.randint(4)))
+            changes = (np.zeros(shape, random.choice([np.float32, np.float64, np.int8])), arrays[name] * np.nan,
+                       arrays[name] * 1e300, arrays[name].T, np.atleast_1d(arrays[name])[:1])  # fmt: skip
+            arrays[name] = changes[random.randint(len(changes))]
+    header["format"] = 2
+    write_container(target, header, arrays)
+
+
+def attack(job):
+    """The outcomes of some files; runs in a child."""
+    folder, seed, n_files = job
+    folder = Path(tempfile.mkdtemp(dir=folder))
+    random = np.random.RandomState(seed)
+    warnings.simplefilter("ignore")
+    logging.disable(logging.CRITICAL)
+    np.seterr(all="ignore")
+    opened = [(path, read, read(path)) for path, read in subjects(folder)]
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    outcomes = collections.Counter()
+    target = folder / "mutated"
+    for _ in range(n_files):
+        path, read, expected = opened[random.randint(len(opened))]
+        is_crafted = path.suffix == ".epls" and random.randint(3) == 0
+        if is_crafted:
+            crafted(path, target, random)
+        else:
+            target.write_bytes(damaged(path.read_bytes(), random))
+        started = time.perf_counter()
+        try:
+            found = read(target)
+        except (ValueError, TypeError, OSError) as error:
+            outcome = f"refused ({type(error).__name__})"
+        except BaseException as error:
+            outcome = f"BAD: {type(error).__name__}: {error}"[:200]
+        else:
+            same = np.shape(found) == np.shape(expected) and np.array_equal(found, expected)
+            outcome = "the same" if same else "another model" if is_crafted else f"BAD: {path.name} gives other outputs"
+        if time.perf_counter() - started > SECONDS:
+            outcome = f"BAD: {time.perf_counter() - started:.0f} s"
+        outcomes["crafted: " * is_crafted + outcome] += 1
+    return outcomes
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--quick", action="store_true")
+    options = parser.parse_args()
+    n_files, at_a_time = (200, 200) if options.quick else (options.files, 2500)
+    outcomes = collections.Counter()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool,
+    ):
+        jobs = [(folder, options.seed + k, min(at_a_time, n_files - start))
+                for k, start in enumerate(range(0, n_files, at_a_time))]  # fmt: skip
+        for found in pool.imap_unordered(attack, jobs):
+            outcomes += found
+    for outcome, number in outcomes.most_common():
+        print(f"{number:8,} {outcome}")
+    raise SystemExit(any("BAD" in outcome for outcome in outcomes))
+
+
+if __name__ == "__main__":
+    main()
