@@ -381,3 +381,12 @@ def test_a_pipeline_of_a_stranger(tmp_path):
     write_container(tmp_path / "model", header, arrays)
     with pytest.raises(ValueError, match="n_components"):
         load_model(tmp_path / "model")
+
+
+def test_a_pipeline_without_steps(tmp_path):
+    pipeline = make_pipeline(StandardScaler(), EPLS(3, max_iter=2)).fit(load_digits().data[:50])
+    save_model(pipeline, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    write_container(tmp_path / "model", header | {"steps": {}}, arrays)
+    with pytest.raises(ValueError, match="must have steps"):
+        load_model(tmp_path / "model")

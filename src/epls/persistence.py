@@ -192,6 +192,8 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
     if isinstance(model, Pipeline):
         model.steps = [(name, state[name]) for name, _ in model.steps]
+        if not model.steps or not all(hasattr(step, "transform") for _, step in model.steps):
+            raise ValueError("a pipeline must have steps, each with transform")
     elif isinstance(model, StandardScaler):
         n_features = plain["n_features_in_"]
         if not all(array.shape == (n_features,) and np.isfinite(array).all() for array in state.values()):
