@@ -126,15 +126,20 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     ValueError
         If the file is damaged, is no model of this library, or was written by a later version of it.
     """
+    return load_with_notes(path)[0]
+
+
+def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+    """What :func:`load_model` and :func:`read_notes` return, from one reading of the file."""
     header, arrays = _read(Path(path))
     try:
-        return _fitted_model(header, arrays)
+        return _fitted_model(header, arrays), _notes(path, header)
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What was noted when a model was saved, without reading the model.
+    """What was noted when a model was saved, without making the model.
 
     Parameters
     ----------
@@ -146,7 +151,11 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
     dict
         The notes; empty if there are none.
     """
-    notes = _read(Path(path))[0].get("notes", {})
+    return _notes(path, _read(Path(path))[0])
+
+
+def _notes(path: str | os.PathLike[str], header: dict[str, Any]) -> dict[str, Any]:
+    notes = header.get("notes", {})
     if not isinstance(notes, dict):
         raise ValueError(f"{path} is damaged: its notes are not a table")
     return notes
@@ -173,7 +182,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         warnings.warn(
             f"{path} was written by epls 0.1.0 and has no checksum, so that damage to it goes unnoticed: load it and "
             f"save it again to give it one",
-            stacklevel=3,
+            stacklevel=4,
         )
     return header, arrays
 

@@ -39,7 +39,7 @@ def test_defects_end_in_one_line_too(monkeypatch, capsys):
     def broken(path):
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(epls.persistence, "load_model", broken)
+    monkeypatch.setattr(epls.persistence, "load_with_notes", broken)
     assert run(["inspect", "model"]) == 1
     err = capsys.readouterr().err
     assert err == "epls: ZeroDivisionError: by; this is a defect of epls, please report it\n"

@@ -25,9 +25,9 @@ _LARGEST_FILTER = 16  # pixels, else a terminal has room for few
 def command(model: Path, filters: int, as_json: bool) -> None:
     """Tell what is in MODEL, a file that `epls fit` wrote; draw filters if the terminal has colors."""
     from ..evaluation.summary import model_facts
-    from ..persistence import load_model, read_notes
+    from ..persistence import load_with_notes
 
-    loaded, notes = load_model(model), read_notes(model)
+    loaded, notes = load_with_notes(model)
     facts = model_facts(loaded, notes)
     if as_json:
         options.print_json({"model": str(model), **facts})

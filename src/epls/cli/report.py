@@ -29,12 +29,12 @@ def command(
     """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
     from ..datasets.opening import Vectors
     from ..images.models import image_features, open_data_for
-    from ..persistence import load_model, read_notes
+    from ..persistence import load_with_notes
     from ..report import model_page
     from ..utils.files import write_atomically
 
     options.check_output(output, force, model, data)
-    loaded, notes = load_model(model), read_notes(model)
+    loaded, notes = load_with_notes(model)
     features = image_features(loaded)
     with options.limited(threads), StageProgress() as progress:
         with options.opening():

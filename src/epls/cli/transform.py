@@ -32,20 +32,20 @@ def command(
     from ..datasets.opening import Vectors
     from ..images.models import codes_of, image_features, open_data_for
     from ..images.pooling import smallest_side
-    from ..persistence import load_model, read_notes
+    from ..persistence import load_with_notes
     from ..utils.files import atomic_file, npy_header
 
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
     names_file = output.with_suffix(".names.txt")
     options.check_output(output, force, model, data)
-    loaded = load_model(model)
+    loaded, notes = load_with_notes(model)
     features = image_features(loaded)
     least = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
             opened = open_data_for(
-                loaded, read_notes(model), data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least,
+                loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, smallest_side=least,
                 progress=progress,
             )  # fmt: skip
         options.tell_skipped(opened)

@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from ..persistence import load_model, read_notes, save_model
+from ..persistence import load_with_notes, save_model
 from ..utils.files import npy_header, write_atomically
 from ..utils.types import Array
 
@@ -76,7 +76,8 @@ class Cache:
         path = self.path("learned", inputs, ".safetensors")
         if path.exists():
             try:
-                return load_model(path), float(read_notes(path)["seconds"])
+                model, notes = load_with_notes(path)
+                return model, float(notes["seconds"])
             except (ValueError, KeyError, TypeError):
                 _made_again(path)
         started = time.perf_counter()

@@ -13,7 +13,7 @@ from ..data.samples import Samples
 from ..solvers.dictionary import first_components, improve_components, replace_unused
 from ..solvers.pursuit import dense_coder, pursuit_codes
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
-from ..utils.fields import COUNT, COUNTS, CURVE
+from ..utils.fields import ROUNDS
 from .base import Learner
 
 
@@ -65,12 +65,7 @@ class OMP(Learner):
     meta_parameters = ("n_nonzero_coefs",)
     whitens = True
     usual_patches = 400_000
-    saved: ClassVar[dict[str, Any]] = Learner.saved | {
-        "n_iter_": COUNT,
-        "loss_curve_": CURVE,
-        "n_redrawn_": COUNTS,
-        "n_unused_": COUNT,
-    }
+    saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "n_nonzero_coefs": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE],

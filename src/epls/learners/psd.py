@@ -12,7 +12,7 @@ from ..data.shuffling import batch_cuts
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
-from ..utils.fields import COUNT, COUNTS, CURVE, Floats
+from ..utils.fields import ROUNDS, Floats
 from ..utils.threads import map_blocks, row_blocks
 from ..utils.types import Array
 from .base import Learner
@@ -71,14 +71,14 @@ class PSD(Learner):
     """
 
     meta_parameters = ("alpha", "prediction_penalty")
-    saved: ClassVar[dict[str, Any]] = Learner.saved | {
-        "encoder_": Floats("n_components", "n_features + 1"),
-        "gain_": Floats("n_components"),
-        "n_iter_": COUNT,
-        "loss_curve_": CURVE,
-        "n_redrawn_": COUNTS,
-        "n_unused_": COUNT,
-    }
+    saved: ClassVar[dict[str, Any]] = (
+        Learner.saved
+        | ROUNDS
+        | {
+            "encoder_": Floats("n_components", "n_features + 1"),
+            "gain_": Floats("n_components"),
+        }
+    )
     encoder_: Array
     gain_: Array
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {

@@ -12,7 +12,7 @@ from ..data.samples import ArraySamples, Samples
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver, sparse_codes
 from ..utils.constraints import AT_LEAST_ONE, POSITIVE
-from ..utils.fields import COUNT, COUNTS, CURVE
+from ..utils.fields import ROUNDS
 from ..utils.types import Array
 from .base import Learner
 
@@ -64,12 +64,7 @@ class SparseCoding(Learner):
     """
 
     meta_parameters = ("alpha",)
-    saved: ClassVar[dict[str, Any]] = Learner.saved | {
-        "n_iter_": COUNT,
-        "loss_curve_": CURVE,
-        "n_redrawn_": COUNTS,
-        "n_unused_": COUNT,
-    }
+    saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "alpha": [POSITIVE],
         "max_iter": [AT_LEAST_ONE],

@@ -80,6 +80,8 @@ class Number:
 COUNT = Number(int, at_least=0)
 COUNTS = Number(int, at_least=0, many=True)
 CURVE = Number(float, many=True)
+#: Of the rounds in which components that no sample uses are drawn anew.
+ROUNDS = {"n_iter_": COUNT, "loss_curve_": CURVE, "n_redrawn_": COUNTS, "n_unused_": COUNT}
 
 
 class Saved:
