@@ -50,6 +50,39 @@ def ridge_accuracy(features, labels, folds):
     return np.array(accuracies)
 
 
+def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=None, accuracy=True):
+    """EPLS with some settings, learned from patches: the model, and what it is worth."""
+    images, labels = data.train_images, data.train_labels
+    patches = normalize_patches(sample_patches(images, n_patches, PATCH, random_state=seed))
+    started = time.perf_counter()
+    model = EPLS(components, random_state=seed, **(settings or {})).fit(patches)
+    seconds = time.perf_counter() - started
+    largest, mean = np.zeros(components), 0.0
+    for block in np.array_split(patches, 10):
+        codes = model.transform(block)
+        largest = np.maximum(largest, codes.max(axis=0))
+        mean += float(codes.mean()) / 10
+    result = {
+        "epochs": model.n_iter_,
+        "training seconds": round(seconds, 1),
+        "error": round(model.loss_curve_[-1], 4),
+        "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / components, 2),
+        "dead outputs": len(dead_outputs(largest[None])),
+        "smallest largest output": round(float(largest.min()), 3),
+        "mean output x units": round(mean * components, 3),
+        "redundancy above 0.9 %": round(100 * float(np.mean(redundancy(model.components_) > 0.9)), 2),
+    }
+    if accuracy:
+        features = ImageFeatures(FrozenEstimator(model), stride=stride, n_patches=5000, random_state=0)
+        sums = np.stack(list(region_sums(features.fit(images), images)))
+        counts = image_regions(features, *images.shape[1:3]).counts
+        for pooling in ("sum", "log"):
+            pooled = pool_sums(features.set_params(pooling=pooling), sums, counts)
+            accuracies = ridge_accuracy(pooled, labels, data.folds)
+            result[f"natural, {pooling}"] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
+    return model, result
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data")
@@ -62,42 +95,21 @@ def main():
     parser.add_argument("--no-accuracy", action="store_true", help="tell of the filters only")
     options = parser.parse_args()
 
-    data = load_stl10(options.data)
-    images, labels = data.train_images, data.train_labels
-    patches = normalize_patches(sample_patches(images, options.patches, PATCH, random_state=options.seed))
-    started = time.perf_counter()
-    model = EPLS(options.components, random_state=options.seed, **options.learner).fit(patches)
-    seconds = time.perf_counter() - started
-    largest, mean = np.zeros(options.components), 0.0
-    for block in np.array_split(patches, 10):
-        codes = model.transform(block)
-        largest = np.maximum(largest, codes.max(axis=0))
-        mean += float(codes.mean()) / 10
-    result = {
-        "learner": options.learner,
-        "components": options.components,
-        "epochs": model.n_iter_,
-        "training seconds": round(seconds, 1),
-        "error": round(model.loss_curve_[-1], 4),
-        "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / options.components, 2),
-        "dead outputs": len(dead_outputs(largest[None])),
-        "smallest largest output": round(float(largest.min()), 3),
-        "mean output x units": round(mean * options.components, 3),
-        "redundancy above 0.9 %": round(100 * float(np.mean(redundancy(model.components_) > 0.9)), 2),
-    }
+    model, result = judged(
+        load_stl10(options.data),
+        options.components,
+        options.patches,
+        options.stride,
+        options.seed,
+        options.learner,
+        accuracy=not options.no_accuracy,
+    )
     if options.pictures:
         from PIL import Image
 
         picture = Image.fromarray(filter_grid(model.components_, (PATCH, PATCH, 3)))
         picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
-    if not options.no_accuracy:
-        features = ImageFeatures(FrozenEstimator(model), stride=options.stride, n_patches=5000, random_state=0)
-        sums = np.stack(list(region_sums(features.fit(images), images)))
-        counts = image_regions(features, *images.shape[1:3]).counts
-        for pooling in ("sum", "log"):
-            pooled = pool_sums(features.set_params(pooling=pooling), sums, counts)
-            accuracies = ridge_accuracy(pooled, labels, data.folds)
-            result[f"natural, {pooling}"] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
+    result = {"learner": options.learner, "components": options.components} | result
     print(json.dumps(result, indent=1))
 
 

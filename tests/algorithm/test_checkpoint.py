@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from stopped_training import StopAfter, StopError
 
-from epls import EPLS, OMP, ImageFeatures
+from epls import EPLS, OMP, PAPER, ImageFeatures
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.checkpoint import Checkpoint
 from epls.callbacks import OnEpoch
@@ -26,7 +26,7 @@ def stopped(model, X, folder, n_batches):
 
 SETTINGS = [
     {},
-    {"target": "literal", "loss": "squared", "optimizer": "vsgd", "max_norm": 1},
+    PAPER | {"batch_size": 40, "max_iter": 4, "tol": None},
     {"batch_size": 37, "random_state": None},
 ]
 

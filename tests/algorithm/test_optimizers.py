@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from epls.algorithm.engines.base import Factors
-from epls.algorithm.optimizers import VSGD, Adam
+from epls.algorithm.optimizers import VSGD, Adam, CappedVSGD
 
 
 def test_adam_follows_its_definition():
@@ -51,11 +51,11 @@ class NoisyQuadratic:
     One unit with one input of 1: the optimiser's products of inputs and derivatives are then plain means.
     """
 
-    def __init__(self, curvature, noise, start, n, seed=0, **settings):
+    def __init__(self, curvature, noise, start, n, seed=0, optimizer=VSGD):
         self.curvature, self.noise, self.n = curvature, noise, n
         self.random = np.random.RandomState(seed)
         self.weights = np.array([[start]])
-        self.optimizer = VSGD(**settings)
+        self.optimizer = optimizer()
         self.optimizer.start(self.weights, n_steps=None)
 
     def run(self, n_steps):
@@ -71,7 +71,7 @@ class NoisyQuadratic:
 @pytest.mark.parametrize("curvature", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("n", [1, 10])
 def test_vsgd_solves_a_noisy_quadratic_of_any_curvature(curvature, n):
-    final = [abs(NoisyQuadratic(curvature, 1.0, 10.0, n, seed, longest_step=None).run(2000)) for seed in range(10)]
+    final = [abs(NoisyQuadratic(curvature, 1.0, 10.0, n, seed).run(2000)) for seed in range(10)]
     assert np.mean(final) < 0.15
 
 
@@ -80,7 +80,7 @@ def test_vsgd_comes_near_the_oracle_rate(n):
     """The best rate at an expected squared distance d² is d² / (d² + noise²/n) / h, and takes d² to the same times
     noise²/n. vSGD knows neither the distance nor the noise nor h, and pays for that by no more than a small factor.
     """
-    losses = [NoisyQuadratic(2.0, 1.0, 10.0, n, seed, longest_step=None).run(310) ** 2 for seed in range(60)]
+    losses = [NoisyQuadratic(2.0, 1.0, 10.0, n, seed).run(310) ** 2 for seed in range(60)]
     oracle_loss = 100.0
     for _ in range(300):
         oracle_loss = oracle_loss / (oracle_loss + 1.0 / n) * (1.0 / n)
@@ -88,12 +88,12 @@ def test_vsgd_comes_near_the_oracle_rate(n):
 
 
 def test_vsgd_without_noise_takes_newton_steps():
-    problem = NoisyQuadratic(4.0, 0.0, 3.0, 2, longest_step=None)
+    problem = NoisyQuadratic(4.0, 0.0, 3.0, 2)
     assert problem.run(200) == pytest.approx(0.0, abs=1e-3)
 
 
-def test_vsgd_takes_no_long_step():
-    problem = NoisyQuadratic(1.0, 0.0, 50.0, 4, longest_step=0.1)
+def test_capped_vsgd_takes_no_long_step():
+    problem = NoisyQuadratic(1.0, 0.0, 50.0, 4, optimizer=CappedVSGD)
     before = problem.run(10)  # only averages so far
     assert before == 50.0
     assert problem.run(1) >= 50.0 * 0.9 - 1e-9

@@ -6,6 +6,7 @@ import sys
 import textwrap
 from importlib.util import find_spec
 from itertools import product
+from unittest.mock import patch
 
 import joblib
 import numpy as np
@@ -20,8 +21,9 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls import EPLS
+from epls import EPLS, PAPER
 from epls.algorithm.activations import ACTIVATIONS, Activation
+from epls.algorithm.training import Training
 from epls.metrics import dead_outputs, win_spread
 
 
@@ -149,17 +151,65 @@ def test_all_parts_work_together(digits, activation, loss, optimizer, device):
     assert model.loss_curve_[-1] < 0.97 * error_of_constant_outputs(20, activation)
 
 
-@pytest.mark.parametrize("target", ["auction", "exact", "literal"])
+@pytest.mark.parametrize("target", ["auction", "exact", "literal", "largest"])
 def test_all_targets_learn(digits, target, device):
     model = EPLS(20, target=target, max_iter=10, random_state=0, device=device).fit(digits)
     assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(20)
 
 
-def test_vsgd_with_the_squared_error_does_not_collapse(digits):
-    """The paper's own combination: applied naively all outputs saturate at 0 and the error stays at 1."""
-    model = EPLS(30, target="literal", loss="squared", optimizer="vsgd", max_norm=1.0, random_state=0).fit(digits)
+def test_few_mends_keep_the_printed_algorithm_from_collapsing(digits):
+    """As printed, all outputs saturate at 0 and the error stays at 1: tests/algorithm/test_paper.py."""
+    mends = {"biases": "quantile", "optimizer": "capped_vsgd", "wake": True, "max_iter": None, "tol": None}
+    model = EPLS(30, **(PAPER | mends), random_state=0).fit(digits)
     assert model.loss_curve_[-1] < 0.95
     assert len(dead_outputs(model.transform(digits))) == 0
+
+
+def test_the_remainder_of_an_epoch_can_be_dropped(digits):
+    X = digits[:107]
+    counts = {}
+    for drop_last in (False, True):
+        seen = []
+        model = EPLS(10, batch_size=25, drop_last=drop_last, max_iter=2, random_state=0)
+        with patch.object(Training, "step", autospec=True, side_effect=recording(Training.step, seen)):
+            model.fit(X)
+        counts[drop_last] = seen
+    assert counts[False] == [25, 25, 25, 25, 7] * 2
+    assert counts[True] == [25, 25, 25, 25] * 2
+    with pytest.raises(ValueError, match="smaller batch_size"):
+        EPLS(10, batch_size=200, drop_last=True).fit(X)
+
+
+def recording(step, sizes):
+    def recorded(training, batch):
+        sizes.append(len(batch[1]))
+        return step(training, batch)
+
+    return recorded
+
+
+@pytest.mark.parametrize("loss", ["matching", "squared"])
+def test_biases_can_be_steered_with_either_loss(digits, loss, device):
+    """At the end the mean output of every unit is its share, which a learned bias does not see to."""
+    settings = {"loss": loss, "wake": False, "random_state": 0, "device": device}
+    means = EPLS(20, biases="steered", **settings).fit_transform(digits).mean(axis=0)
+    np.testing.assert_allclose(means, 1 / 20, rtol=0.35)
+    random = EPLS(20, biases="random", max_iter=1, **settings).fit(digits).intercept_
+    quantile = EPLS(20, biases="quantile", max_iter=1, **settings).fit(digits).intercept_
+    assert random.mean() > quantile.mean() + 0.2
+
+
+def test_biases_cannot_be_steered_without_an_inverse(digits):
+    with pytest.raises(ValueError, match="'absolute' has none"):
+        EPLS(20, activation="absolute", biases="steered").fit(digits)
+
+
+def test_without_balance_units_starve(digits):
+    wins = {}
+    for target in ("largest", "auction"):
+        model = EPLS(40, target=target, biases="random", loss="squared", wake=False, random_state=0).fit(digits)
+        wins[target] = np.bincount(model.transform(digits).argmax(axis=1), minlength=40)
+    assert (wins["largest"] == 0).sum() > (wins["auction"] == 0).sum()
 
 
 @pytest.mark.parametrize("activation", [name for name, f in ACTIVATIONS.items() if f.increasing])

@@ -7,12 +7,15 @@ import logging
 import os
 import time
 from dataclasses import asdict
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
+from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training
 
@@ -151,6 +154,35 @@ class Checkpoint:
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))
+
+
+def description_of_run(
+    settings: dict[str, Any], samples: Samples, training: Training, batch_size: int, max_iter: int
+) -> dict[str, Any]:
+    """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
+    random_state = settings.get("random_state")
+    if random_state is not None and not isinstance(random_state, Integral):
+        raise ValueError(
+            f"random_state={random_state!r} is not the same each time, so that a checkpoint would be of another "
+            f"training: give a number, or None to let the checkpoint keep it"
+        )
+    return (
+        {name: _as_text(value) for name, value in settings.items()}
+        | samples.describe()
+        | {
+            "size of a batch": batch_size,
+            "epochs": max_iter,
+            "type": training.weights.dtype.name,
+            "shape of the weights": list(training.weights.shape),
+        }
+    )
+
+
+def _as_text(value: Any) -> str:
+    """A setting as text that is the same in every process."""
+    if isinstance(value, Activation):
+        return value.name
+    return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:

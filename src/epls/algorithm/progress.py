@@ -28,7 +28,7 @@ class EpochReport:
     win_spread : int
         Most minus fewest wins of a unit.
     n_dead : int
-        Units whose output was below a tenth of the active value at each of their wins.
+        Units that won nothing, or whose output was below a tenth of the active value at each of their wins.
     seconds : float
         Time taken.
     """
@@ -76,14 +76,14 @@ class Progress:
         self.wins += np.bincount(seen.winners, minlength=len(self.wins))
         np.maximum.at(self.largest, seen.winners, seen.at_winner)
 
-    def end_epoch(self, n_samples: int, activation: Activation, seconds: float) -> EpochReport:
+    def end_epoch(self, activation: Activation, seconds: float) -> EpochReport:
         """The report of the epoch, which is complete."""
         alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
         report = EpochReport(
             len(self.reports) + 1,
-            self.error / n_samples,
+            self.error / int(self.wins.sum()),  # every sample has one winner
             win_spread=int(self.wins.max() - self.wins.min()),
-            n_dead=int(np.count_nonzero((self.largest < alive) & (self.wins > 0))),
+            n_dead=int(np.count_nonzero(self.largest < alive)),
             seconds=seconds,
         )
         self.reports.append(report)
@@ -91,8 +91,8 @@ class Progress:
         return report
 
     def has_settled(self, tol: float) -> bool:
-        """Whether the error changed by no more than a share of ``tol`` in the last epoch."""
+        """The paper's rule: whether the last epoch lowered the error by less than a share of ``tol``, or raised it."""
         if len(self.reports) < 2:
             return False
         before, last = (report.error for report in self.reports[-2:])
-        return abs(before - last) <= tol * last
+        return before - last < tol * before

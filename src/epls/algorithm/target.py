@@ -16,8 +16,9 @@ the one nearest to the outputs. Nearest in the squared norm is the same as: the 
 largest.
 
 :class:`AuctionTarget` has the first two exactly, the third to a few thousandths, and is the default.
-:class:`ExactTarget` has all three and takes a hundred times as long. :class:`LiteralTarget` is the rule as the paper
-prints it, which balances only roughly: the inhibitor of a unit that has had its share is 1, and outputs can beat it.
+:class:`ExactTarget` has all three, of each batch, and takes a hundred times as long. :class:`LiteralTarget` is the rule
+as the paper prints it, which balances only roughly: the inhibitor of a unit that has had its share is 1, and outputs
+can beat it. :class:`LargestTarget` has the first and the third property, without balance.
 """
 
 from __future__ import annotations
@@ -168,8 +169,19 @@ class LiteralTarget(Target):
         return winners
 
 
+class LargestTarget(Target):
+    """The unit with the largest output, without balance: units can be left with no sample at all."""
+
+    def start_epoch(self, n_samples: int) -> None:
+        pass
+
+    def assign(self, outputs: Array) -> Winners:
+        return np.asarray(outputs.argmax(axis=1), np.intp)
+
+
 TARGETS: dict[str, type[Target]] = {
     "auction": AuctionTarget,
     "exact": ExactTarget,
     "literal": LiteralTarget,
+    "largest": LargestTarget,
 }

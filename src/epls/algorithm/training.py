@@ -28,6 +28,7 @@ docs/training.md tells what was measured.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from time import perf_counter
 from typing import Any
 
@@ -55,6 +56,8 @@ class Training:
         Moves the weights by a gradient.
     max_norm : float or None
         To what the norm of every component is limited at the end of an epoch.
+    drop_last : bool
+        Whether the samples of an epoch that are less than a batch are left out.
     n_steps : int or None
         How many batches there will be; None if nobody knows.
     n_steps_done : int
@@ -68,6 +71,7 @@ class Training:
         optimizer: Optimizer,
         *,
         max_norm: float | None = None,
+        drop_last: bool = False,
         n_steps: int | None = None,
         n_steps_done: int = 0,
     ) -> None:
@@ -75,6 +79,7 @@ class Training:
         self.engine = engine
         self.optimizer = optimizer
         self.max_norm = max_norm
+        self.drop_last = drop_last
         self.n_steps = n_steps
         self.n_steps_done = n_steps_done
         self.progress = Progress()
@@ -94,12 +99,15 @@ class Training:
             self.engine.start_epoch(samples.shape[0])
         else:
             random.set_state(progress.random_state)
-        for batch in samples.epoch(random, batch_size, skip=progress.n_batches):
+        batches = samples.epoch(random, batch_size, skip=progress.n_batches)
+        if self.drop_last:
+            batches = islice(batches, samples.n_batches(batch_size, drop_last=True) - progress.n_batches)
+        for batch in batches:
             progress.add(self.step(batch))
             if after_batch is not None:
                 after_batch()
         self.limit_norms()
-        return progress.end_epoch(samples.shape[0], self.engine.settings.activation, perf_counter() - started)
+        return progress.end_epoch(self.engine.settings.activation, perf_counter() - started)
 
     def step(self, batch: Any) -> BatchReport:
         """Learn from a batch: outputs and target, the gradient of their difference, a step."""
@@ -122,13 +130,16 @@ class Training:
             self.weights[:, :-1] /= np.maximum(norms / self.max_norm, 1)
 
     def start_biases(self, samples: Samples, batch_size: int, random: np.random.RandomState) -> None:
-        """Where biases are not steered, begin with each unit active for its share of a batch.
+        """Where biases are learned, begin with each unit active for its share of a batch, or with small random biases.
 
-        With biases of 0 all outputs would be half active, and a squared error would throw them into saturation.
+        With biases near 0 all outputs are half active, and a squared error throws them into saturation.
         """
-        if not self.engine.settings.steered:
+        settings, biases = self.engine.settings, self.weights[:, -1]
+        if settings.biases == "random":
+            biases[:] = random.normal(scale=samples.shape[1] ** -0.5, size=len(biases))
+        elif not settings.steered:
             first = next(samples.epoch(random, batch_size))
-            self.weights[:, -1] = -self.engine.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
+            biases[:] = -self.engine.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
 
     def wake(self, samples: Samples, batch_size: int, random: np.random.RandomState) -> None:
         """Raise the biases of the units that are active for no sample, until they are half active for one.

@@ -71,9 +71,10 @@ class Samples(ABC):
     def array(self) -> Array:
         """All samples in memory, as a C-contiguous array of :attr:`dtype`."""
 
-    def n_batches(self, batch_size: int) -> int:
-        """Mini-batches of an epoch; each takes ``batch_size`` samples of every part."""
-        return -(-self.shape[0] // (self.n_parts * batch_size))
+    def n_batches(self, batch_size: int, *, drop_last: bool = False) -> int:
+        """Mini-batches of an epoch; each takes ``batch_size`` samples of every part, the last one what is left."""
+        n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
+        return n_whole + (n_left > 0 and not drop_last)
 
     def describe(self) -> dict[str, Any]:
         """What tells these samples from others, to see whether a training can go on with them."""

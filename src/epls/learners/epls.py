@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import math
+import warnings
 from dataclasses import replace
 from functools import partial
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
-from ..algorithm.checkpoint import Checkpoint
+from ..algorithm.checkpoint import Checkpoint, description_of_run
+from ..algorithm.defaults import SMALLEST_BATCH, batch_rows, norm_limit, number_of_epochs
 from ..algorithm.engines.base import Engine, LayerSettings, new_engine
 from ..algorithm.optimizers import OPTIMIZERS
-from ..algorithm.progress import EpochReport
+from ..algorithm.progress import EpochReport, Progress
 from ..algorithm.steering import STREAM_PATH
 from ..algorithm.target import TARGETS, AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
@@ -28,14 +29,8 @@ from ..data.samples import ArraySamples, Samples, working_type
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from ._layer_learner import LayerLearner, enough_epochs
+from ._layer_learner import LayerLearner
 from .base import DEFAULT_COMPONENTS, earlier_fit_kept
-
-# Below this a batch costs more overhead than work, and the gradient of a few units would be needlessly noisy.
-_SMALLEST_BATCH = 256
-# With fewer steps than this the components have not settled, however small the data; with more than enough data for
-# that, so many epochs.
-_FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
 
 
 class EPLS(LayerLearner):
@@ -56,27 +51,39 @@ class EPLS(LayerLearner):
         The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
     activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"} or Activation, default="logistic"
         The function f; one of your own is an :class:`epls.algorithm.activations.Activation`.
-    target : {"auction", "literal", "exact"}, default="auction"
-        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, "exact" slow.
+    target : {"auction", "literal", "exact", "largest"}, default="auction"
+        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, "exact" is
+        slow, and "largest" takes the largest output, without balance.
     loss : {"matching", "squared"}, default="matching"
         What takes the outputs to the target: see :mod:`epls.algorithm.training`. "squared" is the paper's; with it,
         units of "relu" can die.
-    optimizer : {"adam", "vsgd"}, default="adam"
-        How a batch moves the weights. "vsgd" is the paper's.
-    batch_size : int or None, default=None
+    optimizer : {"adam", "vsgd", "capped_vsgd"}, default="adam"
+        How a batch moves the weights. "vsgd" is the paper's; "capped_vsgd" limits its steps to a tenth of the weights.
+    biases : {"auto", "steered", "quantile", "random"}, default="auto"
+        Where the biases start, and what moves them. "steered": the mean output of every unit goes from one half to its
+        share, see :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a
+        batch, and are learned. "random": they start as small random numbers, as in the paper, and are learned. "auto"
+        steers with the matching loss, where the activation has an inverse, and else takes "quantile".
+    batch_size : int, "n_components" or None, default=None
         Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or, if that is
         less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
-        batch.
+        batch. "n_components" is the paper's.
+    drop_last : bool, default=False
+        Whether the samples at the end of an epoch that are less than a mini-batch are left out, as in the paper.
     max_norm : float, "auto" or None, default="auto"
         To what the norm of every component is limited after each epoch; None does not limit it. The limit keeps outputs
         graded: without it, long training on few samples makes the units all-or-nothing. The paper's is 1, for 1600
         units and 300 features. "auto" takes that, or more in proportion to log(n_components) / sqrt(n_features): what a
         unit must span from its share of 1 / n_components to active, over the norm of a sample.
     max_iter : int or None, default=None
-        The largest number of epochs; the learning rate reaches 0 at the last. None takes 20, or more if that would be
-        fewer than 2400 batches.
-    tol : float, default=1e-6
-        Training ends before ``max_iter`` if the error changes by no more than this share of itself in an epoch.
+        The number of epochs; Adam's learning rate reaches 0 at the last. None takes 20, or more if that would be fewer
+        than 2400 mini-batches. This is what ends training, unless ``tol`` is given.
+    tol : float or None, default=None
+        If given, training ends before ``max_iter`` once an epoch lowers the error by less than this share of itself,
+        or raises it; a ConvergenceWarning says so if that does not happen. The paper's is 1e-6.
+    wake : bool, default=True
+        Whether the biases of units that are active for no sample are raised at the end until they are half active for
+        one. The paper does not.
     random_state : int, RandomState instance or None, default=None
         Decides the first weights and the order of the samples. The same number gives the same result, bit for bit, with
         the same number of BLAS threads and the same type of data.
@@ -126,10 +133,13 @@ class EPLS(LayerLearner):
         "target": [StrOptions(set(TARGETS))],
         "loss": [StrOptions({"matching", "squared"})],
         "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "batch_size": [AT_LEAST_ONE, None],
+        "biases": [StrOptions({"auto", "steered", "quantile", "random"})],
+        "batch_size": [AT_LEAST_ONE, StrOptions({"n_components"}), None],
+        "drop_last": ["boolean"],
         "max_norm": [POSITIVE, StrOptions({"auto"}), None],
         "max_iter": [AT_LEAST_ONE, None],
-        "tol": [NOT_NEGATIVE],
+        "tol": [NOT_NEGATIVE, None],
+        "wake": ["boolean"],
         "device": [str, None],
     }
 
@@ -141,10 +151,13 @@ class EPLS(LayerLearner):
         target: str = "auction",
         loss: str = "matching",
         optimizer: str = "adam",
-        batch_size: int | None = None,
+        biases: str = "auto",
+        batch_size: int | str | None = None,
+        drop_last: bool = False,
         max_norm: float | str | None = "auto",
         max_iter: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
+        wake: bool = True,
         random_state: Any = None,
         device: str | None = None,
     ) -> None:
@@ -153,10 +166,13 @@ class EPLS(LayerLearner):
         self.target = target
         self.loss = loss
         self.optimizer = optimizer
+        self.biases = biases
         self.batch_size = batch_size
+        self.drop_last = drop_last
         self.max_norm = max_norm
         self.max_iter = max_iter
         self.tol = tol
+        self.wake = wake
         self.random_state = random_state
         self.device = device
 
@@ -167,8 +183,13 @@ class EPLS(LayerLearner):
         """Learn, and return the attributes of the fitted estimator by name."""
         n_components = self.checked_n_components(samples.shape[0])
         batch_size = self._batch_size(n_components, samples.shape[0] // samples.n_parts)
-        n_batches = samples.n_batches(batch_size)
-        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        n_batches = samples.n_batches(batch_size, drop_last=self.drop_last)
+        if n_batches == 0:
+            raise ValueError(
+                f"drop_last=True leaves out all of the {samples.shape[0]} samples, which are less than a mini-batch of "
+                f"batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
+            )
+        max_iter = int(self.max_iter or number_of_epochs(n_batches))
         fit_task = self.begin_fit(max_iter)  # callbacks are set up, and a checkpoint among them hands itself over
         checkpoint = self._checkpoint
         if checkpoint is not None and self.random_state is None:  # a state of its own, to be set when it goes on
@@ -179,7 +200,7 @@ class EPLS(LayerLearner):
         training = self._new_training(weights, engine, n_batches * max_iter)
         resumed, after_batch = False, None
         if checkpoint is not None:
-            run = self._description(samples, training, batch_size, max_iter)
+            run = description_of_run(self.get_params(deep=False), samples, training, batch_size, max_iter)
             resumed = checkpoint.resume(run, training)
             after_batch = partial(checkpoint.save_when_due, run, training)
         if not resumed:
@@ -189,9 +210,12 @@ class EPLS(LayerLearner):
         attributes = partial(_attributes, training)
         for _ in self.epochs(max_iter, fit_task, n_done=len(progress.reports), attributes=attributes):
             training.epoch(samples, batch_size, random, after_batch)
-            if progress.has_settled(self.tol):
+            if self.tol is not None and progress.has_settled(self.tol):
                 break
-        training.wake(samples, batch_size, random)
+        else:
+            self._warn_unsettled(max_iter, progress)
+        if self.wake:
+            training.wake(samples, batch_size, random)
         if checkpoint is not None and not checkpoint.keep:
             checkpoint.clear()
         self.__dict__.pop("_training", None)
@@ -241,7 +265,7 @@ class EPLS(LayerLearner):
             training.engine.target = target
         if isinstance(training.engine.target, LiteralTarget):
             training.engine.start_epoch(samples.shape[0])
-        batch_size = self._batch_size(len(training.weights), _SMALLEST_BATCH * 10)
+        batch_size = self._batch_size(len(training.weights), SMALLEST_BATCH * 10)
         errors = [training.step(batch).errors for batch in samples.in_order(batch_size)]
         training.limit_norms()
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
@@ -288,12 +312,27 @@ class EPLS(LayerLearner):
         return resolve_activation(self.activation)
 
     def _batch_size(self, n_components: int, n_samples: int) -> int:
-        smallest = min(_SMALLEST_BATCH, max(n_samples // 10, 1))
-        return int(self.batch_size or 0) or n_components * -(-smallest // n_components)
+        if isinstance(self.batch_size, str):
+            return n_components
+        return int(self.batch_size or batch_rows(n_components, n_samples))
 
     def _settings(self, center: Array, scale: float) -> LayerSettings:
-        needs_factors = OPTIMIZERS[self.optimizer].needs_factors
-        return LayerSettings(center, scale, self._activation(), self.loss, self.target, needs_factors, self.device)
+        f, needs_factors = self._activation(), OPTIMIZERS[self.optimizer].needs_factors
+        if self.biases == "steered" and f.inverse is None:
+            raise ValueError(
+                f'biases="steered" needs the inverse of the activation, and {f.name!r} has none: give '
+                f'biases="quantile" or "auto", or an Activation with an inverse'
+            )
+        return LayerSettings(center, scale, f, self.loss, self.target, self.biases, needs_factors, self.device)
+
+    def _warn_unsettled(self, max_iter: int, progress: Progress) -> None:
+        if self.tol is not None and len(progress.reports) == max_iter:  # a callback may have ended it before
+            warnings.warn(
+                f"training ended after max_iter={max_iter} epochs, before the error fell by less than tol={self.tol:g} "
+                f"of itself in an epoch: raise max_iter or tol, or give tol=None to train for max_iter epochs",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
 
     def _new_training(self, weights: Array, engine: Engine, n_steps: int | None, n_steps_done: int = 0) -> Training:
         n_components, n_inputs = weights.shape
@@ -301,7 +340,8 @@ class EPLS(LayerLearner):
             weights,
             engine,
             OPTIMIZERS[self.optimizer](),
-            max_norm=_max_norm(n_components, n_inputs - 1) if isinstance(self.max_norm, str) else self.max_norm,
+            max_norm=norm_limit(n_components, n_inputs - 1) if isinstance(self.max_norm, str) else self.max_norm,
+            drop_last=self.drop_last,
             n_steps=n_steps,
             n_steps_done=n_steps_done,
         )
@@ -323,38 +363,6 @@ class EPLS(LayerLearner):
         training = self._new_training(weights, engine, n_steps=None)
         training.start_biases(samples, samples.shape[0], random)
         return training
-
-    def _description(self, samples: Samples, training: Training, batch_size: int, max_iter: int) -> dict[str, Any]:
-        """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
-        if self.random_state is not None and not isinstance(self.random_state, Integral):
-            raise ValueError(
-                f"random_state={self.random_state!r} is not the same each time, so that a checkpoint would be of "
-                f"another training: give a number, or None to let the checkpoint keep it"
-            )
-        settings = {name: _plain(value) for name, value in self.get_params(deep=False).items()}
-        return (
-            settings
-            | samples.describe()
-            | {
-                "size of a batch": batch_size,
-                "epochs": max_iter,
-                "type": training.weights.dtype.name,
-                "shape of the weights": list(training.weights.shape),
-            }
-        )
-
-
-def _plain(value: Any) -> str:
-    """A setting as text that is the same in every process."""
-    if isinstance(value, Activation):
-        return value.name
-    return repr(value.item() if isinstance(value, np.generic) else value)
-
-
-def _max_norm(n_components: int, n_features: int) -> float:
-    """The paper's limit of 1, or more where units need more room than its 1600 units of 300 features do."""
-    room = math.log(n_components) / math.sqrt(n_features)
-    return max(1.0, room / (math.log(1600) / math.sqrt(300)))
 
 
 def _attributes(training: Training) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class LayerSettings:
         See :mod:`epls.algorithm.training`.
     target : str
         How winners are found: see :mod:`epls.algorithm.target`.
+    biases : {"auto", "steered", "quantile", "random"}
+        Where biases start and what moves them: see :mod:`epls.algorithm.steering`.
     needs_factors : bool
         Whether the optimiser looks at the gradient's factors and at curvatures.
     device : str or None
@@ -43,6 +45,7 @@ class LayerSettings:
     activation: Activation
     loss: str = "matching"
     target: str = "auction"
+    biases: str = "auto"
     needs_factors: bool = False
     device: str | None = None
 
@@ -54,7 +57,9 @@ class LayerSettings:
     @property
     def steered(self) -> bool:
         """Whether the biases are steered instead of learned."""
-        return self.matching and self.activation.inverse is not None
+        if self.biases == "auto":
+            return self.matching and self.activation.inverse is not None
+        return self.biases == "steered"
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,8 @@ class BatchGradient:
     Attributes
     ----------
     gradient : ndarray of shape (n_components, n_features + 1)
-        The sum over the rows of the derivative of their loss by the weights.
+        The sum over the rows of the derivative of their loss by the weights. Where biases are steered, the last column
+        is the sum of output - target instead, whatever the loss.
     report : BatchReport
         Winners and errors.
     factors : Factors or None

@@ -35,9 +35,12 @@ class NumpyEngine(LocalEngine):
         subtract_target(outputs, squares, winners, inactive, active, report.errors)
 
         factors = Factors(inputs, outputs, self._curvatures(net, outputs)) if settings.needs_factors else None
+        differences = outputs.sum(axis=0) if settings.steered and not settings.matching else None
         if not settings.matching:
             outputs *= f.slope(net)
         np.matmul(outputs.T, inputs, out=self._gradient)
+        if differences is not None:
+            self._gradient[:, -1] = differences
         return BatchGradient(self._gradient, report, factors)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:

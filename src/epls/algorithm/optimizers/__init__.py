@@ -2,8 +2,8 @@
 
 from .adam import Adam
 from .base import Optimizer
-from .vsgd import VSGD
+from .vsgd import VSGD, CappedVSGD
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "vsgd": VSGD}
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "vsgd": VSGD, "capped_vsgd": CappedVSGD}
 
-__all__ = ["OPTIMIZERS", "VSGD", "Adam", "Optimizer"]
+__all__ = ["OPTIMIZERS", "VSGD", "Adam", "CappedVSGD", "Optimizer"]

@@ -8,6 +8,8 @@ For a parameter with gradient g_i at sample i of a batch of n, running averages 
 
 The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal`` is
 the share of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
+
+The formula for mini-batches and the rule for outliers are from the authors' second paper on it (Schaul, LeCun 2013).
 """
 
 from __future__ import annotations
@@ -19,32 +21,22 @@ from ..engines.base import Factors
 from .base import Optimizer
 
 _N_START = 10  # batches that the averages start from, without a step
-_SLOW_START = 10.0  # by which the first estimate of the second moment is enlarged, so that the first steps are short
+_SLOW_START = 0.1  # times the number of parameters: by which the first second moment is enlarged, for short first steps
 _OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
+_LONGEST_STEP = 0.1  # relative to the norm of a unit's weights, or to 1 if that is larger
 
 
 class VSGD(Optimizer):
-    """Learning rates without a constant to set.
-
-    Parameters
-    ----------
-    longest_step : float or None, default=0.1
-        The most by which a step may move a unit's weights, relative to their norm (or to 1 if that is larger).
-        The rates assume that parameters can be moved one by one; on strongly correlated inputs each of them
-        overshoots the common minimum, in the same direction. None takes the steps as they come.
-    """
+    """Learning rates without a constant to set, as the authors define them."""
 
     needs_factors = True
     state_names = ("mean", "square", "curvature", "memory", "n_seen")
-
-    def __init__(self, longest_step: float | None = 0.1) -> None:
-        self.longest_step = longest_step
 
     def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.mean = np.zeros_like(weights)
         self.square = np.zeros_like(weights)
         self.curvature = np.zeros_like(weights)
-        self.memory = np.full_like(weights, 2.0)
+        self.memory = np.full_like(weights, _N_START)
         self.n_seen = 0
 
     def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
@@ -72,11 +64,11 @@ class VSGD(Optimizer):
         step = signal / np.maximum(self.curvature, tiny) * gradient
         self.memory *= 1 - signal
         self.memory += 1
-        if self.longest_step is not None:
-            length = np.linalg.norm(step, axis=1, keepdims=True)
-            allowed = self.longest_step * np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1)
-            step *= np.minimum(1, allowed / np.maximum(length, tiny))
-        weights -= step
+        weights -= self._limited(step, weights)
+
+    def _limited(self, step: Array, weights: Array) -> Array:
+        """The step as it comes."""
+        return step
 
     def _start_averages(self, gradient: Array, square: Array, curvature: Array) -> None:
         share = 1 / self.n_seen
@@ -84,4 +76,18 @@ class VSGD(Optimizer):
         self.square += (square - self.square) * share
         self.curvature += (curvature - self.curvature) * share
         if self.n_seen == _N_START:
-            self.square *= _SLOW_START
+            self.square *= max(1.0, _SLOW_START * self.square.size)
+
+
+class CappedVSGD(VSGD):
+    """vSGD whose steps move a unit's weights by a tenth of their norm at most.
+
+    The rates assume that parameters can be moved one by one; on strongly correlated inputs each of them overshoots the
+    common minimum, in the same direction.
+    """
+
+    def _limited(self, step: Array, weights: Array) -> Array:
+        length = np.linalg.norm(step, axis=1, keepdims=True)
+        allowed = _LONGEST_STEP * np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1)
+        limited: Array = step * np.minimum(1, allowed / np.maximum(length, np.finfo(step.dtype).tiny))
+        return limited

@@ -46,9 +46,12 @@ class TorchEngine(LocalEngine):
         report = BatchReport(winners, at_winner[:, 0].numpy(force=True), errors.numpy(force=True))
 
         curvatures = self._curvatures(kept_net, differences) if settings.needs_factors else None
+        summed = differences.sum(dim=0) if settings.steered and not settings.matching else None
         if not settings.matching:
             differences *= functions.slope(kept_net)
         gradient = (differences.T @ inputs).numpy(force=True)
+        if summed is not None:
+            gradient[:, -1] = summed.numpy(force=True)
         if curvatures is None:  # nobody looks at the factors, and the large one need not be brought back
             return BatchGradient(gradient, report)
         factors = (self._inputs[: len(winners)], differences.numpy(force=True), curvatures.numpy(force=True))
