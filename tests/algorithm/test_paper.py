@@ -78,8 +78,8 @@ def algorithm_2(D, n_epochs, random):
             batch = D[order[start : start + N_H]]
             H = expit(batch @ W.T)
             T = algorithm_1(H, a, N)
-            slope = expit(batch @ W.T) * expit(-(batch @ W.T))
-            curvature = slope * slope + (H - T) * (H * (1 - H) * (1 - 2 * H))
+            slope = H * (1 - H)
+            curvature = slope * slope + (H - T) * (slope * (1 - 2 * H))
             delta = (H - T) * slope
             gradient = delta.T @ batch / N_H
             squares, curvatures = (delta * delta).T @ (batch * batch) / N_H, abs(curvature).T @ (batch * batch) / N_H

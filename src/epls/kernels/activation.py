@@ -65,6 +65,21 @@ def subtract_target(outputs, squares, winners, inactive, active, errors):
         errors[i] = max(without_winner, outputs.dtype.type(0)) + (at_winner - active) ** 2
 
 
+@njit(cache=True, nogil=True, error_model="numpy")
+def squared_error_of_logistic(differences, outputs, curvatures):
+    """Turn ``outputs - T`` into the slopes of half the squared error by net inputs; write the second derivatives.
+
+    Both follow from the outputs h: f' = h (1 - h) and f'' = f' (1 - 2 h).
+    """
+    one, two = outputs.dtype.type(1), outputs.dtype.type(2)
+    for i in range(outputs.shape[0]):
+        difference, output, curvature = differences[i], outputs[i], curvatures[i]
+        for j in range(output.size):
+            slope = output[j] * (one - output[j])
+            curvature[j] = slope * slope + difference[j] * (slope * (one - two * output[j]))
+            difference[j] *= slope
+
+
 # In one pass: an array of outputs does not fit in the cache, and reading it costs more than this arithmetic.
 @njit(cache=True, nogil=True, error_model="numpy")
 def through_logistic(slopes, outputs, added):

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from ...data.shuffling import Batch
-from ...kernels.activation import subtract_target
+from ...kernels.activation import squared_error_of_logistic, subtract_target
+from ...utils.threads import by_rows
 from ...utils.types import Array
+from ..activations import LOGISTIC
 from ..layer import activate, net_inputs, standardize
 from .base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
 
@@ -26,18 +28,20 @@ class NumpyEngine(LocalEngine):
         """Outputs, winners, and the derivative of the loss by the weights."""
         settings, f = self.settings, self.settings.activation
         inputs, outputs = self._net(weights, batch)
-        keeps_net = settings.needs_factors or not settings.matching
-        net = outputs.copy() if keeps_net else outputs
+        # What derivatives follow from: of the logistic function and the squared error outputs, else net inputs.
+        from_outputs = f is LOGISTIC and not settings.matching
+        kept = outputs.copy() if not from_outputs and (settings.needs_factors or not settings.matching) else outputs
         squares = activate(f, outputs)
         winners = self.target.assign(outputs)
+        if from_outputs:
+            kept = outputs.copy()
         report = BatchReport(winners, outputs[np.arange(len(winners)), winners], np.empty(len(winners), outputs.dtype))
         inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
         subtract_target(outputs, squares, winners, inactive, active, report.errors)
 
-        factors = Factors(inputs, outputs, self._curvatures(net, outputs)) if settings.needs_factors else None
         differences = outputs.sum(axis=0) if settings.steered and not settings.matching else None
-        if not settings.matching:
-            outputs *= f.slope(net)
+        curvatures = self._through_activation(kept, outputs)
+        factors = Factors(inputs, outputs, curvatures) if settings.needs_factors and curvatures is not None else None
         np.matmul(outputs.T, inputs, out=self._gradient)
         if differences is not None:
             self._gradient[:, -1] = differences
@@ -62,13 +66,19 @@ class NumpyEngine(LocalEngine):
         standardize(X, rows, self.settings.center, self.settings.scale, inputs)
         return inputs, net_inputs(inputs, weights, self._outputs[: len(rows)])
 
-    def _curvatures(self, net: Array, differences: Array) -> Array:
-        """The second derivative of each sample's loss by each net input."""
-        f = self.settings.activation
-        slope = f.slope(net)
-        if self.settings.matching:
-            return slope
-        return slope * slope + differences * f.curvature(net)
+    def _through_activation(self, kept: Array, differences: Array) -> Array | None:
+        """Turn output - target into the slope of each sample's loss by each net input; return the curvatures."""
+        settings, f = self.settings, self.settings.activation
+        if settings.matching:  # the slope is the difference
+            return f.slope(kept) if settings.needs_factors else None
+        if f is LOGISTIC:
+            curvatures = np.empty_like(kept)
+            by_rows(squared_error_of_logistic, (differences, kept, curvatures))
+            return curvatures
+        slopes = f.slope(kept)
+        curvatures = slopes * slopes + differences * f.curvature(kept)
+        differences *= slopes
+        return curvatures
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the buffers, which are made anew."""
