@@ -33,7 +33,8 @@ def command(
     from ..images.models import codes_of, image_features, open_data_for
     from ..images.pooling import smallest_side
     from ..persistence import load_with_notes
-    from ..utils.files import atomic_file, npy_header
+    from ..utils.files import atomic_file
+    from ..utils.npy import npy_header
 
     if output.suffix != ".npy":
         raise click.UsageError(f"--output {output}: features are written as .npy, so give a name that ends in it")
