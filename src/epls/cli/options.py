@@ -33,7 +33,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")
 learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
                        help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
-array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
+array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X, images or features]")
 longest_side = click.option(
     "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
 )
