@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.files import open_regular
+from ..utils.files import NotRegularError, open_regular
 from ._files import Bytes
 
 # What turns an image upright, for each EXIF orientation but the upright one (EXIF 2.3, tag 0x0112).
@@ -125,6 +125,10 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
                 return pixels if turn is None else np.ascontiguousarray(turn(pixels))
     except BadImageError:
         raise
+    except NotRegularError as error:
+        raise BadImageError("not a regular file") from error
+    except MemoryError as error:
+        raise BadImageError("does not fit in memory") from error
     except module.UnidentifiedImageError as error:
         raise BadImageError("not an image, or of a kind that Pillow cannot read") from error
     except module.DecompressionBombError as error:

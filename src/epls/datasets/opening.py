@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from .arrays import ARRAYS, load_array
 from .chunked import ChunkedImages, FileImages
-from .folder import ImageFolder
+from .folder import SUFFIXES, ImageFolder
 from .tables import TABLES, load_table
 
 _BYTES_IN_MEMORY = 2**28
@@ -140,6 +140,14 @@ def open_data(
 def rows_have_names(path: str | os.PathLike[str]) -> bool:
     """Whether each sample of data that :func:`open_data` opens is a file of its own, without opening them."""
     return Path(path).is_dir() and _kind(Path(path)) == _IMAGES
+
+
+def is_part_of(file: Path, folder: Path) -> bool:
+    """Whether a file belongs to the data that :func:`open_data` opens in a folder."""
+    if not file.resolve().is_relative_to(folder.resolve()):
+        return False
+    kind = _kind(folder)
+    return kind == _ZARR or file.suffix.lower() in ({".npy"} if kind == _SHARDS else SUFFIXES)
 
 
 def _kind(path: Path) -> str:

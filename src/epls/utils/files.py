@@ -42,19 +42,25 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
+class NotRegularError(OSError):
+    """What is named is a pipe, a device or a folder."""
+
+
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a file for reading, and refuse what is none: a pipe would be waited for without end, a device never ends.
 
     Raises
     ------
     OSError
-        If it cannot be opened, or is not a regular file.
+        If it cannot be opened.
+    NotRegularError
+        If it is not a regular file.
     """
     # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(f"{os.fspath(path)} is not a regular file: give the name of one")
+            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the name of one")
         return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
