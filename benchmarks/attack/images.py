@@ -114,17 +114,21 @@ def attack(folder, random, n_files):
         target = folder / f"mutated.{ending}"
         target.write_bytes(content)
         ways = {"channels": (None, "gray", "color")[number % 3], "longest_side": (None, None, 20)[random.randint(3)]}
-        found, error, slow = watch(lambda target=target, ways=ways: decode_image(target, **ways))
-        if slow is not None:
-            yield f"{slow}, {ending}, {error or found.shape}"
-        elif isinstance(error, BadImageError) and isinstance(error.__cause__, MemoryError):
-            yield f"BAD: {ending}: more than a gigabyte"
-        elif isinstance(error, BadImageError) and str(error):
-            yield f"{ending}: refused"
-        elif error is not None:
-            yield f"BAD: {ending}: {type(error).__name__}: {error}"[:200]
-        else:
-            yield f"{ending}: a picture" if found.dtype == np.uint8 and found.ndim in (2, 3) else f"BAD: {found.shape}"
+        yield f"{ending}: {outcome_of(target, ways)}"
+
+
+def outcome_of(file, ways):
+    """What becomes of a file. Nothing of it is kept: an error would keep the image that is decoded."""
+    found, error, slow = watch(lambda: decode_image(file, **ways))
+    if slow is not None:
+        return f"{slow}, {error or found.shape}"
+    if isinstance(error, BadImageError) and isinstance(error.__cause__, MemoryError):
+        return "BAD: more than a gigabyte"
+    if isinstance(error, BadImageError) and str(error):
+        return "refused"
+    if error is not None:
+        return f"BAD: {type(error).__name__}: {error}"[:200]
+    return "a picture" if found.dtype == np.uint8 and found.ndim in (2, 3) else f"BAD: {found.shape}"
 
 
 if __name__ == "__main__":

@@ -33,6 +33,7 @@ _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
 #: Pixels of an image, at most, and of all images that are decoded at the same time. Decoders take up to 12 bytes for
 #: each, and the result takes 3: a gigabyte in all.
 LARGEST_IMAGE = 2**26
+_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow takes some bytes for every row, and decodes whole rows
 # A pixel of these costs more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
 _LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
 _STRIP = 2**20  # pixels that are converted at a time
@@ -82,9 +83,10 @@ _ROOM = _Room(LARGEST_IMAGE)
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> Bytes:
     """Read an image file, turned upright as its EXIF data say.
 
-    An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that. More are
-    refused before they are decoded: a small file can hold an image that fills the memory. A JPEG file may have twice as
-    many if ``longest_side`` lets it be decoded at half its size or less.
+    An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
+    side may have more than 65,535. What has more is refused before it is decoded: a small file can hold an image that
+    fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its size
+    or less.
 
     Parameters
     ----------
@@ -147,6 +149,8 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     if size != image.size:
         # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
         image.draft(None, (2 * size[0], 2 * size[1]))
+    if max(width, height) > _LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
         n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept in full until their last byte is read
