@@ -17,7 +17,7 @@ from time import perf_counter
 
 import numpy as np
 
-from epls.utils.files import npy_header
+from epls.utils.npy import npy_header
 
 FEATURES, UNITS = 300, 100
 WORK = """

@@ -70,8 +70,11 @@ def test_public_names():
         epls.nothing  # noqa: B018
 
 
+SCRIPTS = sorted(p for p in (ROOT / "benchmarks").rglob("*.py") if p.name != "common.py")
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda p: p.stem)
 def test_benchmarks_run(script, tmp_path):
     """At least as far as their help; those with a quick form, through it."""
     quick = "--quick" if "--quick" in script.read_text() else "--help"

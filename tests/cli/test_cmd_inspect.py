@@ -46,8 +46,8 @@ def test_pipelines_that_begin_with_images(work, tmp_path, capsys):
     code, out, _ = epls(capsys, "inspect", tmp_path / "m")
     assert code == 0
     assert "Pipeline of ImageFeatures, StandardScaler" in out
-    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
-    assert_allclose(np.load(tmp_path / "f.npy"), model.transform(images), rtol=1e-4, atol=1e-5)
+    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npz")[0] == 0
+    assert_allclose(np.load(tmp_path / "f.npz")["features"], model.transform(images), rtol=1e-4, atol=1e-5)
     assert epls(capsys, "report", tmp_path / "m", "--data", work / "photos", "-o", tmp_path / "r.html")[0] == 0
 
 

@@ -1,6 +1,9 @@
 """`epls transform`: the features of images and vectors."""
 
+import io
 import json
+import os
+import sys
 
 import numpy as np
 import pytest
@@ -13,12 +16,57 @@ from epls import EPLS, ImageFolder, load_model, read_notes, save_model
 
 
 def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
-    code, out, _ = epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npy")
+    code, out, _ = epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npz")
     assert code == 0
     assert "features of 6 images, 32 each" in out
-    found = np.load(tmp_path / "f.npy")
-    np.testing.assert_array_equal(found, load_model(model).transform(pictures))
-    assert (tmp_path / "f.names.txt").read_text().split() == [f"picture{k}.png" for k in range(6)]
+    with np.load(tmp_path / "f.npz") as found:
+        np.testing.assert_array_equal(found["features"], load_model(model).transform(pictures))
+        assert found["names"].tolist() == [f"picture{k}.png" for k in range(6)]
+    assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not allow such names")
+def test_any_file_name_is_kept_with_its_row(model, pictures, tmp_path, capsys):
+    """A file of names, one a line, would have a line too many."""
+    folder = os.fsencode(tmp_path / "pictures")
+    os.mkdir(folder)
+    names = [b"a\nb.png", b"c\\\xff\xfe.png", "\u00e9 \u4e2d\u2028.png".encode(), b"d\x1b[31m.png"]
+    for number, name in enumerate(sorted(names)):
+        with open(os.path.join(folder, name), "wb") as file:
+            file.write((pictures / f"picture{number}.png").read_bytes())
+    code, _, err = epls(capsys, "transform", model, tmp_path / "pictures", "-o", tmp_path / "f.npz")
+    assert code == 0, err
+    with np.load(tmp_path / "f.npz") as found:
+        assert sorted(os.fsencode(name) for name in found["names"]) == sorted(names)
+        for name, row in zip(found["names"], found["features"], strict=True):
+            image = np.asarray(Image.open(io.BytesIO((tmp_path / "pictures" / str(name)).read_bytes())))
+            assert_array_equal(row, load_model(model).transform(image[None])[0])
+
+
+def test_rows_of_files_are_not_written_without_their_names(model, pictures, tmp_path, capsys):
+    check_error(capsys, tmp_path, ["transform", model, pictures, "-o", tmp_path / "f.npy"], 2, r"ends in \.npz")
+
+
+@pytest.mark.parametrize("kill", [1, 2, 3])
+def test_features_and_names_appear_together_or_not_at_all(model, pictures, tmp_path, capsys, monkeypatch, kill):
+    """Whichever system call fails, there is what was there before, or all of the new."""
+    (tmp_path / "f.npz").write_bytes(b"before")
+    calls = []
+
+    def failing(call):
+        def or_failure(*arguments):
+            calls.append(call)
+            if len(calls) == kill:
+                raise OSError(28, "No space left on device")
+            return call(*arguments)
+
+        return or_failure
+
+    for name in ("fsync", "chmod", "replace"):
+        monkeypatch.setattr(os, name, failing(getattr(os, name)))
+    assert epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npz", "--force")[0] == 1
+    assert len(calls) == kill
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("f.npz", b"before")]
 
 
 def test_arrays_of_images(model, tmp_path, capsys):
@@ -38,7 +86,7 @@ def test_bad_images_are_named_or_skipped(model, pictures, tmp_path, capsys):
     (folder / "broken.png").write_bytes((pictures / "picture0.png").read_bytes()[:200])
     Image.new("L", (20, 20)).save(folder / "gray.png")
     Image.new("RGB", (5, 50)).save(folder / "narrow.png")
-    output = tmp_path / "f.npy"
+    output = tmp_path / "f.npz"
     code, out, err = epls(capsys, "transform", model, folder, "-o", output)
     assert (code, out) == (1, "")
     assert all(name in err for name in ("broken.png", "gray.png", "narrow.png", "--skip-bad"))
@@ -54,7 +102,7 @@ def test_the_model_decides_which_kind_is_skipped(model, pictures, tmp_path, caps
     (tmp_path / "color.png").write_bytes((pictures / "picture0.png").read_bytes())
     for k in range(3):
         Image.new("L", (20, 20)).save(tmp_path / f"gray{k}.png")
-    code, out, err = epls(capsys, "transform", model, tmp_path, "-o", tmp_path / "f.npy", "--skip-bad", "--json")
+    code, out, err = epls(capsys, "transform", model, tmp_path, "-o", tmp_path / "f.npz", "--skip-bad", "--json")
     assert code == 0, err
     assert json.loads(out)["shape"] == [1, 32]
 
@@ -76,14 +124,14 @@ def test_images_are_numbered_from_the_first(model, tmp_path, capsys):
 
 
 def test_nothing_is_overwritten_unless_forced(model, pictures, tmp_path, capsys):
-    output = tmp_path / "f.npy"
+    output = tmp_path / "f.npz"
     output.write_bytes(b"precious")
     code, _, err = epls(capsys, "transform", model, pictures, "-o", output)
     assert code == 1
     assert "is there already" in err
     assert output.read_bytes() == b"precious"
     assert epls(capsys, "transform", model, pictures, "-o", output, "--force")[0] == 0
-    assert len(np.load(output)) == 6
+    assert len(np.load(output)["features"]) == 6
 
 
 def test_transform_reads_either_kind_of_table(work, tmp_path, capsys):
@@ -108,18 +156,18 @@ def test_a_model_of_python_finds_its_columns(work, tmp_path, capsys):
 def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
     arguments = ["--n-components", 8, "--n-patches", 300, "--longest-side", 40, "--channels", "gray"]
     assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *arguments)[0] == 0
-    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npy")[0] == 0
+    assert epls(capsys, "transform", tmp_path / "m", work / "photos", "-o", tmp_path / "f.npz")[0] == 0
     small = ImageFolder(work / "photos", longest_side=40, channels="gray")
     assert small.shapes[0] == (30, 40)
-    assert_allclose(np.load(tmp_path / "f.npy"), load_model(tmp_path / "m").transform(small), rtol=1e-5)
+    assert_allclose(np.load(tmp_path / "f.npz")["features"], load_model(tmp_path / "m").transform(small), rtol=1e-5)
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["transform", "nowhere", "{pictures}", "-o", "f.npy"], 1, "there is no file nowhere"),
-        (["transform", "{pictures}", "{pictures}", "-o", "f.npy"], 1, "is a folder"),
-        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy"),
+        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere"),
+        (["transform", "{pictures}", "{pictures}", "-o", "f.npz"], 1, "is a folder"),
+        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy or .npz"),
     ],
 )
 def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
@@ -130,7 +178,7 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["transform", "table.epls", "photos", "-o", "new.npy"], 1, "from vectors, but photos holds images"),
+        (["transform", "table.epls", "photos", "-o", "new.npz"], 1, "from vectors, but photos holds images"),
         (["transform", "photos.epls", "vectors.npy", "-o", "new.npy"], 1, "from images, but vectors.npy holds vec"),
         (["transform", "table.epls", "vectors.npy", "-o", "new.npy"], 1, "5 features"),
         (["transform", "table.epls", "other.csv", "-o", "new.npy"], 1, "no column mean radius"),
@@ -149,6 +197,6 @@ def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
     assert notes["channels"] == "gray"
     save_model(load_model(tmp_path / "new"), tmp_path / "old", notes=notes | {"channels": "grey"})
     for name in ("new", "old"):
-        code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npy")
+        code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npz")
         assert code == 0, err
-    assert_array_equal(np.load(tmp_path / "old.npy"), np.load(tmp_path / "new.npy"))
+    assert_array_equal(np.load(tmp_path / "old.npz")["features"], np.load(tmp_path / "new.npz")["features"])

@@ -124,7 +124,7 @@ def test_a_reader_that_fails_tells():
 @pytest.fixture
 def large(tmp_path, monkeypatch):
     """A map that counts as large, in blocks of three rows."""
-    monkeypatch.setattr(blocks_module, "_LARGE_FILE_BYTES", 100)
+    monkeypatch.setattr(blocks_module, "LARGE_FILE_BYTES", 100)
     monkeypatch.setattr(blocks_module, "_FILE_BLOCK_BYTES", 3 * 4 * 5)
     X = np.random.RandomState(0).normal(size=(40, 5)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)

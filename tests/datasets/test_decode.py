@@ -1,11 +1,14 @@
 import os
+import struct
 import threading
 import warnings
+import zlib
 
 import numpy as np
 import pytest
 
-from epls.datasets._decode import BadImageError, decode_image
+from epls.datasets import _decode
+from epls.datasets._decode import BadImageError, _Room, decode_image
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -151,13 +154,115 @@ def test_reasons(tmp_path):
         decode_image(tmp_path / "half.jpg")
 
 
-@pytest.mark.parametrize("limit", [30, 10])
-def test_huge_images_are_refused_without_a_warning(tmp_path, monkeypatch, limit):
+@pytest.mark.parametrize(
+    ("limit", "reason"), [(30, "7 x 5 pixels, 35 to decode, where .* 30 in all"), (10, "35 pixels")]
+)
+def test_the_limit_of_pillow_may_be_lower(tmp_path, monkeypatch, limit, reason):
     """35 pixels are more than the limit, which Pillow warns about, or more than twice as many, which it refuses."""
     path = saved(tmp_path / "a.png", Image.fromarray(GRAY))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
-    with pytest.raises(BadImageError, match="35 pixels"):
+    with pytest.raises(BadImageError, match=f"{reason}.*: shrink it"):
         decode_image(path)
+
+
+def with_size(content, place, width, height, form):
+    """A file whose header claims another size."""
+    fields = struct.pack(form, width, height)
+    return content[:place] + fields + content[place + len(fields) :]
+
+
+def packed_bmp(width, height):
+    """A gray BMP file, compressed by run lengths: one pixel a line, and the rest of each is left out."""
+    colors = b"".join(bytes((k, k, k, 0)) for k in range(256))
+    body = b"\x01\x05\x00\x00" * height
+    start = 14 + 40 + len(colors)
+    header = struct.pack("<IHHI", start + len(body), 0, 0, start)
+    header += struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(body), 0, 0, 256, 0)
+    return b"BM" + header + colors + body
+
+
+def tiled_tiff(side):
+    """A gray TIFF file of 7 x 5 pixels in a single compressed tile."""
+    data = zlib.compress(bytes(100_000))
+    fields = {256: 7, 257: 5, 258: 8, 259: 8, 262: 1, 277: 1, 322: side, 323: side, 324: 8, 325: len(data)}
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in fields.items())
+    return struct.pack("<2sHI", b"II", 42, 8 + len(data)) + data + struct.pack("<H", len(fields)) + entries + bytes(4)
+
+
+def test_bombs_are_refused_before_they_are_decoded(tmp_path, monkeypatch):
+    """Files of few bytes that would take gigabytes or minutes."""
+
+    def decoded(*_):
+        raise AssertionError("it was decoded")
+
+    def content(end, **options):
+        return saved(tmp_path / f"whole.{end}", Image.fromarray(COLOR), **options).read_bytes()
+
+    png, jpeg = with_size(content("png"), 16, 8193, 8192, ">II"), content("jpg")
+    webp = content("webp", save_all=True, append_images=[Image.fromarray(255 - COLOR)])
+    bombs = {
+        "a.png": (png[:29] + struct.pack(">I", zlib.crc32(png[12:29])) + png[33:], "8193 x 8192 pixels.* 67,108,864"),
+        "c.bmp": (with_size(content("bmp"), 18, 2**20, 1, "<ii"), "1048576 x 1 pixels, where no side .* 65,535"),
+        "a.bmp": (with_size(content("bmp"), 18, 9000, 9000, "<ii"), "9000 x 9000 pixels"),
+        "b.bmp": (packed_bmp(4097, 4096), "4097 x 4096 pixels.* 16,777,216"),
+        "a.gif": (with_size(content("gif"), 6, 9000, 9000, "<HH"), "9000 x 9000 pixels"),
+        "a.jpg": (with_size(jpeg, jpeg.index(b"\xff\xc0") + 5, 9000, 9000, ">HH"), "or set longest_side"),
+        "a.tif": (tiled_tiff(20000), "7 x 5 pixels, 400,000,000 to decode"),
+        "a.webp": (webp[:24] + b"\xff\x1f\0" * 2 + webp[30:], "8192 x 8192 pixels.* 33,554,432"),
+    }  # fmt: skip
+    monkeypatch.setattr(Image.Image, "load", decoded)
+    for name, (bomb, reason) in bombs.items():
+        (tmp_path / name).write_bytes(bomb)
+        with pytest.raises(BadImageError, match=reason):
+            decode_image(tmp_path / name)
+
+
+def test_jpeg_may_be_larger_if_it_is_shrunk(tmp_path, monkeypatch):
+    path = saved(tmp_path / "a.jpg", Image.fromarray(np.zeros((40, 60), np.uint8)))
+    monkeypatch.setattr(_decode, "LARGEST_IMAGE", 40 * 60 // 2)
+    with pytest.raises(BadImageError, match="60 x 40 pixels"):
+        decode_image(path)
+    assert decode_image(path, longest_side=15).shape == (10, 15)
+    monkeypatch.setattr(_decode, "LARGEST_IMAGE", 40 * 60 // 2 - 1)
+    with pytest.raises(BadImageError, match="60 x 40 pixels"):
+        decode_image(path, longest_side=15)
+
+
+def test_threads_share_the_room_for_pixels():
+    room, most, now = _Room(10), 0, 0
+    lock = threading.Lock()
+
+    def decode(n_pixels):
+        nonlocal most, now
+        for _ in range(200):
+            with room.taken(n_pixels):
+                with lock:
+                    now += n_pixels
+                    most = max(most, now)
+                with lock:
+                    now -= n_pixels
+
+    threads = [threading.Thread(target=decode, args=(n,)) for n in (1, 4, 6, 7, 10)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0 < most <= 10
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "LAB"])
+@pytest.mark.parametrize("channels", [None, "gray", "color"])
+def test_strips_are_converted_as_the_whole(mode, channels, monkeypatch):
+    color = Image.fromarray(COLOR)
+    image = Image.merge("LAB", color.split()) if mode == "LAB" else color.convert(mode)
+    whole = _decode._pixels(image, channels)
+    is_gray = mode in ("1", "L", "LA")
+    expected = image.convert("L") if is_gray else image.convert("RGB")
+    if channels is not None:
+        expected = expected.convert("L" if channels == "gray" else "RGB")
+    np.testing.assert_array_equal(whole, np.array(expected))
+    monkeypatch.setattr(_decode, "_STRIP", 14)
+    np.testing.assert_array_equal(_decode._pixels(image, channels), whole)
 
 
 def test_filters_of_warnings_survive_threads(tmp_path):

@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 
-from epls.datasets.tables import load_array, load_table
+from epls.datasets import arrays
+from epls.datasets.tables import load_table
 
 
 @pytest.fixture
@@ -62,36 +63,21 @@ def test_damaged_tables(name, content, message, tmp_path):
         load_table(tmp_path / name)
 
 
-def test_arrays(tmp_path):
-    X = np.arange(12.0).reshape(4, 3)
-    np.save(tmp_path / "x.npy", X)
-    found = load_array(tmp_path / "x.npy")
-    assert isinstance(found, np.memmap)
-    assert_array_equal(found, X)
-    np.savez(tmp_path / "one.npz", whatever=X)
-    assert_array_equal(load_array(tmp_path / "one.npz"), X)
-    np.savez(tmp_path / "two.npz", X=X, y=np.arange(4))
-    assert_array_equal(load_array(tmp_path / "two.npz"), X)
-    assert_array_equal(load_array(tmp_path / "two.npz", key="y"), np.arange(4))
-    np.savez(tmp_path / "unclear.npz", a=X, b=X)
-    with pytest.raises(ValueError, match=r"holds the arrays a, b: say which one with key \(.*--key\)"):
-        load_array(tmp_path / "unclear.npz")
-    with pytest.raises(ValueError, match=r"say which one with key \(.*--key\)"):
-        load_array(tmp_path / "two.npz", key="z")
+def test_wide_csv_tables_are_refused(tmp_path):
+    (tmp_path / "t.csv").write_text(",".join(f"c{k}" for k in range(70_000)) + "\n" + "1," * 69_999 + "1\n")
+    with pytest.raises(ValueError, match=r"70,000 columns, and a \.csv table may have 65,536: save it as \.parquet"):
+        load_table(tmp_path / "t.csv")
 
 
-def test_damaged_arrays(tmp_path):
-    np.save(tmp_path / "whole.npy", np.zeros((100, 100)))
-    np.savez(tmp_path / "whole.npz", X=np.zeros((100, 100)))
-    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object), allow_pickle=True)
-    for kind in ("npy", "npz"):
-        content = (tmp_path / f"whole.{kind}").read_bytes()
-        (tmp_path / f"cut.{kind}").write_bytes(content[: len(content) // 2])
-        (tmp_path / f"text.{kind}").write_text("no array at all")
-        for name in ("cut", "text"):
-            with pytest.raises(ValueError, match=f"{name}.{kind} is (not an array|damaged)"):
-                load_array(tmp_path / f"{name}.{kind}")
-    with pytest.raises(ValueError, match="without pickle"):
-        load_array(tmp_path / "objects.npy")
-    with pytest.raises(FileNotFoundError, match="there is no file"):
-        load_array(tmp_path / "nothing.npy")
+def test_parquet_bombs_are_refused_before_they_are_read(tmp_path, monkeypatch):
+    """A column of one value, and one of one long text, take few bytes for any number of rows."""
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    table = pa.table({"number": np.zeros(100_000), "text": ["a" * 100] * 100_000})
+    parquet.write_table(table, tmp_path / "t.parquet")
+    monkeypatch.setattr(arrays, "LARGE_CONTENT", 2**19)
+    monkeypatch.setattr(parquet.ParquetFile, "read", lambda *_, **__: pytest.fail("it was read"))
+    with pytest.raises(ValueError, match=r"bytes that stand for 800,000: .* fill the memory"):
+        load_table(tmp_path / "t.parquet", drop=["text"])
+    with pytest.raises(ValueError, match="not numbers: text"):
+        load_table(tmp_path / "t.parquet")

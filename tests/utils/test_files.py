@@ -5,10 +5,9 @@ import stat
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
-from epls.utils.files import atomic_file, npy_header, write_atomically
+from epls.utils.files import atomic_file, open_regular, write_atomically
 
 
 def permissions(path):
@@ -89,15 +88,6 @@ def test_a_folder_that_is_not_there_is_named(tmp_path):
         write_atomically(tmp_path / "missing" / "a", b"content")
 
 
-def test_rows_may_follow_the_header_one_after_the_other(tmp_path):
-    rows = np.arange(12, dtype=np.float32).reshape(4, 3)
-    with atomic_file(tmp_path / "a.npy") as file:
-        file.write(npy_header((4, 3)))
-        for row in rows:
-            file.write(row.tobytes())
-    np.testing.assert_array_equal(np.load(tmp_path / "a.npy"), rows)
-
-
 def test_a_replaced_file_keeps_its_permissions(tmp_path):
     path = tmp_path / "secret"
     path.write_bytes(b"old")
@@ -124,3 +114,19 @@ def test_a_pipe_is_not_replaced(tmp_path):
     with pytest.raises(OSError, match="not a regular file"):
         write_atomically(tmp_path / "pipe", b"new")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    with pytest.raises(OSError, match="pipe is not a regular file"):
+        open_regular(tmp_path / "pipe")  # without waiting for somebody to write to it
+
+
+def test_only_regular_files_are_opened(tmp_path):
+    (tmp_path / "a").write_bytes(b"content")
+    (tmp_path / "link").symlink_to(tmp_path / "a")
+    for name in ("a", "link"):
+        with open_regular(tmp_path / name) as file:
+            assert file.read() == b"content"
+    with pytest.raises(OSError, match="is not a regular file"):
+        open_regular(tmp_path)
+    with pytest.raises(OSError, match="is not a regular file"):
+        open_regular(os.devnull)
+    with pytest.raises(FileNotFoundError):
+        open_regular(tmp_path / "nothing")

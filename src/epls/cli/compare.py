@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ..evaluation.experiment import Settings
     from ..images.features import ImageFeatures
 
+_FILES = ("compare.json", "compare.html", "compare.png")
+
 
 @click.command("compare")
 @click.argument("data", type=options.path_type)
@@ -64,9 +66,10 @@ def command(
     names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
     given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
+    options.check_output_folder(output, *_FILES)
     task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
     task.check_size(wanted[0])
-    table = output / "compare.json"
+    table = output / _FILES[0]
     if table.exists() and not force and not is_of(table, str(data), wanted):
         raise click.ClickException(
             f"{table} is of another comparison: give another --output, or --force to replace it (stages are kept)"
@@ -93,7 +96,7 @@ def command(
         options.print_json(report)
     else:
         _print(entries)
-        click.echo("\n".join(report["files"]))
+        options.tell("\n".join(report["files"]))
     if all(entry.failed is not None for entry in entries):
         raise click.ClickException("none of the learners could be judged: see the reasons above")
 
@@ -138,17 +141,17 @@ def _write(
     from ..report import comparison_page
     from ..utils.files import write_atomically
 
-    files = [output / "compare.json"]
+    files = [output / _FILES[0]]
     write_atomically(files[0], json.dumps(report, indent=1, allow_nan=False).encode())
     makers: dict[str, Callable[[], bytes]] = {
-        "compare.html": lambda: comparison_page(entries, facts, filters, title="Learners compared").encode(),
-        "compare.png": lambda: _chart(entries),
+        _FILES[1]: lambda: comparison_page(entries, facts, filters, title="Learners compared").encode(),
+        _FILES[2]: lambda: _chart(entries),
     }
     for name, made in makers.items():
         try:
             content = made()
         except ImportError as error:
-            click.echo(f"no {name}: {error}", err=True)
+            options.tell(f"no {name}: {error}", err=True)
             continue
         files.append(output / name)
         write_atomically(files[-1], content)
@@ -166,15 +169,15 @@ def _chart(entries: Sequence[Entry]) -> bytes:
 
 
 def _print(entries: Sequence[Entry]) -> None:
-    click.echo(f"{'':42} {'accuracy (std)':>15} {'learn s':>8} {'encode s':>9} {'to tune':>8} {'dead':>10}")
+    options.tell(f"{'':42} {'accuracy (std)':>15} {'learn s':>8} {'encode s':>9} {'to tune':>8} {'dead':>10}")
     for entry in sorted(entries, key=lambda entry: (entry.failed is not None, -entry.accuracy)):
         if entry.failed is not None:
-            click.echo(f"{entry.name:42} failed: {entry.failed}")
+            options.tell(f"{entry.name:42} failed: {entry.failed}")
             continue
         figure = f"{entry.accuracy:.1f} ({entry.std:.2f})"
         dead = f"{entry.n_dead} of {entry.n_units}"
         encode = entry.seconds["encode"] + entry.seconds.get("choose", 0.0)
-        click.echo(
+        options.tell(
             f"{entry.name:42} {figure:>15} {entry.seconds['learn']:>8.0f} {encode:>9.0f} "
             f"{entry.n_meta_parameters:>8} {dead:>10}"
         )

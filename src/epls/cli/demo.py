@@ -99,7 +99,7 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
 def command(output: Path, quick: bool, random_state: int, threads: int | None, as_json: bool) -> None:
     """Learn filters from two photographs, then tell digits apart with ten labels per class."""
     output.mkdir(parents=True, exist_ok=True)
-    tell = (lambda text: None) if as_json else click.echo
+    tell = (lambda text: None) if as_json else options.tell
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
     n_patches, n_filters = (3_000, 36) if quick else (50_000, 256)
     with options.limited(threads):

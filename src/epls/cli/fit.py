@@ -196,7 +196,7 @@ def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
 
 
 def _print(notes: dict[str, Any], output: Path) -> None:
-    click.echo(
+    options.tell(
         f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
         f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
         f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"

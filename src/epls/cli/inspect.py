@@ -49,17 +49,18 @@ def command(model: Path, filters: int, as_json: bool) -> None:
 
 def _text(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{key}: {_text(item)}" for key, item in value.items())
+        return ", ".join(f"{options.one_line(str(key))}: {_text(item)}" for key, item in value.items())
     if isinstance(value, list):
         more = [f"and {len(value) - _LISTED} more"] if len(value) > _LISTED else []
         return ", ".join([_text(item) for item in value[:_LISTED]] + more)
-    return f"{value:.4g}" if isinstance(value, float) else options.printable(str(value))
+    return f"{value:.4g}" if isinstance(value, float) else options.one_line(str(value))
 
 
 def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: int) -> None:
     import numpy as np
+    from rich.text import Text
 
-    from ..images.models import image_features, learner_of
+    from ..images.models import image_features, learner_of, noted_columns
 
     components = getattr(learner_of(model), "components_", None)
     if components is None:
@@ -74,12 +75,13 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
             return
         _draw(console, components[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
         return
-    names = notes.get("feature_names") or getattr(model, "feature_names_in_", None)
+    names = noted_columns(notes) or getattr(model, "feature_names_in_", None)
     if names is None or len(names) != components.shape[1]:
         names = [f"feature {k}" for k in range(components.shape[1])]
     for unit, component in enumerate(components[: min(filters, _UNITS_LISTED)]):
         strongest = np.argsort(-np.abs(component))[:_FEATURES_LISTED]
-        console.print(f"unit {unit}: " + ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest))
+        told = ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest)
+        console.print(Text(options.one_line(f"unit {unit}: {told}")))
 
 
 def _draw(console: Console, filters: Any) -> None:

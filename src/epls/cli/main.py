@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import io
+import logging
 import os
 import signal
 import threading
@@ -16,7 +18,7 @@ from typing import ClassVar
 import click
 
 from .._version import __version__
-from .options import printable
+from .options import one_line, tell
 
 
 class _LazyGroup(click.Group):
@@ -68,30 +70,29 @@ def epls() -> None:
 def run(arguments: list[str] | None = None) -> int:
     """Run the command; problems end in one line on stderr. EPLS_DEBUG=1 shows where an unexpected one came from."""
     try:
-        with warnings.catch_warnings(), _ended_like_ctrl_c():
-            warnings.showwarning = _tell_warning
-            # Columns are found by name before.
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
+        with _told_warnings(), _ended_like_ctrl_c():
             epls.main(arguments, prog_name="epls", standalone_mode=False)
     except click.exceptions.Exit as error:
         return error.exit_code
     except click.UsageError as error:
-        error.show()
+        shown = io.StringIO()
+        error.show(shown)
+        tell(shown.getvalue().rstrip("\n"), err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        click.echo("epls: interrupted; no file was left half-written. The same command starts again", err=True)
+        tell("epls: interrupted; no file was left half-written. The same command starts again", err=True)
         return 1
     except OSError as error:
-        click.echo(f"epls: {printable(_explain(error))}", err=True)
+        tell(f"epls: {one_line(_explain(error))}", err=True)
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
-        click.echo(f"epls: {_first_line(error)}", err=True)
+        tell(f"epls: {_first_line(error)}", err=True)
         return 1
     except Exception as error:
         if os.environ.get("EPLS_DEBUG"):
             raise
         name = type(error).__name__
-        click.echo(f"epls: {name}: {_first_line(error)}; this is a defect of epls, please report it", err=True)
+        tell(f"epls: {name}: {_first_line(error)}; this is a defect of epls, please report it", err=True)
         return 1
     return 0
 
@@ -113,20 +114,35 @@ def _ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _first_line(error: BaseException) -> str:
+def _first_line(message: BaseException | str) -> str:
     """scikit-learn adds advice that fills the screen and is not for this command."""
-    return printable((str(error).strip() or type(error).__name__).splitlines()[0])
+    return (str(message).strip() or type(message).__name__).split("\n")[0]
 
 
-def _tell_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    file: object = None,
-    line: object = None,
-) -> None:
-    click.echo(f"epls: warning: {printable(str(message).strip().splitlines()[0])}", err=True)
+class _TellingHandler(logging.Handler):
+    """Tells what the library logs."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _tell_warning(record.getMessage())
+
+
+def _tell_warning(message: str) -> None:
+    tell(f"epls: warning: {_first_line(message)}", err=True)
+
+
+@contextmanager
+def _told_warnings() -> Iterator[None]:
+    """Warnings, and what the library logs, are one line on stderr."""
+    handler, logger = _TellingHandler(logging.WARNING), logging.getLogger("epls")
+    logger.addHandler(handler)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_, **__: _tell_warning(str(message))
+            # Columns are found by name before.
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            yield
+    finally:
+        logger.removeHandler(handler)
 
 
 def _explain(error: OSError) -> str:

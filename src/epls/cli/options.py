@@ -33,7 +33,7 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")
 learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
                        help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
-array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X or images]")
+array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X, images or features]")
 longest_side = click.option(
     "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
 )
@@ -132,15 +132,20 @@ def opening() -> Iterator[None]:
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
 
-def printable(text: str) -> str:
+def one_line(text: str) -> str:
     """Text without control characters, which a terminal would obey: file names and notes come from strangers."""
-    return "".join(c if c.isprintable() or c in "\n\t" else repr(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+def tell(text: str, err: bool = False) -> None:
+    """Print lines, on stdout or stderr, without control characters. All that commands print goes through here."""
+    click.echo("\n".join(map(one_line, text.split("\n"))), err=err)
 
 
 def tell_skipped(data: Any) -> None:
     """Lists on stderr the files of a folder that were left out."""
     for file, reason in getattr(data, "skipped", ()):
-        click.echo(printable(f"skipped {file}: {reason}"), err=True)
+        tell(f"skipped {one_line(str(file))}: {one_line(reason)}", err=True)
 
 
 @contextmanager
@@ -155,7 +160,7 @@ def going_on() -> Iterator[None]:
 def check_output(path: Path, force: bool, *inputs: Path) -> None:
     """Refuse to overwrite, above all what is read, or to work for an hour for a place that cannot be written to."""
     for given in inputs:
-        if path.exists() and given.exists() and path.samefile(given):
+        if path.exists() and given.exists() and (path.samefile(given) or _is_read_from(path, given)):
             raise click.ClickException(f"{path} is what is read from: give another name to write to")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: give the name of a file")
@@ -163,10 +168,32 @@ def check_output(path: Path, force: bool, *inputs: Path) -> None:
         raise click.ClickException(f"{path} is not a regular file: give another name")
     if path.exists() and not force:
         raise click.ClickException(f"{path} is there already: give another name, or --force to overwrite it")
-    if not path.parent.is_dir():
-        raise click.ClickException(f"there is no folder {path.parent}: make it, or give another place")
-    if not os.access(path.parent, os.W_OK):
-        raise click.ClickException(f"not allowed to write to the folder {path.parent}: give another place")
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
+    if not folder.is_dir():
+        raise click.ClickException(f"there is no folder {folder}: make it, or give another place")
+    if not os.access(folder, os.W_OK):
+        raise click.ClickException(f"not allowed to write to the folder {folder}: give another place")
+
+
+def check_output_folder(folder: Path, *names: str) -> None:
+    """The same for a folder that is made if it is not there, with stages and files of these names that are replaced."""
+    if folder.exists() and not folder.is_dir():
+        raise click.ClickException(f"{folder} is a file: give the name of a folder to write to")
+    for path in (folder / "stages", *(folder / name for name in names)):
+        if path.exists() and not (path.is_dir() if path.name == "stages" else path.is_file()):
+            raise click.ClickException(f"{path} is in the way: remove it, or give another folder to write to")
+    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not place.is_dir() or not os.access(place, os.W_OK):
+        raise click.ClickException(f"not allowed to write to {place}: give another place")
+
+
+def _is_read_from(path: Path, folder: Path) -> bool:
+    """Whether a file is part of the data in a folder."""
+    if not folder.is_dir():
+        return False
+    from ..datasets.opening import is_part_of
+
+    return is_part_of(path, folder)
 
 
 def png_of(figure: Any, dpi: int) -> bytes:

@@ -28,7 +28,7 @@ def command(
 ) -> None:  # fmt: skip
     """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
     from ..datasets.opening import Vectors
-    from ..images.models import image_features, open_data_for
+    from ..images.models import image_features, noted_columns, open_data_for
     from ..persistence import load_with_notes
     from ..report import model_page
     from ..utils.files import write_atomically
@@ -48,7 +48,7 @@ def command(
             loaded,
             shown,
             title=f"{model.name}: what was learned",
-            feature_names=notes.get("feature_names"),
+            feature_names=noted_columns(notes),
             random_state=random_state,
             progress=progress,
         )
@@ -57,4 +57,4 @@ def command(
     if as_json:
         options.print_json({"report": str(output), "bytes": len(content)})
     else:
-        click.echo(f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser")
+        options.tell(f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser")

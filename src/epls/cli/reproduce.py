@@ -65,8 +65,10 @@ def command(
         _check_table(dataset, chosen)
     settings = _settings(dataset, **chosen)
     task = load_official(dataset, data, n_folds, protocol=protocol, download=download)
+    name = table_name(settings, task) if table else result_name(dataset, settings, task)
+    options.check_output_folder(output, f"{name}.json", f"{name}-filters.png")
     for remark in task.remarks:
-        click.echo(remark, err=True)
+        options.tell(remark, err=True)
     cache = Cache(output / "stages")
     with options.going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         if table:
@@ -74,11 +76,10 @@ def command(
         else:
             outcome = run_experiment(settings, task, cache, progress)
     if table:
-        _tell_table(rows, table_name(settings, task), output, as_json)
+        _tell_table(rows, name, output, as_json)
         return
     paper = row_of(dataset, settings)
     report = outcome.report() | {"dataset": dataset, "protocol": task.protocol, "paper": paper and asdict(paper)}
-    name = result_name(dataset, settings, task)
     report["files"] = _write(report, outcome, output / name)
     if as_json:
         options.print_json(report)
@@ -127,13 +128,13 @@ def _tell_table(rows: list[dict[str, Any]], name: str, output: Path, as_json: bo
     if as_json:
         options.print_json(rows)
         return
-    click.echo(f"{name}: accuracy (std) beside the paper's on the test set, which are with sums\n")
-    click.echo(f"{'':36} {'paper':>12} {'this run':>12}")
+    options.tell(f"{name}: accuracy (std) beside the paper's on the test set, which are with sums\n")
+    options.tell(f"{'':36} {'paper':>12} {'this run':>12}")
     for row in rows:
         paper = _figure(row["paper"]["accuracy"], row["paper"]["std"])
         ours = row["failed"] or _figure(row["accuracy"], row["std"])
-        click.echo(f"{row['paper']['method']:36} {paper:>12} {ours:>12}")
-    click.echo(str(path))
+        options.tell(f"{row['paper']['method']:36} {paper:>12} {ours:>12}")
+    options.tell(str(path))
 
 
 def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
@@ -148,7 +149,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     try:
         from PIL import Image
     except ImportError:
-        click.echo('no picture of the filters without Pillow: pip install "epls[images]"', err=True)
+        options.tell('no picture of the filters without Pillow: pip install "epls[images]"', err=True)
     else:
         size = settings["patch_size"]
         shape = (size, size, outcome.features.n_channels_)
@@ -165,17 +166,17 @@ def _print(report: dict[str, Any], name: str) -> None:
     from ..evaluation.paper import TITLES
 
     n_folds = len(report["folds"])
-    click.echo(f"{TITLES[report['dataset']]}, {report['protocol']} protocol, {n_folds} fold(s): {name}")
-    click.echo(f"{'accuracy (std)':>36}")
-    click.echo(f"{'this run':20} {_figure(report['accuracy'], report['std']):>15}")
+    options.tell(f"{TITLES[report['dataset']]}, {report['protocol']} protocol, {n_folds} fold(s): {name}")
+    options.tell(f"{'accuracy (std)':>36}")
+    options.tell(f"{'this run':20} {_figure(report['accuracy'], report['std']):>15}")
     if report["paper"]:
         paper = report["paper"]
-        click.echo(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
+        options.tell(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
     if report["alphas"]:
         tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
-        click.echo(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
+        options.tell(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
     seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
-    click.echo(f"{seconds}\n" + "\n".join(report["files"]))
+    options.tell(f"{seconds}\n" + "\n".join(report["files"]))
 
 
 def _figure(mean: float, std: float | None) -> str:

@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
+from ..utils.files import open_regular
+from ..utils.npy import read_npy_header
+
 _FILE_BLOCK_BYTES = 2**20
-_LARGE_FILE_BYTES = 2**30
+#: Bytes from which on an array on the disk is read in parts; smaller ones are read as a whole.
+LARGE_FILE_BYTES = 2**30
 # Types that are taken as they are, so that pixels stay bytes until a batch is made of them. Others become the first.
 TYPES = [np.dtype(t) for t in (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16)]
 
@@ -70,16 +73,14 @@ class FileBlocks:
         path = os.fspath(path)
         try:
             with _opened(path) as file:
-                major, _ = npy_format.read_magic(file)
-                read_header = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
-                shape, fortran_order, dtype = read_header(file)
-                offset = file.tell()
                 n_bytes = file.seek(0, os.SEEK_END)
+                file.seek(0)
+                shape, fortran_order, dtype, offset = read_npy_header(file, n_bytes)
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"there is no shard {path}: every one must be where all workers can read it"
             ) from None
-        except (ValueError, EOFError) as error:
+        except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
         if len(shape) != 2 or 0 in shape:
             raise ValueError(f"{path} has shape {shape}, and must be (n_samples, n_features) with at least one of each")
@@ -88,13 +89,13 @@ class FileBlocks:
                 f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; what can be read in part is rows "
                 f"of real numbers: write np.ascontiguousarray(X, np.float32)"
             )
-        blocks = cls(path, offset, shape, dtype)
-        if n_bytes < offset + shape[0] * blocks._row_bytes:
-            raise ValueError(f"{path} is truncated: it has {n_bytes} bytes, and its {shape[0]} rows need more")
-        return blocks
+        return cls(path, offset, (shape[0], shape[1]), dtype)
 
     def read(self, number: int) -> NDArray[Any]:
-        n_rows, start = int(self.sizes[number]), number * self._rows
+        return self.rows(number * self._rows, int(self.sizes[number])).astype(self.dtype, copy=False)
+
+    def rows(self, start: int, n_rows: int) -> NDArray[Any]:
+        """Some rows, of the type that they are stored in."""
         values = np.empty((n_rows, self.shape[1]), self._stored_as)
         with _opened(self.path) as file:
             file.seek(self._offset + start * self._row_bytes)
@@ -103,7 +104,7 @@ class FileBlocks:
             raise OSError(
                 f"{self.path} ends before row {start + n_rows} of {self.shape[0]}: it was shortened while it was read"
             )
-        return values.astype(self.dtype, copy=False)
+        return values
 
 
 class ChunkedBlocks:
@@ -241,7 +242,7 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
 @contextmanager
 def _opened(path: str) -> Iterator[Any]:
     if "://" not in path:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             yield file
         return
     try:
@@ -263,7 +264,7 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     A memory map is read as blocks if it has a gigabyte or more, or ``smallest_map`` bytes, its rows lie one after the
     other in the file, and it has no changes of its own.
     """
-    smallest_map = _LARGE_FILE_BYTES if smallest_map is None else smallest_map
+    smallest_map = LARGE_FILE_BYTES if smallest_map is None else smallest_map
     kind = package_of(X)
     blocks: Blocks
     if isinstance(X, Blocks):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.files import NotRegularError, open_regular
 from ._files import Bytes
 
 # What turns an image upright, for each EXIF orientation but the upright one (EXIF 2.3, tag 0x0112).
@@ -28,6 +30,14 @@ _ORIENTATION = 0x0112
 # Pillow knows more, and hands some of them to other programs: PostScript to Ghostscript.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
+#: Pixels of an image, at most, and of all images that are decoded at the same time. Decoders take up to 12 bytes for
+#: each, and the result takes 3: a gigabyte in all.
+LARGEST_IMAGE = 2**26
+_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow takes some bytes for every row, and decodes whole rows
+# A pixel of these costs more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
+_LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
+_STRIP = 2**20  # pixels that are converted at a time
+_TIFF_TILE = 322, 323  # the tags of a tile's width and height
 # Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
 _WARNINGS = threading.Lock()
 
@@ -45,8 +55,38 @@ def require_pillow() -> Any:
     return Image
 
 
+class _Room:
+    """So many pixels may be decoded at a time, by however many threads."""
+
+    def __init__(self, n_pixels: int) -> None:
+        self._left = self._all = n_pixels
+        self._changed = threading.Condition()
+
+    @contextmanager
+    def taken(self, n_pixels: int) -> Iterator[None]:
+        """Wait until there is room, and occupy it."""
+        n_pixels = min(n_pixels, self._all)
+        with self._changed:
+            self._changed.wait_for(lambda: n_pixels <= self._left)
+            self._left -= n_pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._left += n_pixels
+                self._changed.notify_all()
+
+
+_ROOM = _Room(LARGEST_IMAGE)
+
+
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> Bytes:
     """Read an image file, turned upright as its EXIF data say.
+
+    An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
+    side may have more than 65,535. What has more is refused before it is decoded: a small file can hold an image that
+    fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its size
+    or less.
 
     Parameters
     ----------
@@ -69,42 +109,72 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
         With the reason why the file cannot be used.
     """
     module = require_pillow()
-    if path.exists() and not path.is_file():
-        raise BadImageError("not a regular file")  # a pipe would be waited for without end
     try:
         # Given a name, Pillow maps uncompressed TIFF files and garbles those that are to be turned on their side.
-        with open(path, "rb") as file:
-            with _quiet_but_for_bombs(module):
-                image = module.open(file, formats=_FORMATS)
-            size = _small_size(image.size, longest_side)
-            if size != image.size:
-                # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
-                image.draft(None, (2 * size[0], 2 * size[1]))
-            image.load()
-            with _quiet_but_for_bombs(module):
-                orientation = _orientation(image)
-            # Alpha is dropped anyhow, and Pillow warns about some ways of giving it.
-            image.info.pop("transparency", None)
-            pixels = _pixels(image, channels)
-            if pixels.shape[1::-1] != size:
-                pixels = np.array(module.fromarray(pixels).resize(size, module.Resampling.LANCZOS))
+        with open_regular(path) as file:
+            image, size = _opened(module, file, longest_side)
+            with _ROOM.taken(image.width * image.height):
+                image.load()
+                with _quiet():
+                    orientation = _orientation(image)
+                # Alpha is dropped anyhow, and Pillow warns about some ways of giving it.
+                image.info.pop("transparency", None)
+                pixels = _pixels(image, channels)
+                del image  # before there are copies of the result
+                if pixels.shape[1::-1] != size:
+                    pixels = np.array(module.fromarray(pixels).resize(size, module.Resampling.LANCZOS))
+                turn = _UPRIGHT.get(orientation)
+                return pixels if turn is None else np.ascontiguousarray(turn(pixels))
     except BadImageError:
         raise
+    except NotRegularError as error:
+        raise BadImageError("not a regular file") from error
+    except MemoryError as error:
+        raise BadImageError("does not fit in memory") from error
     except module.UnidentifiedImageError as error:
         raise BadImageError("not an image, or of a kind that Pillow cannot read") from error
+    except module.DecompressionBombError as error:
+        raise BadImageError(f"larger than Pillow opens ({error}): shrink it with another program") from error
     except Exception as error:  # decoders of damaged files raise almost anything
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadImageError(reason or type(error).__name__) from error
-    turn = _UPRIGHT.get(orientation)
-    return pixels if turn is None else np.ascontiguousarray(turn(pixels))
+
+
+def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any, tuple[int, int]]:
+    """An image of which only the header is read, and the width and height that it is to have."""
+    with _quiet():
+        image = module.open(file, formats=_FORMATS)
+    width, height = image.size
+    size = _small_size(image.size, longest_side)
+    if size != image.size:
+        # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
+        image.draft(None, (2 * size[0], 2 * size[1]))
+    if max(width, height) > _LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
+    n_pixels, limit = image.width * image.height, LARGEST_IMAGE
+    if image.size != (width, height):
+        n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept in full until their last byte is read
+    elif image.format == "WEBP":
+        limit = _LARGEST_WEBP
+    elif image.format == "BMP" and image.tile and image.tile[0][0] == "bmp_rle":
+        limit = _LARGEST_PACKED_BMP
+    elif image.format == "TIFF":
+        n_pixels = max(n_pixels, math.prod(int(image.tag_v2.get(tag, 0)) for tag in _TIFF_TILE))
+    limit = min(limit, module.MAX_IMAGE_PIXELS or limit)  # Pillow's may be set to less
+    if n_pixels > limit:
+        advice = ", or set longest_side (on the command line, --longest-side)" if image.format == "JPEG" else ""
+        raise BadImageError(
+            f"{width} x {height} pixels, {n_pixels:,} to decode, where such a {image.format} file may have {limit:,} "
+            f"in all: shrink it with another program{advice}"
+        )
+    return image, size
 
 
 @contextmanager
-def _quiet_but_for_bombs(module: Any) -> Iterator[None]:
-    """Raise Pillow's warning about sizes that fill the memory; silence those about metadata, which do no harm."""
+def _quiet() -> Iterator[None]:
+    """Silence Pillow's warnings: those about metadata do no harm, and sizes are checked by :func:`_opened`."""
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.simplefilter("error", module.DecompressionBombWarning)
         yield
 
 
@@ -118,12 +188,20 @@ def _orientation(image: Any) -> int:
 
 
 def _pixels(image: Any, channels: str | None) -> Bytes:
+    """Converted strip by strip, so that there is no second copy of a large image."""
     is_gray = image.mode in _GRAY_MODES or image.mode.startswith("I;16")
-    if is_gray:
-        gray = _eight_bits(np.asarray(image)) if image.mode[0] in "IF" else np.array(image.convert("L"))
-        return np.repeat(gray[:, :, None], 3, axis=2) if channels == "color" else gray
-    color = image.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
-    return np.array(color.convert("L") if channels == "gray" else color)
+    to_gray = channels == "gray" or (is_gray and channels is None)
+    pixels = np.empty((image.height, image.width) if to_gray else (image.height, image.width, 3), np.uint8)
+    n_rows = max(1, _STRIP // max(image.width, 1))
+    for top in range(0, image.height, n_rows):
+        strip = image.crop((0, top, image.width, min(top + n_rows, image.height)))
+        if is_gray:
+            gray = _eight_bits(np.asarray(strip)) if image.mode[0] in "IF" else np.asarray(strip.convert("L"))
+            pixels[top : top + n_rows] = gray if to_gray else gray[:, :, None]
+        else:
+            color = strip.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
+            pixels[top : top + n_rows] = np.asarray(color.convert("L") if to_gray else color)
+    return pixels
 
 
 def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, int]:

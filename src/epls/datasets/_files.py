@@ -11,6 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.files import open_regular
+
 Bytes = NDArray[np.uint8]
 Labels = NDArray[np.int64]
 _Content = TypeVar("_Content")
@@ -53,6 +55,7 @@ def checked_folder(folder: str | os.PathLike[str]) -> Path:
 def read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Content:
     """What ``read`` makes of a file; a file that is missing or not readable is named in the error."""
     try:
+        open_regular(path).close()
         return read(path)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"there is no file {path}: {advice}") from error

@@ -1,4 +1,4 @@
-"""The images of an array that is stored in chunks, read one chunk at a time."""
+"""The images of an array that is too large for memory, read some at a time."""
 
 from __future__ import annotations
 
@@ -8,9 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.blocks import FileBlocks
+
 
 class ChunkedImages:
-    """The images of a zarr or dask array. A chunk is read at a time, and kept for the images that follow."""
+    """The images of a zarr or dask array, or of :class:`FileImages`.
+
+    A chunk is read at a time, and kept for the images that follow.
+    """
 
     def __init__(self, images: Any) -> None:
         self.shape = tuple(images.shape)
@@ -35,3 +40,25 @@ class ChunkedImages:
                 self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
             image: NDArray[Any] = self._kept[1][number - start]
             return image
+
+
+class FileImages:
+    """The images of a memory map, read from its file one at a time: a file that is shortened then is an error.
+
+    The operating system would end a process that reads from the map itself.
+
+    Parameters
+    ----------
+    images : memmap of shape (n, height, width) or (n, height, width, channels)
+        A map of the whole array of a .npy file, in rows.
+    """
+
+    def __init__(self, images: NDArray[Any]) -> None:
+        assert isinstance(images, np.memmap)
+        self.shape = images.shape
+        self.chunks = (1, *images.shape[1:])
+        table = (len(images), int(np.prod(images.shape[1:])))
+        self._rows = FileBlocks(str(images.filename), images.offset, table, images.dtype)
+
+    def __getitem__(self, image: slice) -> NDArray[Any]:
+        return self._rows.rows(image.start, 1).reshape(self.chunks)

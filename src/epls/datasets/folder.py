@@ -27,7 +27,10 @@ class ImageFolder(Sequence[Bytes]):
 
     Every file is decoded once at the start, so that a bad one is found then and not after an hour; images are not
     kept, so that a folder of any size takes little memory. Hidden files and folders are passed over, and a folder
-    that is linked to from several places is visited once.
+    that is linked to from several places is visited once. An image may have 67 million pixels (2**26), of which no more
+    are decoded at the same time by all threads together, and 65,535 a side; a larger one counts as bad. WebP files may
+    have half as many pixels, compressed BMP files a quarter, and JPEG files that ``longest_side`` shrinks twice as
+    many.
 
     Parameters
     ----------

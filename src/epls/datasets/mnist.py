@@ -41,6 +41,7 @@ DOWNLOADS = {
 }
 _N_CLASSES = 10
 _ADVICE = "get the file again, as its authors publish it"
+_LARGEST = 2**30  # bytes of a file that is decompressed; the largest of MNIST has 47 million
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,9 +180,12 @@ def read_idx(path: Path, n_axes: int) -> Bytes:
 def _decompressed(path: Path) -> bytes:
     try:
         with gzip.open(path) as file:
-            return file.read()
+            content = file.read(_LARGEST + 1)
     except (gzip.BadGzipFile, zlib.error, EOFError) as error:
         raise ValueError(f"{path} cannot be decompressed ({error}): {_ADVICE}") from error
+    if len(content) > _LARGEST:
+        raise ValueError(f"{path} has more than {_LARGEST:,} bytes when it is decompressed: {_ADVICE}")
+    return content
 
 
 def _times(shape: tuple[int, ...]) -> str:

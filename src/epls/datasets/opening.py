@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.blocks import as_blocks, open_shards
-from .chunked import ChunkedImages
-from .folder import ImageFolder
-from .tables import ARRAYS, TABLES, load_array, load_table
+from .arrays import ARRAYS, load_array
+from .chunked import ChunkedImages, FileImages
+from .folder import SUFFIXES, ImageFolder
+from .tables import TABLES, load_table
 
 _BYTES_IN_MEMORY = 2**28
 _IMAGES, _ZARR, _SHARDS = "folders of images", "zarr", "shards"
@@ -95,7 +96,7 @@ def open_data(
     channels, expected, smallest_side, longest_side, skip_bad, progress
         For folders of images: see :class:`epls.ImageFolder`.
     key : str or None, default=None
-        For .npz files: see :func:`epls.datasets.tables.load_array`.
+        For .npz files: see :func:`epls.datasets.arrays.load_array`.
     drop, columns
         For tables: see :func:`epls.datasets.tables.load_table`.
 
@@ -136,6 +137,19 @@ def open_data(
     )
 
 
+def rows_have_names(path: str | os.PathLike[str]) -> bool:
+    """Whether each sample of data that :func:`open_data` opens is a file of its own, without opening them."""
+    return Path(path).is_dir() and _kind(Path(path)) == _IMAGES
+
+
+def is_part_of(file: Path, folder: Path) -> bool:
+    """Whether a file belongs to the data that :func:`open_data` opens in a folder."""
+    if not file.resolve().is_relative_to(folder.resolve()):
+        return False
+    kind = _kind(folder)
+    return kind == _ZARR or file.suffix.lower() in ({".npy"} if kind == _SHARDS else SUFFIXES)
+
+
 def _kind(path: Path) -> str:
     """What is to be read: the ending of a file that is known, or a kind of folder."""
     if not path.is_dir():
@@ -166,6 +180,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
             f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
             f"width) or (n, height, width, channels)"
         )
+    if isinstance(array, np.memmap) and array.flags.c_contiguous:
+        return ChunkedImages(FileImages(array))
     return ChunkedImages(array) if kind == _ZARR else array
 
 

@@ -1,8 +1,9 @@
-"""Vectors from files: NumPy arrays, CSV and Parquet tables."""
+"""Vectors from CSV and Parquet tables."""
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,40 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.files import open_regular
+from .arrays import check_expansion, existing_file
+
 TABLES = (".csv", ".parquet")
-ARRAYS = (".npy", ".npz")
-
-
-def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
-    """The array of a .npy file, as a memory map, or one array of a .npz file.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    key : str or None, default=None
-        The array's name in a .npz file; not needed where it has only one, or one that is called "X" or "images".
-
-    Returns
-    -------
-    ndarray
-        The array, of any shape.
-    """
-    path = _existing(path)
-    try:
-        if path.suffix.lower() == ".npy":
-            return np.load(path, mmap_mode="r", allow_pickle=False)
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            chosen = _chosen_key(archive.files, key)
-            if chosen is not None:
-                return np.asarray(archive[chosen])
-            names = ", ".join(archive.files)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        # zipfile, struct and NumPy have errors of their own for damaged files.
-        raise ValueError(f"{path} is damaged, or not an array that NumPy can read without pickle ({error})") from error
-    raise ValueError(f"{path} holds the arrays {names}: say which one with key (on the command line, --key)")
+_VALUE_BYTES = 8
+_MOST_CSV_COLUMNS = 2**16  # pyarrow takes 13 kB for each, however few rows there are
 
 
 def load_table(
@@ -54,7 +27,7 @@ def load_table(
     Parameters
     ----------
     path : path-like
-        A .csv file whose first line has the names of the columns, or a .parquet file. Needs pyarrow.
+        A .csv file whose first line has the names of the columns, 65,536 at most, or a .parquet file. Needs pyarrow.
     drop : sequence of str
         Columns to leave out, such as labels and names.
     columns : sequence of str or None, default=None
@@ -67,33 +40,25 @@ def load_table(
     names : list of str
         The names.
     """
-    path = _existing(path)
+    path = existing_file(path)
     try:
         import pyarrow as pa
         from pyarrow import csv, parquet
     except ImportError as error:
         raise ImportError(f'{path.suffix} files need pyarrow: pip install "epls[tables]"') from error
     try:
-        table = csv.read_csv(path) if path.suffix.lower() == ".csv" else parquet.read_table(path)
-        names = table.column_names
+        if path.suffix.lower() == ".csv":
+            _check_width(path)
+            table = csv.read_csv(path)
+            table = table.select(_chosen_columns(path, table.schema, drop, columns))
+        else:
+            file = parquet.ParquetFile(path)
+            # Before anything is read: a text of many rows may be stored once.
+            chosen = _chosen_columns(path, file.schema_arrow, drop, columns)
+            check_expansion(path, file.metadata.num_rows * len(chosen) * _VALUE_BYTES, path.stat().st_size)
+            table = file.read(columns=chosen).select(chosen)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
-    _check_names(path, names)
-    if missing := [name for name in (*drop, *(columns or ())) if name not in table.column_names]:
-        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
-    table = table.drop_columns(list(drop))
-    if columns is not None:
-        table = table.select(list(columns))
-    texts = [
-        field.name
-        for field in table.schema
-        if not (pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_boolean(field.type))
-    ]
-    if texts:
-        raise ValueError(
-            f"{path} has columns that are not numbers: {', '.join(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
-            f"the command line, --drop {texts[0]}), or turn them into numbers"
-        )
     if table.num_columns == 0 or table.num_rows == 0:
         raise ValueError(f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: nothing to use")
     single = all(field.type == pa.float32() for field in table.schema)
@@ -110,8 +75,41 @@ def load_table(
     return X, list(table.column_names)
 
 
+def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+    """The names of the columns to take, all of which hold numbers."""
+    from pyarrow import types
+
+    _check_names(path, schema.names)
+    there = set(schema.names)
+    if missing := [name for name in (*drop, *(columns or ())) if name not in there]:
+        raise ValueError(f"{path} has no column {', '.join(missing)}; it has {', '.join(schema.names)}")
+    chosen = [name for name in (schema.names if columns is None else columns) if name not in drop]
+    kinds = dict(zip(schema.names, schema.types, strict=True))
+    texts = [
+        name
+        for name in chosen
+        if not (types.is_integer(kinds[name]) or types.is_floating(kinds[name]) or types.is_boolean(kinds[name]))
+    ]
+    if texts:
+        raise ValueError(
+            f"{path} has columns that are not numbers: {', '.join(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
+            f"the command line, --drop {texts[0]}), or turn them into numbers"
+        )
+    return chosen
+
+
+def _check_width(path: Path) -> None:
+    with open_regular(path) as file:
+        n_columns = file.readline(2**24).count(b",") + 1
+    if n_columns > _MOST_CSV_COLUMNS:
+        raise ValueError(
+            f"{path} has {n_columns:,} columns, and a .csv table may have {_MOST_CSV_COLUMNS:,}: save it as .parquet, "
+            f"or the numbers as .npy"
+        )
+
+
 def _check_names(path: Path, names: list[str]) -> None:
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    if twice := sorted(name for name, n_columns in Counter(names).items() if n_columns > 1):
         called = ", ".join(map(repr, twice))
         raise ValueError(f"{path} has several columns called {called}: give each a name of its own")
     if names and all(_is_number(name) for name in names):
@@ -127,19 +125,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _chosen_key(keys: list[str], key: str | None) -> str | None:
-    if key is not None:
-        return key if key in keys else None
-    usual = keys if len(keys) == 1 else [name for name in ("X", "images") if name in keys]
-    return usual[0] if len(usual) == 1 else None
-
-
-def _existing(path: str | os.PathLike[str]) -> Path:
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a file")
-    return path

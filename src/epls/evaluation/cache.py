@@ -21,7 +21,8 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ..persistence import load_with_notes, save_model
-from ..utils.files import npy_header, write_atomically
+from ..utils.files import open_regular, write_atomically
+from ..utils.npy import npy_header
 from ..utils.types import Array
 
 
@@ -131,7 +132,7 @@ class Cache:
     def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """A list of plain values, each from its maker; those that were made before are kept."""
         path = self.path(stage, inputs, ".json")
-        record = _read_dict(path)
+        record = read_dict(path)
         found = record.get("items", [])
         if path.exists() and (not isinstance(found, list) or record.get("digest") != _digest_of(found)):
             _made_again(path)
@@ -151,7 +152,7 @@ class _Journal:
         self.shape = shape
         self.header = npy_header(shape)
         self.begin()
-        found = _read_dict(path)
+        found = read_dict(path)
         rows, seconds, digest = (found.get(name) for name in ("rows", "seconds", "digest"))
         if type(rows) is int and 0 <= rows <= shape[0] and isinstance(seconds, float | int) and isinstance(digest, str):
             self.rows, self.seconds, self._told = rows, float(seconds), digest
@@ -170,7 +171,7 @@ class _Journal:
         """Whether a file begins with these rows, as they were written. :attr:`digest` goes on from there."""
         self.digest = hashlib.sha256()
         left = self.end
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             while left > 0 and (content := file.read(min(left, 2**20))):
                 self.digest.update(content)
                 left -= len(content)
@@ -193,10 +194,11 @@ def _digest_of(items: Any) -> str:
     return hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
 
 
-def _read_dict(path: Path) -> dict[str, Any]:
+def read_dict(path: Path) -> dict[str, Any]:
     """What a JSON file holds; nothing if it is not there, is damaged, or holds something else."""
     try:
-        found = json.loads(path.read_text())
+        with open_regular(path) as file:
+            found = json.loads(file.read())
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

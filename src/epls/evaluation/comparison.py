@@ -16,7 +16,7 @@ from ..encoders.natural import NaturalEncoder
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
 from ..metrics import unresponsive_units
-from .cache import Cache
+from .cache import Cache, read_dict
 from .experiment import Progress, Settings, Task, run_experiment
 
 _PATCHES = 10_000  # that a unit may answer to
@@ -107,11 +107,8 @@ def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
     """Whether a file that a comparison was written to is of these data and settings."""
-    try:
-        there = json.loads(path.read_text())
-        return bool(there["data"] == data and there["wanted"] == plain_settings(all_settings))
-    except (ValueError, KeyError, TypeError):
-        return False
+    there = read_dict(path)
+    return bool(there.get("data") == data and there.get("wanted") == plain_settings(all_settings))
 
 
 def plain_settings(all_settings: Sequence[Settings]) -> Any:

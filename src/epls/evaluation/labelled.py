@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
+from ..datasets.arrays import load_archive
 from .experiment import LabelledImages, Task
 
 _FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each, to choose its C with
@@ -119,14 +119,7 @@ def _cifar10(cifar: CIFAR10, protocol: str | None = None) -> Task:
 
 
 def _from_archive(path: Path) -> LabelledImages:
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-    except (AttributeError, BadZipFile, EOFError, ValueError) as error:
-        raise ValueError(f"{path} is not an .npz file of arrays that NumPy can read ({error})") from error
-    if missing := {"images", "labels"} - set(arrays):
-        raise ValueError(f"{path} has no {' and '.join(sorted(missing))}, but {', '.join(arrays)}")
-    images, labels = arrays["images"], arrays["labels"]
+    images, labels = load_archive(path, ("images", "labels"))
     if images.ndim not in (3, 4) or labels.shape != images.shape[:1]:
         raise ValueError(
             f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not go together: give "

@@ -61,17 +61,38 @@ def open_data_for(
     features = image_features(model)
     folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}
     if features is not None and Path(path).is_dir():
-        noted = notes.get("channels")
+        noted = _noted(notes, "channels", lambda value: isinstance(value, str))
         folder["channels"] = channels or _BEFORE.get(noted, noted)
         folder["expected"] = {1: "gray", 3: "color"}.get(features.n_channels_)
-        folder["longest_side"] = notes.get("longest_side")
+        folder["longest_side"] = _noted(notes, "longest_side", lambda value: type(value) is int and value > 0)
     names = getattr(model, "feature_names_in_", None)
-    columns = notes.get("feature_names") or (None if names is None else [str(name) for name in names])
+    columns = noted_columns(notes) or (None if names is None else [str(name) for name in names])
     data = open_data(path, smallest_side=smallest_side, key=key, columns=columns, progress=progress, **folder)
     if (features is not None) == isinstance(data, Vectors):
         kinds = ("vectors", "images") if features is None else ("images", "vectors")
         raise ValueError(f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}")
     return data
+
+
+def noted_columns(notes: dict[str, Any]) -> list[str] | None:
+    """The names of the columns that a model was learned from, if they are noted."""
+    columns: list[str] | None = _noted(
+        notes,
+        "feature_names",
+        lambda value: isinstance(value, list) and all(isinstance(name, str) for name in value),
+    )
+    return columns
+
+
+def _noted(notes: dict[str, Any], name: str, is_allowed: Callable[[Any], bool]) -> Any:
+    """A note that says how data are read: anybody may have written it."""
+    value = notes.get(name)
+    if value is not None and not is_allowed(value):
+        raise ValueError(
+            f"the model's note {name!r} is {str(value)[:100]}, which does not say how to read data: save the model "
+            f"again without this note"
+        )
+    return value
 
 
 def codes_of(model: Any, data: Opened) -> Iterator[NDArray[Any]]:

@@ -15,6 +15,7 @@ def page(kind: str, title: str, content: dict[str, Any]) -> str:
     style, common, script, body = (_asset(name) for name in ("report.css", "common.js", f"{kind}.js", f"{kind}.html"))
     # "<" inside of a script would end it where text says "</script>".
     data = json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+    title = title.encode("utf-8", "backslashreplace").decode()  # names of files need not be valid UTF-8
     return _asset("page.html").format(
         title=escape(title), version=escape(__version__), style=style, body=body, data=data, script=common + script
     )

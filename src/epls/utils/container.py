@@ -15,7 +15,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
-from .files import write_atomically
+from .files import open_regular, write_atomically
 
 #: Bytes of a header, at most: JSON of that size is read in a second, and takes a quarter of a gigabyte.
 LARGEST_HEADER = 2**24
@@ -85,7 +85,7 @@ def read_container(
 
 def _check_size(path: Path) -> None:
     """Before anything is made of it: whether a file has a header of a size that can be read."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         size = int.from_bytes(file.read(8), "little")
         if size > min(LARGEST_HEADER + 2**20, os.fstat(file.fileno()).st_size):
             raise DamagedError(f"its header has {size:,} bytes")

@@ -1,8 +1,7 @@
-"""Writing files so that nothing half-written ever stands under a final name."""
+"""Files: written so that nothing half-written ever stands under a final name, and read only if they are files."""
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import stat
@@ -43,10 +42,26 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         raise
 
 
-def npy_header(shape: tuple[int, ...]) -> bytes:
-    """What a .npy file of float32 begins with; its rows may then be written one after the other."""
-    from numpy.lib import format as npy_format
+class NotRegularError(OSError):
+    """What is named is a pipe, a device or a folder."""
 
-    header = io.BytesIO()
-    npy_format.write_array_header_2_0(header, {"descr": "<f4", "fortran_order": False, "shape": shape})
-    return header.getvalue()
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a file for reading, and refuse what is none: a pipe would be waited for without end, a device never ends.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    NotRegularError
+        If it is not a regular file.
+    """
+    # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the name of one")
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise

@@ -1,27 +1,21 @@
 """Mutated model, checkpoint and cache files: each must be refused or give what the undamaged file gives.
 
-    python benchmarks/attack_files.py                  # 100,000 files
-    python benchmarks/attack_files.py --quick
-    python benchmarks/attack_files.py --files 5000 --seed 7
+    python benchmarks/attack/files.py                  # 100,000 files
+    python benchmarks/attack/files.py --quick
+    python benchmarks/attack/files.py --files 5000 --seed 7
 
 Damaged files have bits flipped, bytes set, parts cut, doubled or cleared. Crafted files have settings, values or
 arrays replaced and a checksum that is right: whoever writes one may give a model other outputs, but must neither crash
 the process, nor let it hang, nor fill its memory. Every file is opened in a child process whose memory is limited.
 """
 
-import argparse
-import collections
 import contextlib
 import json
-import logging
-import multiprocessing
-import resource
 import tempfile
-import time
-import warnings
 from pathlib import Path
 
 import numpy as np
+from common import damaged, limit_memory, main, watch
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -30,8 +24,6 @@ import epls
 from epls.evaluation.cache import Cache
 from epls.utils.container import read_container, write_container
 
-MEMORY = 2**30  # bytes beyond what the process has at the start
-SECONDS = 5.0
 VALUES = [
     None, True, -1, 0, 1, 2, 600, 10**6, 2**31, 2**63, 10**30, -0.5, 0.5, 1e-300, 1e300, "", "log", "evil", "natural",
     "a" * 1000, [], [1], {}, {"learner": "EPLS", "params": {}}, [[]] * 50,
@@ -102,28 +94,6 @@ def subjects(folder):
         yield entry, cached
 
 
-def damaged(content, random):
-    """A file that is no longer what was written."""
-    content = bytearray(content)
-    kind, size = random.randint(6), len(content)
-    # Half of them in the first bytes, where sizes and settings are.
-    places = random.randint(size if random.randint(2) else min(size, 4096), size=1 + random.randint(8))
-    if kind <= 1:
-        for place in places[: 1 if kind == 0 else None]:
-            content[place] ^= 1 << random.randint(8)
-    elif kind == 2:
-        for place in places:
-            content[place] = random.randint(256)
-    elif kind == 3:
-        del content[places[0] :]
-    elif kind == 4:
-        content[places[0] : places[0]] = content[places[-1] : places[-1] + random.randint(64)]
-    else:
-        start, stop = sorted((int(places[0]), int(places[-1])))
-        content[start:stop] = bytes(stop - start)
-    return bytes(content)
-
-
 def crafted(path, target, random):
     """A model file with something replaced, and a checksum that is right."""
     header, arrays = read_container(path, 2)
@@ -151,18 +121,10 @@ def crafted(path, target, random):
     write_container(target, header, arrays)
 
 
-def attack(job):
-    """The outcomes of some files; runs in a child."""
-    folder, seed, n_files = job
-    folder = Path(tempfile.mkdtemp(dir=folder))
-    random = np.random.RandomState(seed)
-    warnings.simplefilter("ignore")
-    logging.disable(logging.CRITICAL)
-    np.seterr(all="ignore")
+def attack(folder, random, n_files):
+    """The outcome of each of some files; runs in a child."""
     opened = [(path, read, read(path)) for path, read in subjects(folder)]
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
-    outcomes = collections.Counter()
+    limit_memory()
     target = folder / "mutated"
     for _ in range(n_files):
         path, read, expected = opened[random.randint(len(opened))]
@@ -171,42 +133,18 @@ def attack(job):
             crafted(path, target, random)
         else:
             target.write_bytes(damaged(path.read_bytes(), random))
-        started = time.perf_counter()
-        try:
-            found = read(target)
-        except (ValueError, TypeError, OSError) as error:
+        found, error, slow = watch(lambda read=read: read(target))
+        if slow is not None:
+            outcome = slow
+        elif isinstance(error, ValueError | TypeError | OSError):
             outcome = f"refused ({type(error).__name__})"
-        except BaseException as error:
+        elif error is not None:
             outcome = f"BAD: {type(error).__name__}: {error}"[:200]
         else:
             same = np.shape(found) == np.shape(expected) and np.array_equal(found, expected)
             outcome = "the same" if same else "another model" if is_crafted else f"BAD: {path.name} gives other outputs"
-        if time.perf_counter() - started > SECONDS:
-            outcome = f"BAD: {time.perf_counter() - started:.0f} s"
-        outcomes["crafted: " * is_crafted + outcome] += 1
-    return outcomes
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=int, default=100_000)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true")
-    options = parser.parse_args()
-    n_files, at_a_time = (200, 200) if options.quick else (options.files, 2500)
-    outcomes = collections.Counter()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        multiprocessing.get_context("spawn").Pool(2, maxtasksperchild=1) as pool,
-    ):
-        jobs = [(folder, options.seed + k, min(at_a_time, n_files - start))
-                for k, start in enumerate(range(0, n_files, at_a_time))]  # fmt: skip
-        for found in pool.imap_unordered(attack, jobs):
-            outcomes += found
-    for outcome, number in outcomes.most_common():
-        print(f"{number:8,} {outcome}")
-    raise SystemExit(any("BAD" in outcome for outcome in outcomes))
+        yield "crafted: " * is_crafted + outcome
 
 
 if __name__ == "__main__":
-    main()
+    main(attack, __doc__, n_files=100_000, n_quick=200)

@@ -1,0 +1,135 @@
+"""Mutated image files: each must give a picture, or BadImageError with a reason.
+
+    python benchmarks/attack/images.py                 # 5,000 files
+    python benchmarks/attack/images.py --quick
+    python benchmarks/attack/images.py --files 50000 --seed 7
+
+JPEG, PNG, GIF, TIFF, WebP, BMP and PPM files in all modes that they have, single and animated, have bits flipped, bytes
+set, parts cut, doubled or cleared; or another size is written to where the size is, with a checksum that is right, so
+that a file of few bytes claims to be a large image. Every file is opened in a child process whose memory is limited.
+"""
+
+import io
+import struct
+import zlib
+
+import numpy as np
+from common import damaged, limit_memory, main, watch
+from PIL import Image
+
+from epls.datasets._decode import BadImageError, decode_image
+
+SIZES = (0, 1, 2, 7, 255, 256, 4095, 5000, 8192, 8193, 16383, 30000, 65535, 2**20, 2**26, 2**31 - 1, 2**32 - 1)
+
+
+def subjects():
+    """The content of small images, by ending."""
+    random = np.random.RandomState(0)
+    noise = Image.fromarray(random.randint(256, size=(40, 60, 3)).astype(np.uint8))
+    ramp = Image.fromarray(np.add.outer(np.arange(60), 3 * np.arange(90)).astype(np.uint8)).convert("RGB")
+    deep = Image.fromarray(random.randint(65536, size=(30, 20)).astype(np.uint16))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    frames = {"save_all": True}
+    forms = {
+        "jpg": [("RGB", {}), ("L", {}), ("CMYK", {}), ("RGB", {"progressive": True, "subsampling": 0}),
+                ("RGB", {"exif": turned})],
+        "png": [(mode, {}) for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "I;16")]
+               + [("RGB", {"exif": turned}), ("RGB", frames)],
+        "gif": [("P", {}), ("L", {}), ("P", {"transparency": 3}), ("RGB", frames)],
+        "tif": [(mode, {"compression": compression})
+                for mode in ("1", "L", "RGB", "RGBA", "CMYK", "I;16")
+                for compression in (None, "tiff_lzw", "tiff_adobe_deflate", "packbits")]
+               + [("RGB", {"compression": "jpeg"}), ("1", {"compression": "group4"}), ("RGB", frames)],
+        "webp": [("RGB", {}), ("RGBA", {}), ("RGB", {"lossless": True}), ("RGB", frames), ("RGB", {"exif": turned})],
+        "bmp": [("1", {}), ("L", {}), ("P", {}), ("RGB", {}), ("RGBA", {})],
+        "ppm": [("1", {}), ("L", {}), ("RGB", {}), ("I;16", {})],
+    }  # fmt: skip
+    for ending, ways in forms.items():
+        for mode, options in ways:
+            for image in (noise, ramp):
+                content = io.BytesIO()
+                more = {"append_images": [image.rotate(90), image.rotate(180)]} if options is frames else {}
+                converted = deep if mode == "I;16" else image.convert(mode)
+                converted.save(content, {"jpg": "JPEG", "tif": "TIFF"}.get(ending, ending), **options, **more)
+                yield ending, content.getvalue()
+    yield "bmp", packed_bmp(40, 30)
+
+
+def packed_bmp(width, height):
+    """A BMP file compressed by run lengths, which Pillow does not write: one pixel a line, the rest left out."""
+    colors, body = bytes(1024), b"\x01\x05\x00\x00" * height
+    start = 14 + 40 + len(colors)
+    header = struct.pack("<IHHI", start + len(body), 0, 0, start)
+    return (
+        b"BM"
+        + header
+        + struct.pack("<IiiHHIIiiII", 40, width, height, 1, 8, 1, len(body), 0, 0, 256, 0)
+        + colors
+        + body
+    )
+
+
+def resized(ending, content, random):
+    """The same file, which claims that it has another size."""
+    sides = [SIZES[random.randint(len(SIZES))] for _ in range(2)]
+    content = bytearray(content)
+    if ending == "png":
+        content[16:24] = struct.pack(">II", *sides)
+        content[29:33] = struct.pack(">I", zlib.crc32(content[12:29]))
+    elif ending == "gif":
+        content[6:10] = struct.pack("<HH", *(side % 65536 for side in sides))
+    elif ending == "bmp":
+        content[18:26] = struct.pack("<II", *sides)
+    elif ending == "jpg":
+        frame = max(content.find(b"\xff\xc0"), content.find(b"\xff\xc2"))
+        content[frame + 5 : frame + 9] = struct.pack(">HH", *(side % 65536 for side in sides))
+    elif ending == "webp" and content[12:16] == b"VP8X":
+        content[24:30] = b"".join(struct.pack("<I", side % 2**24)[:3] for side in sides)
+    elif ending == "tif":
+        start = struct.unpack_from("<I", content, 4)[0]
+        for entry in range(start + 2, start + 2 + 12 * struct.unpack_from("<H", content, start)[0], 12):
+            tag = struct.unpack_from("<H", content, entry)[0]
+            if tag in (256, 257, 278):  # width, height, rows in a strip
+                struct.pack_into("<HII", content, entry + 2, 4, 1, sides[tag % 2])
+    elif ending == "ppm":
+        words = bytes(content).split(maxsplit=3)
+        content = words[0] + b"\n%d %d\n" % tuple(sides) + words[3]
+    return bytes(content)
+
+
+def attack(folder, random, n_files):
+    """The outcome of each of some files; runs in a child."""
+    originals = list(subjects())
+    for number, (ending, content) in enumerate(originals):  # what is whole is read
+        (folder / f"{number}.{ending}").write_bytes(content)
+        decode_image(folder / f"{number}.{ending}")
+    limit_memory()
+    for number in range(n_files):
+        ending, content = originals[random.randint(len(originals))]
+        if random.randint(3) == 0:
+            content = resized(ending, content, random)
+        if random.randint(3):
+            content = damaged(content, random, header=100)
+        target = folder / f"mutated.{ending}"
+        target.write_bytes(content)
+        ways = {"channels": (None, "gray", "color")[number % 3], "longest_side": (None, None, 20)[random.randint(3)]}
+        yield f"{ending}: {outcome_of(target, ways)}"
+
+
+def outcome_of(file, ways):
+    """What becomes of a file. Nothing of it is kept: an error would keep the image that is decoded."""
+    found, error, slow = watch(lambda: decode_image(file, **ways))
+    if slow is not None:
+        return f"{slow}, {error or found.shape}"
+    if isinstance(error, BadImageError) and isinstance(error.__cause__, MemoryError):
+        return "BAD: more than a gigabyte"
+    if isinstance(error, BadImageError) and str(error):
+        return "refused"
+    if error is not None:
+        return f"BAD: {type(error).__name__}: {error}"[:200]
+    return "a picture" if found.dtype == np.uint8 and found.ndim in (2, 3) else f"BAD: {found.shape}"
+
+
+if __name__ == "__main__":
+    main(attack, __doc__, n_files=5_000, n_quick=200)

@@ -1,0 +1,134 @@
+"""Arrays from NumPy's files, .npy and .npz, whose headers are checked against the files before memory is taken."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile, ZipInfo
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..data.blocks import LARGE_FILE_BYTES
+from ..utils.files import open_regular
+from ..utils.npy import read_npy, read_npy_header
+
+ARRAYS = (".npy", ".npz")
+#: Of a file whose content takes this many bytes or more, each byte may stand for so many of the content, at most.
+LARGE_CONTENT, LARGEST_RATIO = 2**30, 100
+_USUAL_NAMES = ("X", "images", "features")
+
+
+def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
+    """The array of a .npy file, or one array of a .npz file.
+
+    A .npy file of less than a gigabyte is read; a larger one is mapped into memory. The operating system ends a process
+    that reads from a map whose file was shortened meanwhile, so leave a large file alone until the work is done.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    key : str or None, default=None
+        The array's name in a .npz file; not needed where it has only one, or one that is called "X", "images" or
+        "features".
+
+    Returns
+    -------
+    ndarray
+        The array, of any shape.
+
+    Raises
+    ------
+    ValueError
+        If the file is damaged or truncated, if it holds Python objects, which only pickle can read, or if an array of a
+        .npz file has a gigabyte or more and was compressed to less than a hundredth: a small file could then fill the
+        memory. Save such an array as .npy.
+    """
+    path = existing_file(path)
+    if path.suffix.lower() == ".npz":
+        with _opened_archive(path) as archive:
+            chosen = _chosen_key(list(archive), key)
+            if chosen is not None:
+                return archive[chosen]()
+            raise ValueError(
+                f"{path} holds the arrays {', '.join(archive)}: say which one with key (on the command line, --key)"
+            )
+    with _explained(path), open_regular(path) as file:
+        n_bytes = os.fstat(file.fileno()).st_size
+        if n_bytes < LARGE_FILE_BYTES:
+            return read_npy(file, n_bytes)
+        read_npy_header(file, n_bytes)
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+
+
+def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDArray[Any]]:
+    """The arrays of a .npz file that have these names: see :func:`load_array`."""
+    path = existing_file(path)
+    with _opened_archive(path) as archive:
+        if missing := sorted(set(names) - set(archive)):
+            raise ValueError(f"{path} has no {' and '.join(missing)}, but {', '.join(archive)}")
+        return [archive[name]() for name in names]
+
+
+def check_expansion(path: Path, content: int, stored: int) -> None:
+    """Refuse a file that was made small to fill the memory: sizes in bytes, of its content and as it is stored."""
+    if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
+        raise ValueError(
+            f"{path} has {stored:,} bytes that stand for {content:,}: data of a gigabyte or more are not read if they "
+            f"were compressed to less than one part in {LARGEST_RATIO}, because a small file could then fill the "
+            f"memory; if you trust it, save the data as .npy"
+        )
+
+
+def existing_file(path: str | os.PathLike[str]) -> Path:
+    """The path of something that is there and is no folder."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, not a file")
+    if not path.is_file():
+        raise ValueError(f"{path} is not a regular file")  # a pipe would be waited for without end
+    return path
+
+
+@contextmanager
+def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]]]:
+    """What reads each array of a .npz file."""
+    with _explained(path), open_regular(path) as file, ZipFile(file) as archive:
+        stored = os.fstat(file.fileno()).st_size
+
+        def read(member: ZipInfo) -> NDArray[Any]:
+            check_expansion(path, member.file_size, min(stored, member.compress_size))
+            with archive.open(member) as content:
+                array = read_npy(content, member.file_size)
+                if content.read(1):  # up to the end, where the checksum is compared
+                    raise ValueError("there is more after the array")
+            return array
+
+        yield {member.filename.removesuffix(".npy"): partial(read, member) for member in archive.infolist()}
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """Errors about a file that cannot be used name it; zipfile, zlib, struct and NumPy have errors of their own."""
+    try:
+        yield
+    except MemoryError as error:
+        raise ValueError(f"{path} holds an array that does not fit in memory: give less data") from error
+    except Exception as error:
+        if (isinstance(error, OSError) and error.errno is not None) or str(path) in str(error):
+            raise
+        raise ValueError(f"{path} is damaged, or not an array that NumPy can read without pickle ({error})") from error
+
+
+def _chosen_key(keys: list[str], key: str | None) -> str | None:
+    if key is not None:
+        return key if key in keys else None
+    usual = keys if len(keys) == 1 else [name for name in _USUAL_NAMES if name in keys]
+    return usual[0] if len(usual) == 1 else None

@@ -1,0 +1,78 @@
+"""The format of NumPy's arrays on the disk: headers that are written, and headers that are not believed unseen."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+
+class NpyHeader(NamedTuple):
+    """What a .npy file says of itself.
+
+    Attributes
+    ----------
+    shape, fortran_order, dtype
+        Of the array.
+    offset : int
+        Where its values begin.
+    """
+
+    shape: tuple[int, ...]
+    fortran_order: bool
+    dtype: np.dtype[Any]
+    offset: int
+
+    @property
+    def end(self) -> int:
+        """Where its values end."""
+        return self.offset + math.prod(self.shape) * self.dtype.itemsize
+
+
+def npy_header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
+    """What a .npy file of float32, or of another kind, begins with; its rows may then be written one by one."""
+    header = io.BytesIO()
+    npy_format.write_array_header_2_0(header, {"descr": kind, "fortran_order": False, "shape": shape})
+    return header.getvalue()
+
+
+def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
+    """The header of a .npy file of so many bytes, which is left where the values begin.
+
+    Raises
+    ------
+    ValueError
+        If it is no such header, or if the file is too short for the array that it promises.
+    """
+    try:
+        major, _ = npy_format.read_magic(file)
+        read = npy_format.read_array_header_1_0 if major == 1 else npy_format.read_array_header_2_0
+        header = NpyHeader(*read(file), file.tell())
+    except (EOFError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
+        raise ValueError(f"its header cannot be read ({error})") from error
+    if header.dtype.hasobject:
+        raise ValueError("it holds Python objects, which only pickle could read")
+    if min(header.shape, default=0) < 0:
+        raise ValueError(f"its shape is {header.shape}")
+    if n_bytes < header.end:
+        raise ValueError(
+            f"it is truncated: it has {n_bytes:,} bytes, and its array of shape {header.shape} needs {header.end:,}"
+        )
+    return header
+
+
+def read_npy(file: Any, n_bytes: int) -> NDArray[Any]:
+    """The array of a .npy file, or of a member of an archive, of so many bytes: no more memory than these is used."""
+    header = read_npy_header(file, n_bytes)
+    values = np.empty(math.prod(header.shape), header.dtype)
+    left = values.view(np.uint8).data if values.nbytes else memoryview(b"")
+    while left:
+        n_read = file.readinto(left[: 2**24])
+        if not n_read:
+            raise ValueError("it ends before its array does")
+        left = left[n_read:]
+    return values.reshape(header.shape, order="F" if header.fortran_order else "C")
