@@ -12,16 +12,15 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ..persistence import load_with_notes, save_model
 from ..utils.files import npy_header, write_atomically
+from ..utils.locks import FolderLock
 from ..utils.types import Array
 
 
@@ -51,20 +50,9 @@ class Cache:
         self.seconds = seconds
         folder.mkdir(parents=True, exist_ok=True)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """For one process at a time. The lock ends with the process, however it ends."""
-        lock = FileLock(self.folder / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise RuntimeError(
-                f"another run is using {self.folder}: wait for it to end, or give another output folder"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
+    def locked(self) -> FolderLock:
+        """For one process at a time, as a context manager. The lock ends with the process, however it ends."""
+        return FolderLock(self.folder, "run", "give another output folder")
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
         """Where the result of a stage with these inputs has its place."""
