@@ -71,7 +71,7 @@ def test_public_names():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("script", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda p: p.stem)
 def test_benchmarks_run(script, tmp_path):
     """At least as far as their help; those with a quick form, through it."""
     quick = "--quick" if "--quick" in script.read_text() else "--help"
