@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.layer import FoldedLayer
-from ..data.coder import BlockEncoder
+from ..data.coder import BlockEncoder, checked_encoder
 from ..kernels.patches import gather_patches
 from ..utils.threads import BLOCK_ROWS, map_tasks, row_blocks
 from ..utils.types import Array, Indices
@@ -40,13 +40,12 @@ class DenseEncoder:
     """
 
     def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
-        self._encode = encode
-        self._encoder_name = type(features.encoder_).__name__
+        self._n_codes = features.encoder_.n_codes
+        self._encode = checked_encoder(encode, self._n_codes, type(features.encoder_).__name__)
         self._whitening = features.whitening_
         self._patch_size, self._stride = features.patch_size, features.stride
         self._contrast_floor = np.float32(features.contrast_floor_)
         self._patches = np.empty((BLOCK_ROWS, features.patch_size**2 * features.n_channels_), np.float32)
-        self._n_codes = features.encoder_.n_codes
 
     def blocks(self, image: NDArray[Any], order: Order = np.arange) -> Iterator[tuple[Indices, Array]]:
         """The map of an image in blocks.
@@ -76,7 +75,7 @@ class DenseEncoder:
             gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
             if self._whitening is not None:
                 patches = self._whitening.whitened(patches)
-            yield block, self._checked(self._encode(patches), len(block))
+            yield block, self._encode(patches)
 
     def map(self, image: NDArray[Any]) -> Array:
         """The whole map of an image, (rows, columns, n_codes)."""
@@ -96,15 +95,6 @@ class DenseEncoder:
 
     def _positions(self, image: NDArray[Any]) -> PatchPositions:
         return PatchPositions(image.shape[0], image.shape[1], self._patch_size, self._stride)
-
-    def _checked(self, codes: Array, n_patches: int) -> Array:
-        """The codes, if they have the shape that kernels rely on: they would write past the end of an array."""
-        if codes.shape != (n_patches, self._n_codes):
-            raise ValueError(
-                f"{self._encoder_name} returned codes of shape {codes.shape} for {n_patches} patches, where its "
-                f"n_codes promises {(n_patches, self._n_codes)}: the encoder or its dictionary is damaged"
-            )
-        return codes
 
 
 def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
