@@ -17,6 +17,8 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, L2SVMCV, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls.images.dense import code_maps, region_sums
+from epls.utils.threads import blas_threads
 
 
 @pytest.fixture(scope="module")
@@ -259,3 +261,15 @@ def test_any_other_scale_of_the_pixels_gives_the_same_features(scale):
     features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0)
     expected = clone(features).fit_transform(images)
     np.testing.assert_allclose(features.fit_transform(images * np.float32(scale)), expected, rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("iterated", [ImageFeatures.iter_transform, code_maps, region_sums])
+def test_an_iterator_that_is_held_limits_nobody(iterated):
+    images = load_digits().images[:9]
+    features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0).fit(images)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        rows = iterated(features, images)
+        next(rows)
+        assert blas_threads() == before
+        assert len(list(rows)) == 8

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..algorithm.layer import FoldedLayer
 from ..data.coder import BlockEncoder, checked_encoder
 from ..kernels.patches import gather_patches
-from ..utils.threads import BLOCK_ROWS, map_tasks, row_blocks
+from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .pooling import PatchPositions, RegionGrid, image_regions, smallest_side
@@ -122,7 +122,7 @@ def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
     (4, 4, 20)
     """
     images = fitting_images(features, X, 1)
-    return _encoded(features, images, range(len(images)), DenseEncoder.map)
+    return _encoded(features, images, range(len(images)), DenseEncoder.map, held=True)
 
 
 def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterator[Array]:
@@ -142,13 +142,16 @@ def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterat
     ndarray of float32 of shape (n_regions, n_codes)
         The sums of an image.
     """
-    return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start))
+    return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start, held=True))
 
 
 def sums_and_counts(
-    features: ImageFeatures, images: ImageCollection, start: int = 0
+    features: ImageFeatures, images: ImageCollection, start: int = 0, *, held: bool
 ) -> Iterator[tuple[Array, Indices]]:
-    """For each image, the sums of codes over its regions and the number of positions in each."""
+    """For each image, the sums of codes over its regions and the number of positions in each.
+
+    ``held`` tells whether the iterator goes to a user, who may take the next result at any time, or never.
+    """
     if features.device is not None:
         from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
         from .torch_dense import sums_and_counts as sums_in_torch
@@ -159,7 +162,7 @@ def sums_and_counts(
         regions = image_regions(features, *image.shape[:2])
         return encoder.sums(image, regions), regions.counts
 
-    return _encoded(features, images, range(start, len(images)), encoded)
+    return _encoded(features, images, range(start, len(images)), encoded, held=held)
 
 
 def _encoded(
@@ -167,6 +170,8 @@ def _encoded(
     images: ImageCollection,
     numbers: range,
     result: Callable[[DenseEncoder, NDArray[Any]], Result],
+    *,
+    held: bool,
 ) -> Iterator[Result]:
     """A result for each image of some numbers, each thread with an encoder of its own."""
     new_encoder = features.encoder_.block_encoders(np.dtype(np.float32))
@@ -175,7 +180,7 @@ def _encoded(
         encoder = DenseEncoder(features, new_encoder())
         return lambda number: result(encoder, images[number])
 
-    return map_tasks(new_worker, numbers)
+    return (map_in_rounds if held else map_tasks)(new_worker, numbers)
 
 
 def fitting_images(features: ImageFeatures, X: Images, grid: int | None = None) -> ImageCollection:
