@@ -263,6 +263,8 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["--set", "tol=NaN"], 2, "--set tol=NaN: numbers must be finite"),
+        (["--set", "tol=1e999"], 2, "--set tol=1e999: numbers must be finite"),
         (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
         (["--set", "images.stride=3"], 2, "there is an option for it, --stride"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),

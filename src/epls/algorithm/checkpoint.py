@@ -203,5 +203,5 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:
     """As it comes back from JSON, to the last digit."""
-    plain: dict[str, Any] = json.loads(json.dumps(run))
+    plain: dict[str, Any] = json.loads(json.dumps(run, allow_nan=False))
     return plain

@@ -56,7 +56,7 @@ class Cache:
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
         """Where the result of a stage with these inputs has its place."""
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
         return self.folder / f"{stage}-{digest}{suffix}"
 
     def model(self, inputs: dict[str, Any], make: Callable[[], Any]) -> tuple[Any, float]:
@@ -178,13 +178,17 @@ def _made_again(path: Path) -> None:
 
 
 def _digest_of(items: Any) -> str:
-    return hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(items, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _read_dict(path: Path) -> dict[str, Any]:
-    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else."""
+    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else, as NaN."""
     try:
-        found = json.loads(path.read_text())
+        found = json.loads(path.read_text(), parse_constant=_refuse)
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")
