@@ -34,6 +34,9 @@ class Checkpoint:
     would have ended with, bit for bit (with the same number of threads). A checkpoint that is damaged is passed over
     and the one before it is taken. When ``fit`` ends, its checkpoints are removed.
 
+    Other data are recognised by their size, mean and scale and by some rows, which are few for a stream and none for
+    shards on several machines: if you change the data, start with an empty folder.
+
     Parameters
     ----------
     folder : path-like
