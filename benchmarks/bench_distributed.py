@@ -161,7 +161,7 @@ def main() -> None:
                 results[f"expected at {n_workers} workers, batches of {factor} x {arguments.units}"] = expected
     for name, value in results.items():
         print(f"{name}: {value:.2f}")
-    print(json.dumps(results))
+    print(json.dumps(results, allow_nan=False))
 
 
 if __name__ == "__main__":

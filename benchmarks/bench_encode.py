@@ -72,7 +72,7 @@ def main():
         "peak memory, MiB": round(peak_mebibytes()),
         "growth of the peak with 8 times the images, MiB": round(peak_mebibytes() - before),
     }
-    print(json.dumps(result, indent=1))
+    print(json.dumps(result, indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

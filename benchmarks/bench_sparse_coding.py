@@ -180,7 +180,7 @@ def main():
         "minimum known to": f"{float(((reached - best) / scale).max()):.0e}",
         "solvers": table,
     }
-    print(json.dumps(result, indent=1))
+    print(json.dumps(result, indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -133,9 +133,9 @@ def main():
         except (ValueError, FloatingPointError) as error:  # part of the price
             result |= {"failed": str(error)}
         results.append(result)
-        print(json.dumps(result), flush=True)
+        print(json.dumps(result, allow_nan=False), flush=True)
         if options.results:
-            write_atomically(options.results, json.dumps(results, indent=1).encode())
+            write_atomically(options.results, json.dumps(results, indent=1, allow_nan=False).encode())
     if options.picture:
         draw(results, options.picture)
 

@@ -53,7 +53,7 @@ def main():
             f"{row['shards']} shard(s): {row['accuracy']:.2f} ({row['std']:.2f}), error {row['error']:.4f} after "
             f"{row['epochs']} epochs"
         )
-    print(json.dumps(rows))
+    print(json.dumps(rows, allow_nan=False))
 
 
 if __name__ == "__main__":

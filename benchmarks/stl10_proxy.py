@@ -110,7 +110,7 @@ def main():
         picture = Image.fromarray(filter_grid(model.components_, (PATCH, PATCH, 3)))
         picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
     result = {"learner": options.learner, "components": options.components} | result
-    print(json.dumps(result, indent=1))
+    print(json.dumps(result, indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -83,3 +83,20 @@ def test_benchmarks_run(script, tmp_path):
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout
+
+
+def test_no_json_has_nan():
+    """JSON has no NaN and no infinity: other programs could not read what Python writes for them."""
+    calls = [
+        (path, node)
+        for path in (ROOT / "src").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dump", "json.dumps")
+    ]
+    assert calls
+    lax = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, node in calls
+        if not any(keyword.arg == "allow_nan" and ast.unparse(keyword.value) == "False" for keyword in node.keywords)
+    ]
+    assert lax == [], "give allow_nan=False"

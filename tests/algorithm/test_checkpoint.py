@@ -1,5 +1,6 @@
 """Trainings that are stopped go on as if they had not been."""
 
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def stopped(model, X, folder, n_batches):
         model.set_callbacks(StopAfter(folder, n_batches)).fit(X)
 
 
+def files_in(folder):
+    """All but the lock, which stays."""
+    return sorted(path for path in folder.iterdir() if path.name != ".lock")
+
+
 SETTINGS = [
     {},
     PAPER | {"batch_size": 40, "max_iter": 4, "tol": None},
@@ -37,7 +43,7 @@ def test_the_same_bits(blobs, settings, n_batches, tmp_path):
     settings = {"max_iter": 4, "random_state": 0, "batch_size": 40} | settings
     model = EPLS(8, **settings)
     stopped(model, blobs, tmp_path, n_batches)
-    assert 1 <= len(list(tmp_path.iterdir())) <= 2
+    assert 1 <= len(files_in(tmp_path)) <= 2
     if settings["random_state"] is None:
         # The checkpoint has the random numbers: two that go on from it end alike.
         copies = [tmp_path / "a", tmp_path / "b"]
@@ -49,7 +55,7 @@ def test_the_same_bits(blobs, settings, n_batches, tmp_path):
     else:
         first = EPLS(8, **settings).fit(blobs)
         second = EPLS(8, **settings).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
-        assert list(tmp_path.iterdir()) == []  # it is done
+        assert files_in(tmp_path) == []  # it is done
     assert_array_equal(first.components_, second.components_)
     assert_array_equal(first.intercept_, second.intercept_)
     assert first.loss_curve_ == second.loss_curve_
@@ -80,7 +86,7 @@ def test_a_damaged_checkpoint_is_passed_over(blobs, damage, tmp_path, caplog):
     model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
     whole = EPLS(8, max_iter=4, batch_size=40, random_state=0).fit(blobs)
     stopped(model, blobs, tmp_path, 13)
-    older, newest = sorted(tmp_path.iterdir())
+    older, newest = files_in(tmp_path)
     content = bytearray(newest.read_bytes())
     content[-100] ^= 1
     damaged = {"cut": content[:-7], "flipped": content, "empty": b"", "text": b"no checkpoint"}[damage]
@@ -116,24 +122,24 @@ def test_a_full_disk_does_not_end_the_training(blobs, tmp_path, full_disk, caplo
     model.set_callbacks(Checkpoint(tmp_path, seconds=0)).fit(blobs)
     assert_array_equal(model.components_, expected.components_)
     assert "no checkpoint was written" in caplog.text
-    assert list(tmp_path.iterdir()) == []
+    assert files_in(tmp_path) == []
 
 
 def test_what_a_killed_process_left_half_written_is_removed(blobs, tmp_path):
     (tmp_path / ".checkpoint-00000007.safetensors.abc").write_bytes(b"half")
     EPLS(8, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
-    assert list(tmp_path.iterdir()) == []
+    assert files_in(tmp_path) == []
 
 
 def test_new_ones_stay_where_all_before_are_damaged(blobs, tmp_path, caplog):
     model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
     stopped(model, blobs, tmp_path, 9)
-    damaged = sorted(tmp_path.iterdir())
+    damaged = files_in(tmp_path)
     for path in damaged:
         path.write_bytes(b"xx")
     stopped(model, blobs, tmp_path, 3)
-    assert len(list(tmp_path.iterdir())) == 2
-    assert not set(damaged) & set(tmp_path.iterdir())
+    assert len(files_in(tmp_path)) == 2
+    assert not set(damaged) & set(files_in(tmp_path))
     assert "is ignored" in caplog.text
 
 
@@ -142,7 +148,7 @@ def test_a_byte_anywhere_is_noticed(blobs, tmp_path, seed):
     model = EPLS(8, max_iter=4, random_state=0, batch_size=40)
     stopped(model, blobs, tmp_path, 9)
     random = np.random.RandomState(seed)
-    for path in tmp_path.iterdir():
+    for path in files_in(tmp_path):
         content = path.read_bytes()
         n_header = int.from_bytes(content[:8], "little")
         places = [*random.randint(8, 8 + n_header, size=60), *random.randint(8 + n_header, len(content), size=20)]
@@ -171,7 +177,7 @@ def test_settings_of_any_type(blobs, tmp_path, settings):
     model = EPLS(**({"n_components": 8, "max_iter": 4, "batch_size": 40, "random_state": 0} | settings))
     expected = clone(model).fit(blobs)
     stopped(model, blobs, tmp_path, 7)
-    header = next(tmp_path.iterdir()).read_bytes()
+    header = files_in(tmp_path)[0].read_bytes()
     assert b" at 0x" not in header
     model.set_callbacks(Checkpoint(tmp_path)).fit(blobs)
     assert_array_equal(model.components_, expected.components_)
@@ -204,7 +210,7 @@ def test_blocks_and_images_go_on_too(blobs, tmp_path):
     learner = EPLS(5, max_iter=4).set_callbacks(Checkpoint(tmp_path / "b", keep=True))
     resumed = ImageFeatures(learner, **settings).fit(images)
     assert_array_equal(resumed.estimator_.components_, expected.estimator_.components_)
-    assert len(list((tmp_path / "b").iterdir())) == 2  # kept, as it was told
+    assert len(files_in(tmp_path / "b")) == 2  # kept, as it was told
 
 
 def test_a_learner_that_cannot_go_on_says_so(blobs, tmp_path):
@@ -229,3 +235,37 @@ def test_rows_of_blocks_are_told_apart(blobs, tmp_path, as_blocks):
         EPLS(8, max_iter=4, random_state=0, batch_size=40).set_callbacks(Checkpoint(tmp_path)).fit(
             as_blocks(blobs[::-1].copy())
         )
+
+
+def test_one_training_at_a_time(blobs, tmp_path):
+    """Within a process; test_checkpoint_kills.py has two processes."""
+    errors = []
+
+    def second(done, total):
+        other = EPLS(9, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path, seconds=0))
+        with pytest.raises(RuntimeError, match=f"another training is using {tmp_path}: .* folder of its own") as caught:
+            other.fit(blobs)
+        errors.append(caught.value)
+
+    model = EPLS(8, max_iter=2, batch_size=40, random_state=0)
+    expected = clone(model).fit(blobs)
+    model.set_callbacks(Checkpoint(tmp_path, seconds=0), OnEpoch(second)).fit(blobs)
+    assert len(errors) == 2
+    assert_array_equal(model.components_, expected.components_)
+    EPLS(9, max_iter=2, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)  # it is free again
+
+
+def test_a_failed_training_frees_the_folder(blobs, tmp_path):
+    model = EPLS(8, max_iter=4, random_state=0)
+    stopped(model, blobs, tmp_path, 2)
+    with pytest.raises(ValueError, match="another training"):
+        EPLS(9, max_iter=4, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+    model.set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+
+
+def test_a_checkpoint_travels_to_other_processes(tmp_path):
+    """With the estimator that it is a callback of, as joblib sends it."""
+    checkpoint = Checkpoint(tmp_path)
+    with checkpoint.lock:
+        pass
+    assert pickle.loads(pickle.dumps(checkpoint)).folder == tmp_path

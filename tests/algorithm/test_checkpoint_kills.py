@@ -1,10 +1,11 @@
-"""Trainings that are killed at known points go on as if they had not been. Short form of benchmarks/kill_and_resume.py.
+"""Trainings that are killed at known points go on as if they had not been; at random ones: benchmarks/attack/kills.py.
 
 For every checkpoint there are os.fsync of the file, os.replace to its name, and from the third on Path.unlink of the
 oldest.
 """
 
 import signal
+import subprocess
 import sys
 
 import numpy as np
@@ -52,4 +53,26 @@ def test_kill_9_then_the_same_training(whole, tmp_path, kills, n_left):
     assert len(list(folder.glob("checkpoint-*"))) == n_left
     assert run_in_child(train, folder, result) == 0
     assert_array_equal(np.load(result), whole)
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == [".lock"]
+
+
+def test_another_process_waits_its_turn(tmp_path):
+    """And a lock of a process that was killed is none."""
+    script = """
+import sys, time
+import numpy as np
+from epls import EPLS, Checkpoint
+from epls.callbacks import OnEpoch
+def hold(done, total):
+    print("training", flush=True)
+    time.sleep(60)
+X = np.random.RandomState(0).normal(size=(600, 10)).astype(np.float32)
+EPLS(20, max_iter=4, batch_size=60, random_state=0).set_callbacks(Checkpoint(sys.argv[1]), OnEpoch(hold)).fit(X)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "training\n"
+        with pytest.raises(RuntimeError, match="another training is using"):
+            train(tmp_path, tmp_path / "result.npy")
+        other.kill()
+    train(tmp_path, tmp_path / "result.npy")

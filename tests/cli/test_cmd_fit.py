@@ -185,9 +185,33 @@ def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, cap
         code, _, err = epls(capsys, *arguments)
     assert code == 1
     assert "disk" in err
-    assert len(list((tmp_path / "kept").iterdir())) == 2
+    assert len(list((tmp_path / "kept").glob("checkpoint-*"))) == 2
     assert epls(capsys, *arguments)[0] == 0
-    assert list((tmp_path / "kept").iterdir()) == []
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == [".lock"]
+
+
+def test_a_second_training_in_a_folder_fails_at_once(in_parts, tmp_path, capsys):
+    arguments = command(in_parts, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
+    with Checkpoint(tmp_path / "kept").lock:
+        code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert f"another training is using {tmp_path / 'kept'}" in err
+    assert not (tmp_path / "m.epls").exists()
+    assert epls(capsys, *arguments)[0] == 0
+
+
+def test_the_folder_is_locked_until_the_checkpoints_are_cleared(in_parts, tmp_path, capsys, monkeypatch):
+    """Another training that began before would lose its own checkpoints."""
+    tried = []
+
+    def second(*_, **__):
+        with pytest.raises(RuntimeError, match="another training"), Checkpoint(tmp_path / "kept").lock:
+            pass
+        tried.append(True)
+
+    monkeypatch.setattr("epls.persistence.write_container", second)
+    assert epls(capsys, *command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept"))[0] == 0
+    assert tried == [True]
 
 
 def no_room(*_):
@@ -202,7 +226,6 @@ def test_ctrl_c_says_where_it_goes_on(in_parts, tmp_path, capsys, monkeypatch):
     arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept")
     code, _, err = epls(capsys, *arguments)
     assert (code, "starts again" in err) == (1, True)  # nothing has been written yet
-    (tmp_path / "kept").mkdir()
     (tmp_path / "kept" / "checkpoint-00000001.safetensors").touch()
     code, _, err = epls(capsys, *arguments)
     assert code == 1
@@ -240,6 +263,8 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["--set", "tol=NaN"], 2, "--set tol=NaN: numbers must be finite"),
+        (["--set", "tol=1e999"], 2, "--set tol=1e999: numbers must be finite"),
         (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
         (["--set", "images.stride=3"], 2, "there is an option for it, --stride"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),

@@ -23,6 +23,22 @@ def test_tells_what_is_there(work, capsys):
     assert "epls report draws them" in out  # this is no terminal
 
 
+@pytest.mark.parametrize("name", ["photos", "table"])
+@pytest.mark.parametrize("columns", [1, 5, 20, 30, 60, 200])
+def test_every_value_is_shown_in_any_terminal(work, capsys, monkeypatch, name, columns):
+    """Broken over lines, but nothing is left out, and no line is wider than the terminal."""
+    monkeypatch.setenv("COLUMNS", "10000")
+    _, wide, _ = epls(capsys, "inspect", work / f"{name}.epls")
+    monkeypatch.setenv("COLUMNS", str(columns))
+    code, narrow, err = epls(capsys, "inspect", work / f"{name}.epls")
+    assert (code, err) == (0, "")
+    if columns <= 30:  # a value follows its name, and both are only broken; in a table they stand side by side
+        assert "".join(narrow.split()) == "".join(wide.split())
+    assert sorted("".join(narrow.split())) == sorted("".join(wide.split()))
+    assert max(map(len, narrow.splitlines())) <= columns
+    assert "…" not in narrow
+
+
 def test_vectors_have_names(work, capsys):
     _, out, _ = epls(capsys, "inspect", work / "table.epls")
     assert re.search(r"unit 0: .*(mean|worst|error)", out)

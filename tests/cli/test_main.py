@@ -68,10 +68,28 @@ def test_the_help_of_a_command_loads_nothing_heavy():
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [("nonsense", r"No such command 'nonsense'\.$"), ("fti", r"No such command 'fti'\. Did you mean fit\?$")],
+    [
+        ("nonsense", r"No such command 'nonsense'\.$"),
+        ("fti", r"No such command 'fti'\. Did you mean fit\?$"),
+        ("FIT", r"No such command 'FIT'\. Did you mean fit\?$"),
+        ("trasnform", r"No such command 'trasnform'\. Did you mean transform\?$"),
+    ],
 )
 def test_unknown_commands(name, message, tmp_path, capsys):
     check_error(capsys, tmp_path, [name], 2, message)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "meant"),
+    [
+        (["fit", "x", "--ouput", "y"], "--output"),
+        (["transform", "x", "y", "--thread", "1"], "--threads"),
+        (["--verson"], "--version"),
+    ],
+)
+def test_unknown_options(arguments, meant, tmp_path, capsys):
+    """click suggests what was meant."""
+    check_error(capsys, tmp_path, arguments, 2, f"(?i)no such option.*did you mean.*{meant}")
 
 
 EVIL = "a\x1b[31m\x07\x9b1m\u202e"  # colors, a bell, the same in one character, and text from right to left

@@ -1,14 +1,18 @@
 """Encoders against plain formulas, one sample at a time."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from refusals import result_or_reason
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from threadpoolctl import threadpool_limits
 
@@ -20,6 +24,7 @@ from epls import (
     SparseRBM,
     TriangleEncoder,
 )
+from epls.encoders import ENCODERS
 from epls.utils.threads import BLOCK_ROWS
 
 
@@ -137,3 +142,31 @@ def test_errors_tell_what_to_do(samples, model):
         TriangleEncoder(model).transform(np.full((2, 6), np.nan))
     with pytest.raises(ValueError, match="dictionary contains NaN"):
         SoftThresholdEncoder([[np.nan]]).fit()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("split_sign", [False, True])
+@pytest.mark.parametrize("name", ENCODERS)
+def test_codes_of_large_numbers_are_finite_or_refused(name, split_sign, dtype, model, samples):
+    """From numbers whose squares are the largest that there are, to those whose sums are."""
+    encoder = ENCODERS[name]().set_params(dictionary=model, split_sign=split_sign).fit()
+    largest = np.finfo(dtype).max
+    for bound in (np.sqrt(largest) / 100, np.sqrt(largest), largest**0.7, largest / 100):
+        large = (samples / np.abs(samples).max() * bound).astype(dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # penalties are too small for such samples
+            warnings.filterwarnings("ignore", "overflow", RuntimeWarning, "sklearn")
+            codes = result_or_reason(encoder.transform, large)
+        if isinstance(codes, str):
+            assert bound >= np.sqrt(largest)
+            assert "not finite" in codes
+        else:
+            assert np.isfinite(codes).all()
+    with pytest.raises(ValueError, match=r"up to 1\.8e\+19, and their squares and products .* below 3e\+38 in float32"):
+        TriangleEncoder(model).transform(np.full((2, 6), 1.8e19, np.float32))
+
+
+def test_large_codes_whose_sum_is_not_finite_are_none_the_less_right():
+    samples = np.full((600, 2), 1e38, np.float32)
+    codes = SoftThresholdEncoder(np.eye(2), split_sign=False).transform(samples)
+    np.testing.assert_array_equal(codes, samples)

@@ -256,3 +256,14 @@ def test_records_tell_what_went_in(cache):
     cache.rows({"encoder": "natural"}, SHAPE, all_rows)
     (record,) = cache.folder.glob("codes-*.json")
     assert json.loads(record.read_text())["inputs"] == {"encoder": "natural"}
+
+
+def test_what_holds_nan_is_made_again(cache):
+    """A figure that another program spoiled."""
+    assert cache.items("verdicts", {}, [lambda: 0.5]) == [0.5]
+    (path,) = cache.folder.glob("verdicts-*.json")
+    path.write_text(path.read_text().replace("0.5", "NaN"))
+    with pytest.warns(UserWarning, match="is damaged, and is made again"):
+        assert cache.items("verdicts", {}, [lambda: 0.5]) == [0.5]
+    with pytest.raises(ValueError, match="JSON"):
+        cache.items("verdicts", {"other": 1}, [lambda: float("nan")])

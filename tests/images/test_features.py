@@ -17,6 +17,8 @@ from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, L2SVMCV, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls.images.dense import code_maps, region_sums
+from epls.utils.threads import blas_threads
 
 
 @pytest.fixture(scope="module")
@@ -230,3 +232,44 @@ def test_with_encoder_is_a_fit_with_that_encoder(photographs):
         learned.with_encoder(photographs, "natural", patch_size=3)
     with pytest.raises(ValueError, match="'encoder' parameter"):
         learned.with_encoder(photographs, "nonsense")
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype", "message"),
+    [
+        (1e19, np.float32, r"image 0 has pixels of up to 9\.\de\+18, and at most 1e\+14"),
+        (1e300, np.float64, r"image 0 has pixels of up to 9\.\de\+299, and at most 1e\+14"),
+        (1e18, np.int64, r"image 0 has pixels of up to 9\.\de\+17, and at most 1e\+14"),
+        (1e-25, np.float32, r"the pixels range over 1e-25 only"),
+    ],
+)
+def test_pixels_that_cannot_be_squared_are_refused(scale, dtype, message):
+    """Their patches were 0 or NaN, and so were the features."""
+    images = load_digits().images[:40] / 16
+    features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0)
+    with pytest.raises(ValueError, match=message):
+        features.fit((images * scale).astype(dtype))
+    if scale > 1 and dtype != np.int64:
+        features.fit(images)
+        with pytest.raises(ValueError, match=message):
+            features.transform((images * scale).astype(dtype))
+
+
+@pytest.mark.parametrize("scale", [1e-16, 1e-8, 1e8, 9e13])
+def test_any_other_scale_of_the_pixels_gives_the_same_features(scale):
+    images = load_digits().images[:40].astype(np.float32) / 16
+    features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0)
+    expected = clone(features).fit_transform(images)
+    np.testing.assert_allclose(features.fit_transform(images * np.float32(scale)), expected, rtol=0.02, atol=0.01)
+
+
+@pytest.mark.parametrize("iterated", [ImageFeatures.iter_transform, code_maps, region_sums])
+def test_an_iterator_that_is_held_limits_nobody(iterated):
+    images = load_digits().images[:9]
+    features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0).fit(images)
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        rows = iterated(features, images)
+        next(rows)
+        assert blas_threads() == before
+        assert len(list(rows)) == 8

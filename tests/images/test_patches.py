@@ -78,3 +78,9 @@ def test_prepared_patches_are_normalised_and_whitened():
     whitening = ZCAWhitening().fit(normal)
     np.testing.assert_array_equal(prepared_patches(pixels, 5, None), normal)
     np.testing.assert_array_equal(prepared_patches(pixels, 5, whitening), whitening.transform(normal))
+
+
+def test_patches_that_cannot_be_squared_are_refused():
+    with pytest.raises(ValueError, match=r"values of up to 1e\+30, whose squares and sums float32 cannot hold"):
+        normalize_patches(np.array([[1e30, -1e30]], np.float32))
+    np.testing.assert_allclose(normalize_patches(np.array([[1e30, -1e30]])), [[1, -1]])

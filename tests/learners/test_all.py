@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import zarr
+from refusals import result_or_reason
 from sklearn.datasets import load_digits
 
 from epls import ImageFeatures, load_model, open_shards, save_model
@@ -193,3 +194,48 @@ def test_a_learner_must_learn_components(digits, monkeypatch):
     monkeypatch.setattr(Own, "learn", lambda self, samples, random: {"mean_": 0})
     with pytest.raises(TypeError, match="without components_"):
         Own(3).fit(digits)
+
+
+LARGE = [*((np.float32, 10.0**power) for power in (10, 17, 19, 25, 38)), (np.float64, 1e19), (np.float64, 1e155)]
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn's own check
+@pytest.mark.parametrize(("dtype", "largest"), LARGE)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_codes_of_large_numbers_are_finite_or_refused(name, digits, dtype, largest):
+    model = quick(name).fit(digits / 16)
+    samples = (np.sin(np.arange(64 * 9)).reshape(9, 64) * largest).astype(dtype)
+    codes = result_or_reason(model.transform, samples)
+    if isinstance(codes, str):
+        assert largest >= 1e19
+        assert "not finite" in codes
+        assert "below 3e+38 in float32" in codes or "below 2e+308 in float64" in codes
+    else:
+        assert np.isfinite(codes).all()
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("dtype", "largest"), LARGE)
+@pytest.mark.parametrize("name", LEARNERS)
+def test_what_is_learned_from_large_numbers_is_finite_or_refused(name, digits, dtype, largest):
+    samples = ((digits.astype(np.float64) / 8 - 1) * largest).astype(dtype)
+    assert np.isfinite(samples).all()
+    learner = quick(name)
+    fitted = result_or_reason(learner.fit, samples)
+    if isinstance(fitted, str):
+        assert "scale" in fitted or "divide" in fitted
+        assert not hasattr(learner, "components_")
+    else:
+        learned = [value for value in vars(learner).values() if isinstance(value, np.ndarray)]
+        assert all(np.isfinite(value).all() for value in learned)
+
+
+def test_what_is_learned_must_be_finite(digits):
+    class Broken(Learner):
+        def learn(self, samples, random):
+            return {"components_": np.full((3, samples.shape[1]), np.inf)}
+
+    model = Broken()
+    with pytest.raises(ValueError, match=r"Broken learned components_ that are not finite: .* below 3e\+38 in float32"):
+        model.fit(digits)
+    assert not hasattr(model, "components_")

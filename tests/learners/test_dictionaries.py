@@ -192,3 +192,18 @@ def test_types_seeds_and_errors(learner):
         type(learner)(61).fit(X)
     with pytest.raises(ValueError, match="NaN"):
         learner.fit(X * np.nan)
+
+
+@pytest.mark.parametrize("kind", [SparseCoding, PSD])
+@pytest.mark.parametrize(
+    ("dtype", "scale"), [(np.float32, 1e5), (np.float32, 1e7), (np.float32, 1e9), (np.float64, 1e9)]
+)
+def test_components_of_samples_of_any_scale_have_unit_norm(kind, dtype, scale):
+    """In single precision, norms of 1e20 were infinite, and components 0."""
+    samples = (np.random.RandomState(0).laplace(size=(400, 20)) * scale).astype(dtype)
+    model = kind(12, max_iter=3, random_state=0)
+    if dtype == np.float32 and scale > 1e6:
+        with pytest.raises(ValueError, match=r"in float32 1e-10 to 1e\+06 can be learned from"):
+            model.fit(samples)
+    else:
+        np.testing.assert_allclose(np.linalg.norm(model.fit(samples).components_, axis=1), 1, rtol=1e-5)

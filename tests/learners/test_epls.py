@@ -289,6 +289,14 @@ class TestStreams:
     def test_a_first_piece_smaller_than_the_number_of_units(self, digits):
         assert EPLS(20, random_state=0).partial_fit(digits[:3]).components_.shape == (20, 64)
 
+    def test_the_first_piece_bounds_the_number_of_units(self, digits):
+        """Else the memory for the weights would be whatever somebody typed."""
+        model = EPLS(10**9)
+        with pytest.raises(ValueError, match=r"n_components=1000000000 is more than 30000, .* begin with more samples"):
+            model.partial_fit(digits[:300])
+        assert not hasattr(model, "components_")
+        assert model.set_params(n_components=301).partial_fit(digits[:4]).components_.shape == (301, 64)
+
     def test_partial_fit_goes_on_from_fit(self, digits, model):
         again = clone(model).fit(digits)
         again.partial_fit(digits)

@@ -73,3 +73,15 @@ def test_another_format_is_told_from_damage(tmp_path):
     write_container(tmp_path / "f", HEADER | {"format": 4, "epls": "9.9"}, ARRAYS)
     with pytest.raises(VersionError, match=r"format 4, written by epls 9.9"):
         read_container(tmp_path / "f", 3)
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_numbers_that_json_does_not_know_are_neither_written_nor_read(tmp_path, number):
+    path = tmp_path / "file"
+    with pytest.raises(ValueError, match="must be finite numbers"):
+        write_container(path, {"format": 1, "a": number}, {})
+    assert not path.exists()
+    text = json.dumps({"format": 1, "a": number, "digest": "0"})
+    save_file({"x": np.zeros(1)}, path, metadata={"epls": text})
+    with pytest.raises(DamagedError):
+        read_container(path, 1)

@@ -130,3 +130,56 @@ def test_only_regular_files_are_opened(tmp_path):
         open_regular(os.devnull)
     with pytest.raises(FileNotFoundError):
         open_regular(tmp_path / "nothing")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
+    script = (
+        "import sys, time; from pathlib import Path; from epls.utils.files import atomic_file\n"
+        "with atomic_file(Path(sys.argv[1])) as file:\n"
+        "    file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
+    )
+    path, other = tmp_path / "a[1].npy", tmp_path / ".a[1].npy.gz"
+    other.write_bytes(b"of somebody else")
+    with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        write_atomically(path, b"while another process writes")
+        assert len(list(tmp_path.glob(".a*"))) == 2  # which is left alone
+        writer.kill()
+    assert path.read_bytes() == b"while another process writes"
+    write_atomically(path, b"after it was killed")
+    assert path.read_bytes() == b"after it was killed"
+    assert sorted(tmp_path.iterdir()) == sorted([path, other])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an open file cannot be removed there")
+def test_a_file_that_another_process_takes_for_abandoned_is_made_again(tmp_path, monkeypatch):
+    """Between the moment when it is created and the one when it is locked."""
+    from epls.utils import files
+
+    lock, removed = files._lock, []
+
+    def late(file):
+        if not removed:
+            removed.append(file.name)
+            os.unlink(file.name)
+        lock(file)
+
+    monkeypatch.setattr(files, "_lock", late)
+    write_atomically(tmp_path / "a", b"content")
+    assert removed
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no flock")
+def test_disks_without_locks_will_do(tmp_path, monkeypatch):
+    import fcntl
+
+    def missing(*_):
+        raise OSError(38, "Function not implemented")
+
+    monkeypatch.setattr(fcntl, "flock", missing)
+    with atomic_file(tmp_path / "a") as first:
+        first.write(b"first")
+        write_atomically(tmp_path / "a", b"second")  # nobody knows whether the first is still written
+    assert (tmp_path / "a").read_bytes() == b"first"

@@ -1,13 +1,14 @@
 import os
 import signal
 import threading
+import time
 from itertools import chain
 
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
 
-from epls.utils.threads import blas_threads, by_rows, map_blocks, map_tasks
+from epls.utils.threads import blas_threads, by_rows, map_blocks, map_in_rounds, map_tasks
 
 
 def test_whoever_limits_the_blas_limits_the_rows():
@@ -42,20 +43,30 @@ def test_an_error_in_a_thread_reaches_the_caller():
         by_rows(fail, (rows,))
 
 
-def test_map_tasks_keeps_order_and_one_worker_a_thread():
+@pytest.fixture
+def two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        if blas_threads() != 2:
+            pytest.skip("the BLAS library has one thread here")
+        yield
+
+
+@pytest.mark.parametrize("mapped", [map_tasks, map_in_rounds])
+def test_maps_keep_order_and_one_worker_a_thread(mapped, two_threads):
     made = []
 
     def new_worker():
         made.append(threading.get_ident())
         return lambda task: (task, threading.get_ident())
 
-    results = list(map_tasks(new_worker, range(50)))
+    results = list(mapped(new_worker, range(50)))
     assert [task for task, _ in results] == list(range(50))
     assert len(made) == len(set(made)) <= blas_threads()
     assert {thread for _, thread in results} <= set(made)
 
 
-def test_map_tasks_stops_at_an_error_and_gives_the_threads_back():
+@pytest.mark.parametrize("mapped", [map_tasks, map_in_rounds])
+def test_maps_stop_at_an_error_and_give_the_threads_back(mapped, two_threads):
     before = blas_threads()
     done = []
 
@@ -65,18 +76,38 @@ def test_map_tasks_stops_at_an_error_and_gives_the_threads_back():
         done.append(task)
 
     with pytest.raises(ValueError, match="task 3"):
-        list(map_tasks(lambda: worker, range(1000)))
+        list(mapped(lambda: worker, range(1000)))
     assert len(done) < 100
     assert blas_threads() == before
 
 
-def test_map_tasks_ends_when_nobody_wants_more():
+@pytest.mark.parametrize("mapped", [map_tasks, map_in_rounds])
+def test_maps_end_when_nobody_wants_more(mapped, two_threads):
     before, done = blas_threads(), []
-    results = map_tasks(lambda: done.append, range(1000))
+    results = mapped(lambda: done.append, range(1000))
     next(results)
     results.close()
     assert len(done) < 100
     assert blas_threads() == before
+
+
+def test_an_iterator_that_is_held_limits_nobody(two_threads):
+    """Neither the threads of the BLAS library, nor by work that goes on meanwhile."""
+    seen, done = [], []
+
+    def worker(task):
+        seen.append(blas_threads())
+        done.append(task)
+        return task
+
+    results = map_in_rounds(lambda: worker, range(20))
+    for expected in range(20):
+        assert next(results) == expected
+        assert blas_threads() == 2
+        n_done = len(done)
+        time.sleep(0.002)
+        assert len(done) == n_done
+    assert set(seen) == {1}
 
 
 def test_callers_in_threads_leave_the_limits_alone():

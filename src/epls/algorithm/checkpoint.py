@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
+from ..utils.locks import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training
@@ -33,10 +34,13 @@ class Checkpoint:
     would have ended with, bit for bit (with the same number of threads). A checkpoint that is damaged is passed over
     and the one before it is taken. When ``fit`` ends, its checkpoints are removed.
 
+    Other data are recognised by their size, mean and scale and by some rows, which are few for a stream and none for
+    shards on several machines: if you change the data, start with an empty folder.
+
     Parameters
     ----------
     folder : path-like
-        Where to; made if it is not there. One training at a time may use it.
+        Where to; created if it does not exist. One training at a time can use it: a second one fails at once.
     seconds : float, default=60
         From one checkpoint to the next. A checkpoint is three times the size of the weights.
     keep : bool, default=False
@@ -58,13 +62,16 @@ class Checkpoint:
         self.folder = Path(folder)
         self.seconds = seconds
         self.keep = keep
+        #: Held while ``fit`` runs. Whoever keeps the checkpoints holds it until they are cleared.
+        self.lock = FolderLock(self.folder, "training", "give each training a folder of its own")
         self._last = time.monotonic()
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Hand itself to the learner; refuse one that cannot go on in the middle."""
+        """Lock the folder, and hand itself to the learner; refuse one that cannot go on in the middle."""
         if not hasattr(estimator, "use_checkpoint"):
             raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
+        self.lock.acquire()
         estimator.use_checkpoint(self)
 
     def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
@@ -74,16 +81,16 @@ class Checkpoint:
         """Part of scikit-learn's protocol."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Let go of the learner."""
+        """Let go of the learner and of the folder."""
         if hasattr(estimator, "use_checkpoint"):
             estimator.use_checkpoint(None)
+            self.lock.release()
 
     def resume(self, run: dict[str, Any], training: Training) -> bool:
         """Bring a training to the state of the newest checkpoint of a run; whether there is one.
 
         ``run`` describes settings and data; checkpoints of another run are an error.
         """
-        self.folder.mkdir(parents=True, exist_ok=True)
         for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while it wrote
             unfinished.unlink(missing_ok=True)
         self._last = time.monotonic()
@@ -199,5 +206,5 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:
     """As it comes back from JSON, to the last digit."""
-    plain: dict[str, Any] = json.loads(json.dumps(run))
+    plain: dict[str, Any] = json.loads(json.dumps(run, allow_nan=False))
     return plain

@@ -56,15 +56,16 @@ def activate(activation: Activation, net: Array) -> Array:
         net[...] = activation.value(net)
         squares = np.einsum("ij,ij->i", net, net)
     if not np.isfinite(squares).all():
-        raise not_finite(activation)
+        raise not_finite(activation, net.dtype.name)
     return squares
 
 
-def not_finite(activation: Activation) -> ValueError:
-    """The error that outputs are NaN or infinite."""
+def not_finite(activation: Activation, dtype: str) -> ValueError:
+    """The error that outputs, computed in a type, are NaN or infinite."""
     return ValueError(
         f"the outputs of {activation.name!r} are not finite: its function must return a finite number for every net "
-        f"input, and neither the model nor the data may hold numbers that are too large"
+        f"input, and the squares of outputs and the products of weights and standardised samples must stay below "
+        f"{np.finfo(dtype).max:.1g} in {dtype}"
     )
 
 

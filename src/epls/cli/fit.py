@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from . import options
 from .progress import StageProgress
 
 if TYPE_CHECKING:
+    from ..algorithm.checkpoint import Checkpoint
     from ..datasets.opening import Vectors
 
 # An option is for what depends on the data or the machine at hand. What has a good default is left to --set.
@@ -88,7 +89,8 @@ def command(
     options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
-    with options.limited(threads), StageProgress() as progress:
+    kept = None if checkpoint is None else Checkpoint(checkpoint, keep=True)
+    with options.limited(threads), StageProgress() as progress, ExitStack() as held:
         with options.opening():
             opened = open_data(
                 data, smallest_side=side, longest_side=longest_side, channels=channels, skip_bad=skip_bad, key=key,
@@ -97,20 +99,22 @@ def command(
         options.tell_skipped(opened)
         vectors = opened if isinstance(opened, Vectors) else None
         _refuse_others(context, data, vectors is not None, given)
-        learner = _learner(chosen, given[""], vectors is not None, checkpoint, progress)
+        learner = _learner(chosen, given[""], vectors is not None, kept, progress)
         if vectors is None:
             model = _image_model(learner, chosen, given)
         else:
             model = _vector_model(learner, chosen, vectors, data)
+        if kept is not None:
+            held.enter_context(kept.lock)
         started = time.perf_counter()
         with _going_on_from(checkpoint):
             model.fit(opened if vectors is None else vectors.X)
         seconds = time.perf_counter() - started
         notes = {"data": data.name, **model_summary(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
-    save_model(model, output, notes=notes)
-    if checkpoint is not None:  # not before the model is on the disk
-        Checkpoint(checkpoint).clear()
+        save_model(model, output, notes=notes)
+        if kept is not None:  # not before the model is on the disk
+            kept.clear()
     if as_json:
         options.print_json({"model": str(output), **notes})
     else:
@@ -132,9 +136,8 @@ def _was_given(context: click.Context, name: str) -> bool:
 
 
 def _learner(
-    chosen: dict[str, Any], settings: dict[str, Any], vectors: bool, checkpoint: Path | None, progress: StageProgress
+    chosen: dict[str, Any], settings: dict[str, Any], vectors: bool, kept: Checkpoint | None, progress: StageProgress
 ) -> Any:
-    from ..algorithm.checkpoint import Checkpoint
     from ..callbacks import OnEpoch
     from ..evaluation.experiment import with_settings
     from ..learners import LEARNERS
@@ -149,10 +152,10 @@ def _learner(
     known = {"n_components": n_components, "random_state": chosen["random_state"]}
     with_settings(learner, {key: value for key, value in known.items() if key in available} | settings, name)
     callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
-    if checkpoint is not None:
+    if kept is not None:
         if not hasattr(learner, "use_checkpoint"):
             raise click.UsageError(f"--checkpoint: only epls can go on in the middle, not {name}; leave it out")
-        callbacks.append(Checkpoint(checkpoint, keep=True))
+        callbacks.append(kept)
     return learner.set_callbacks(*callbacks)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 _UNITS_LISTED = 8
 _FEATURES_LISTED = 4
 _LISTED = 6
+_NARROWEST_VALUE = 20  # characters beside a name
 _LARGEST_FILTER = 16  # pixels, else a terminal has room for few
 
 
@@ -33,18 +34,31 @@ def command(model: Path, filters: int, as_json: bool) -> None:
         options.print_json({"model": str(model), **facts})
         return
     from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    _show_facts(console, {name: _text(value) for name, value in facts.items()})
+    if filters:
+        _show_units(console, loaded, notes, filters)
+
+
+def _show_facts(console: Console, facts: dict[str, str]) -> None:
+    """Names and values side by side, or in a narrow terminal each value below its name; a word may be broken."""
+    from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
 
-    console = Console(highlight=False, markup=False)
+    if max(map(len, facts)) + _NARROWEST_VALUE > console.width:
+        indent = 2 if console.width >= _NARROWEST_VALUE else 0
+        for name, value in facts.items():
+            console.print(Text(name, "bold", overflow="fold"))
+            console.print(Padding(Text(value, overflow="fold"), (0, 0, 0, indent), expand=False))
+        return
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in facts.items():
-        table.add_row(name, Text(_text(value)))
+        table.add_row(name, Text(value))
     console.print(table)
-    if filters:
-        _show_units(console, loaded, notes, filters)
 
 
 def _text(value: Any) -> str:
@@ -81,7 +95,7 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
     for unit, component in enumerate(components[: min(filters, _UNITS_LISTED)]):
         strongest = np.argsort(-np.abs(component))[:_FEATURES_LISTED]
         told = ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest)
-        console.print(Text(options.one_line(f"unit {unit}: {told}")))
+        console.print(Text(options.one_line(f"unit {unit}: {told}")), overflow="fold")
 
 
 def _draw(console: Console, filters: Any) -> None:

@@ -51,7 +51,7 @@ class _LazyGroup(click.Group):
         try:
             return super().resolve_command(context, arguments)
         except click.UsageError as error:
-            similar = get_close_matches(arguments[0], self._COMMANDS, n=1)
+            similar = get_close_matches(arguments[0].lower(), self._COMMANDS, n=1)
             if not similar:
                 raise
             raise click.UsageError(f"{error.message} Did you mean {similar[0]}?", context) from error

@@ -105,8 +105,11 @@ def parsed_settings(assignments: tuple[str, ...]) -> dict[str, Any]:
             raise click.UsageError(f"--set {assignment}: give NAME=VALUE")
         try:
             found[name] = json.loads(value)
+            json.dumps(found[name], allow_nan=False)  # as it will be written
         except json.JSONDecodeError:
             found[name] = value
+        except ValueError as error:
+            raise click.UsageError(f"--set {assignment}: numbers must be finite") from error
     return found
 
 

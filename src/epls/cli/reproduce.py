@@ -124,7 +124,7 @@ def _tell_table(rows: list[dict[str, Any]], name: str, output: Path, as_json: bo
     from ..utils.files import write_atomically
 
     path = output / f"{name}.json"
-    write_atomically(path, json.dumps(rows, indent=1).encode())
+    write_atomically(path, json.dumps(rows, indent=1, allow_nan=False).encode())
     if as_json:
         options.print_json(rows)
         return
@@ -145,7 +145,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     from ..utils.files import write_atomically
 
     settings = report["settings"]
-    files = {stem.with_name(f"{stem.name}.json"): json.dumps(report, indent=1).encode()}
+    files = {stem.with_name(f"{stem.name}.json"): json.dumps(report, indent=1, allow_nan=False).encode()}
     try:
         from PIL import Image
     except ImportError:

@@ -95,19 +95,8 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         new_encoder, n_codes = self.block_encoders(dtype), self._n_features_out
 
         def new_worker() -> Callable[[slice], Result]:
-            encode = new_encoder()
-
-            def work(rows: slice) -> Result:
-                samples = np.ascontiguousarray(data[rows], dtype)
-                codes = encode(samples)
-                if codes.shape != (len(samples), n_codes):
-                    raise ValueError(
-                        f"{type(self).__name__} returned codes of shape {codes.shape} for {len(samples)} samples, and "
-                        f"has {n_codes} codes: its components do not go with its settings"
-                    )
-                return use(rows, codes)
-
-            return work
+            encode = checked_encoder(new_encoder(), n_codes, type(self).__name__)
+            return lambda rows: use(rows, encode(np.ascontiguousarray(data[rows], dtype)))
 
         return self._map_blocks(new_worker, len(data))
 
@@ -119,3 +108,30 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def checked_encoder(encode: BlockEncoder, n_codes: int, name: str) -> BlockEncoder:
+    """The same function, whose codes are checked.
+
+    They must have the shape that was promised, since kernels would write past the end of an array, and be finite.
+    ``name`` is that of the encoder, for error messages.
+    """
+
+    def checked(samples: Array) -> Array:
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
+            codes = encode(samples)
+            # A sum is finite only if all codes are, and takes no memory.
+            if codes.shape == (len(samples), n_codes) and (np.isfinite(codes.sum()) or np.isfinite(codes).all()):
+                return codes
+        if codes.shape != (len(samples), n_codes):
+            raise ValueError(
+                f"{name} returned codes of shape {codes.shape} for {len(samples)} samples, and has {n_codes} codes: "
+                f"its components do not go with its settings"
+            )
+        raise ValueError(
+            f"{name} returned codes that are not finite: the samples have values of up to {np.abs(samples).max():.2g}, "
+            f"and their squares and products with the components must stay below {np.finfo(samples.dtype).max:.1g} in "
+            f"{samples.dtype}. Bring them to the scale of those that the components were learned from, or give float64"
+        )
+
+    return checked

@@ -12,16 +12,15 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from ..persistence import load_with_notes, save_model
 from ..utils.files import open_regular, write_atomically
+from ..utils.locks import FolderLock
 from ..utils.npy import npy_header
 from ..utils.types import Array
 
@@ -52,24 +51,13 @@ class Cache:
         self.seconds = seconds
         folder.mkdir(parents=True, exist_ok=True)
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
-        """For one process at a time. The lock ends with the process, however it ends."""
-        lock = FileLock(self.folder / ".lock")
-        try:
-            lock.acquire(timeout=0)
-        except Timeout as error:
-            raise RuntimeError(
-                f"another run is using {self.folder}: wait for it to end, or give another output folder"
-            ) from error
-        try:
-            yield
-        finally:
-            lock.release()
+    def locked(self) -> FolderLock:
+        """For one process at a time, as a context manager. The lock ends with the process, however it ends."""
+        return FolderLock(self.folder, "run", "give another output folder")
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
         """Where the result of a stage with these inputs has its place."""
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:16]
+        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
         return self.folder / f"{stage}-{digest}{suffix}"
 
     def model(self, inputs: dict[str, Any], make: Callable[[], Any]) -> tuple[Any, float]:
@@ -191,14 +179,18 @@ def _made_again(path: Path) -> None:
 
 
 def _digest_of(items: Any) -> str:
-    return hashlib.sha256(json.dumps(items, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(items, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def read_dict(path: Path) -> dict[str, Any]:
-    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else."""
+    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else, as NaN."""
     try:
         with open_regular(path) as file:
-            found = json.loads(file.read())
+            found = json.loads(file.read(), parse_constant=_refuse)
     except (FileNotFoundError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is no number of JSON")

@@ -113,4 +113,4 @@ def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
 
 def plain_settings(all_settings: Sequence[Settings]) -> Any:
     """Settings as they are read from a JSON file."""
-    return json.loads(json.dumps([asdict(settings) for settings in all_settings]))
+    return json.loads(json.dumps([asdict(settings) for settings in all_settings], allow_nan=False))

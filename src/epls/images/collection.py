@@ -19,6 +19,10 @@ Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 
 
+#: Squares of such pixels, summed over patches of any size that fits in memory, are numbers of float32.
+LARGEST_PIXEL = 1e14
+
+
 class ImageCollection:
     """A sequence of checked images of shape (height, width, channels), C-contiguous, uint8 or float32.
 
@@ -73,6 +77,11 @@ class ImageCollection:
             raise ValueError(f"{self._name(number)} has values of type {image.dtype}: pixels must be numbers")
         if image.dtype.kind == "f" and not np.isfinite(image).all():
             raise ValueError(f"{self._name(number)} has pixels that are NaN or infinite: remove or replace them")
+        if image.dtype != np.uint8 and (largest := max(float(image.max()), -float(image.min()))) > LARGEST_PIXEL:
+            raise ValueError(
+                f"{self._name(number)} has pixels of up to {largest:.2g}, and at most {LARGEST_PIXEL:.0e} can be "
+                f"squared and summed over a patch in single precision: divide all images by one number"
+            )
         if self._type is not None and image.dtype != self._type:
             raise ValueError(
                 f"{self._name(number)} has values of type {image.dtype}, the first image {self._type}: bring all to "

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.layer import FoldedLayer
-from ..data.coder import BlockEncoder
+from ..data.coder import BlockEncoder, checked_encoder
 from ..kernels.patches import gather_patches
-from ..utils.threads import BLOCK_ROWS, map_tasks, row_blocks
+from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .pooling import PatchPositions, RegionGrid, image_regions, smallest_side
@@ -40,13 +40,12 @@ class DenseEncoder:
     """
 
     def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
-        self._encode = encode
-        self._encoder_name = type(features.encoder_).__name__
+        self._n_codes = features.encoder_.n_codes
+        self._encode = checked_encoder(encode, self._n_codes, type(features.encoder_).__name__)
         self._whitening = features.whitening_
         self._patch_size, self._stride = features.patch_size, features.stride
         self._contrast_floor = np.float32(features.contrast_floor_)
         self._patches = np.empty((BLOCK_ROWS, features.patch_size**2 * features.n_channels_), np.float32)
-        self._n_codes = features.encoder_.n_codes
 
     def blocks(self, image: NDArray[Any], order: Order = np.arange) -> Iterator[tuple[Indices, Array]]:
         """The map of an image in blocks.
@@ -76,7 +75,7 @@ class DenseEncoder:
             gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
             if self._whitening is not None:
                 patches = self._whitening.whitened(patches)
-            yield block, self._checked(self._encode(patches), len(block))
+            yield block, self._encode(patches)
 
     def map(self, image: NDArray[Any]) -> Array:
         """The whole map of an image, (rows, columns, n_codes)."""
@@ -96,15 +95,6 @@ class DenseEncoder:
 
     def _positions(self, image: NDArray[Any]) -> PatchPositions:
         return PatchPositions(image.shape[0], image.shape[1], self._patch_size, self._stride)
-
-    def _checked(self, codes: Array, n_patches: int) -> Array:
-        """The codes, if they have the shape that kernels rely on: they would write past the end of an array."""
-        if codes.shape != (n_patches, self._n_codes):
-            raise ValueError(
-                f"{self._encoder_name} returned codes of shape {codes.shape} for {n_patches} patches, where its "
-                f"n_codes promises {(n_patches, self._n_codes)}: the encoder or its dictionary is damaged"
-            )
-        return codes
 
 
 def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
@@ -132,7 +122,7 @@ def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
     (4, 4, 20)
     """
     images = fitting_images(features, X, 1)
-    return _encoded(features, images, range(len(images)), DenseEncoder.map)
+    return _encoded(features, images, range(len(images)), DenseEncoder.map, held=True)
 
 
 def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterator[Array]:
@@ -152,13 +142,16 @@ def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterat
     ndarray of float32 of shape (n_regions, n_codes)
         The sums of an image.
     """
-    return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start))
+    return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start, held=True))
 
 
 def sums_and_counts(
-    features: ImageFeatures, images: ImageCollection, start: int = 0
+    features: ImageFeatures, images: ImageCollection, start: int = 0, *, held: bool
 ) -> Iterator[tuple[Array, Indices]]:
-    """For each image, the sums of codes over its regions and the number of positions in each."""
+    """For each image, the sums of codes over its regions and the number of positions in each.
+
+    ``held`` tells whether the iterator goes to a user, who may take the next result at any time, or never.
+    """
     if features.device is not None:
         from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
         from .torch_dense import sums_and_counts as sums_in_torch
@@ -169,7 +162,7 @@ def sums_and_counts(
         regions = image_regions(features, *image.shape[:2])
         return encoder.sums(image, regions), regions.counts
 
-    return _encoded(features, images, range(start, len(images)), encoded)
+    return _encoded(features, images, range(start, len(images)), encoded, held=held)
 
 
 def _encoded(
@@ -177,6 +170,8 @@ def _encoded(
     images: ImageCollection,
     numbers: range,
     result: Callable[[DenseEncoder, NDArray[Any]], Result],
+    *,
+    held: bool,
 ) -> Iterator[Result]:
     """A result for each image of some numbers, each thread with an encoder of its own."""
     new_encoder = features.encoder_.block_encoders(np.dtype(np.float32))
@@ -185,7 +180,7 @@ def _encoded(
         encoder = DenseEncoder(features, new_encoder())
         return lambda number: result(encoder, images[number])
 
-    return map_tasks(new_worker, numbers)
+    return (map_in_rounds if held else map_tasks)(new_worker, numbers)
 
 
 def fitting_images(features: ImageFeatures, X: Images, grid: int | None = None) -> ImageCollection:

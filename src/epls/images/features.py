@@ -228,7 +228,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
             return lazy_transform(self, X)
         images = fitting_images(self, X)
         features = np.empty((len(images), self._n_features_out), np.float32)
-        for place, row in zip(features, self._rows(images), strict=True):
+        for place, row in zip(features, self._rows(images, held=False), strict=True):
             place[...] = row
         return features
 
@@ -245,7 +245,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         ndarray of float32 of shape (grid * grid * n_codes,)
             The features of an image.
         """
-        return self._rows(fitting_images(self, X))
+        return self._rows(fitting_images(self, X), held=True)
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Random patches of images as the estimator and the encoder see them: normalised, and whitened if ``whiten``.
@@ -306,8 +306,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     def _n_features_out(self) -> int:
         return self.grid**2 * self.encoder_.n_codes
 
-    def _rows(self, images: ImageCollection) -> Iterator[Array]:
-        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images))
+    def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
+        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images, held=held))
 
     def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)

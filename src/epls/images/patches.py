@@ -91,8 +91,14 @@ def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Ar
     """
     checked = check_array(patches, dtype=[np.float64, np.float32, np.uint8])
     pixels = checked.astype(np.float64 if checked.dtype == np.float64 else np.float32)
-    pixels -= pixels.mean(axis=1, keepdims=True)
-    variances = np.square(pixels).mean(axis=1, keepdims=True)
+    with np.errstate(over="ignore", invalid="ignore"):  # reported below
+        pixels -= pixels.mean(axis=1, keepdims=True)
+        variances = np.square(pixels).mean(axis=1, keepdims=True)
+    if not np.isfinite(variances).all():
+        raise ValueError(
+            f"the patches have values of up to {np.abs(checked).max():.2g}, whose squares and sums {pixels.dtype} "
+            f"cannot hold: divide all of them by one number, so that they are of about 1 to 255"
+        )
     pixels /= np.sqrt(variances + pixels.dtype.type(contrast_floor))
     return pixels
 
@@ -100,7 +106,13 @@ def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Ar
 def contrast_floor_of(pixels: NDArray[Any]) -> float:
     """The contrast floor that suits patches, in proportion to the squared range of their values: 10 for bytes."""
     full_range = 255.0 if pixels.dtype == np.uint8 else float(pixels.max()) - float(pixels.min())
-    return _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0
+    contrast_floor = _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0
+    if contrast_floor < np.finfo(np.float32).tiny:
+        raise ValueError(
+            f"the pixels range over {full_range:.2g} only, whose square single precision cannot hold: multiply all "
+            f"images by one number, so that they range over about 1 to 255"
+        )
+    return contrast_floor
 
 
 def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:

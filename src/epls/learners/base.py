@@ -158,6 +158,13 @@ class Learner(Saved, Coder, CallbackSupportMixin):
         attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
         if "components_" not in attributes:
             raise TypeError(f"{type(self).__name__}.learn returned {sorted(attributes)}, without components_")
+        for name, value in attributes.items():
+            if isinstance(value, np.ndarray) and value.dtype.kind == "f" and not np.isfinite(value).all():
+                raise ValueError(
+                    f"{type(self).__name__} learned {name} that are not finite: the squares of the samples and their "
+                    f"sums must stay below {np.finfo(samples.dtype).max:.1g} in {samples.dtype}; bring the samples "
+                    f"to a scale of about 1, or give float64"
+                )
         self.__dict__.update(attributes)
         return self
 

@@ -32,6 +32,9 @@ from ..utils.types import Array
 from ._layer_learner import LayerLearner
 from .base import DEFAULT_COMPONENTS, earlier_fit_kept
 
+# A stream may begin with fewer samples than it has units. It still bounds them, and with them the memory for weights.
+_UNITS_PER_FIRST_SAMPLE = 100
+
 
 class EPLS(LayerLearner):
     """Sparse features from unlabelled data, with nothing to tune.
@@ -233,10 +236,10 @@ class EPLS(LayerLearner):
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
         """Learn from the next samples of a stream.
 
-        The mean and the scale are those of the first call, which should therefore have many samples. A stream has no
-        epochs; balance means that after every mini-batch the wins of any two units since the first call differ by at
-        most one (with ``target="literal"``, each call is an epoch of its own). Outputs become sparse over the first
-        1000 mini-batches, and the learning rate falls after them.
+        The mean and the scale are those of the first call, which should therefore have many samples, and must have one
+        for every 100 components. A stream has no epochs; balance means that after every mini-batch the wins of any two
+        units since the first call differ by at most one (with ``target="literal"``, each call is an epoch of its own).
+        Outputs become sparse over the first 1000 mini-batches, and the learning rate falls after them.
 
         Parameters
         ----------
@@ -357,7 +360,13 @@ class EPLS(LayerLearner):
                 f"data: begin with samples that differ"
             )
         random = check_random_state(self.random_state)
-        n_components = self.n_components or DEFAULT_COMPONENTS
+        n_components, most = int(self.n_components or DEFAULT_COMPONENTS), _UNITS_PER_FIRST_SAMPLE * len(samples.X)
+        if n_components > most:
+            raise ValueError(
+                f"n_components={n_components} is more than {most}, {_UNITS_PER_FIRST_SAMPLE} for each of the "
+                f"{len(samples.X)} samples that the stream begins with: give fewer components, or begin with more "
+                f"samples"
+            )
         weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
         engine = new_engine(self._settings(*samples.moments.center_and_scale()), n_components)
         training = self._new_training(weights, engine, n_steps=None)

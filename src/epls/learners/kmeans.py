@@ -73,6 +73,13 @@ class KMeansTriangle(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         n_clusters = self.checked_n_components(len(X))
+        largest = max(float(X.max()), -float(X.min()))
+        most = float(np.sqrt(np.finfo(X.dtype).max / (4 * X.shape[1])))  # KMeans squares distances in the type of X
+        if largest > most:
+            raise ValueError(
+                f"the samples have values of up to {largest:.2g}, and distances of values above {most:.2g} cannot be "
+                f"squared in {X.dtype}: bring them to a scale of about 1"
+            )
         # Centres that start at samples, as scikit-learn's do, stay with the outliers among them: of 400 centres on
         # whitened patches, a quarter had one sample. Near the mean, as Coates and Ng start theirs, all get their share.
         mean, scale = center_and_scale(X)

@@ -80,7 +80,14 @@ class RunningProducts:
 
 
 def check_scale(X: Array) -> None:
-    """Samples whose squares are beyond single precision cannot be weighed against a penalty."""
+    """Samples whose squares are lost beside a penalty, or lose it, cannot be learned from with one.
+
+    Fourth powers of the scale, summed over all samples, must be numbers of their type, too.
+    """
     _, scale = center_and_scale(X)
-    if not 1e-10 < scale < 1e10 and X.any():
-        raise ValueError(f"the samples have a standard deviation of {scale:.1e}: bring them to a scale of about 1")
+    least, most = 1e-10, 1e6 if X.dtype == np.float32 else 1e10
+    if not least < scale < most and X.any():
+        raise ValueError(
+            f"the samples have a standard deviation of {scale:.1e}, and in {X.dtype} {least:g} to {most:g} can be "
+            f"learned from: bring them to a scale of about 1"
+        )

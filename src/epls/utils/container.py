@@ -33,8 +33,11 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
     """Write plain values and arrays; what stood there is replaced only once the new file is complete."""
     # safetensors stores arrays that are not contiguous wrongly, without a word.
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    header = json.loads(json.dumps(header, allow_nan=False))  # as it will be read
-    text = json.dumps(header | {"digest": _digest(header, arrays)})
+    try:
+        header = json.loads(json.dumps(header, allow_nan=False))  # as it will be read
+    except ValueError as error:
+        raise ValueError(f"settings and notes must be finite numbers, text, lists and tables: {error}") from error
+    text = json.dumps(header | {"digest": _digest(header, arrays)}, allow_nan=False)
     if len(text) > LARGEST_HEADER:
         raise ValueError(f"settings and notes take {len(text):,} bytes, and a file holds at most {LARGEST_HEADER:,}")
     write_atomically(path, save(arrays, metadata={"epls": text}))
@@ -92,7 +95,7 @@ def _check_size(path: Path) -> None:
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
-    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True, allow_nan=False).encode())
     for name in sorted(arrays):
         digest.update(f"{name} {arrays[name].dtype} {arrays[name].shape}".encode())
         digest.update(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)

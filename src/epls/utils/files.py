@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -21,14 +23,14 @@ def write_atomically(path: Path, content: bytes) -> None:
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes.
 
-    A link stays a link, to the new file. A file that is replaced keeps its permissions.
+    A link stays a link, to the new file. A file that is replaced keeps its permissions. What a process that was killed
+    while it wrote the same file has left is removed.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
         raise OSError(f"{path} is not a regular file: give the name of another one to write to")
-    # Created by open, not by tempfile: a new file then has the permissions that the umask leaves, like any other.
-    temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
-    file = temporary.open("xb")
+    _remove_abandoned(path)
+    temporary, file = _new_temporary(path)
     try:
         with file:
             yield file
@@ -40,6 +42,46 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
+    """A new file beside ``path``, locked as long as it is open."""
+    while True:
+        # Created by open, not by tempfile: a new file then has the permissions that the umask leaves, like any other.
+        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+        file = temporary.open("xb")
+        try:
+            _lock(file)
+        except BlockingIOError:  # another process takes it for abandoned, and is about to remove it
+            file.close()
+            continue
+        except OSError:  # no locks on this disk; then nobody removes anything
+            return temporary, file
+        if temporary.exists():
+            return temporary, file
+        file.close()  # removed by another process before it was locked
+
+
+def _remove_abandoned(path: Path) -> None:
+    """Remove the temporary files of ``path`` that no process is writing: these were killed."""
+    name = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
+    for entry in os.scandir(path.parent):
+        if name.fullmatch(entry.name):
+            with suppress(OSError):  # it is being written, or is gone by now, or may not be removed
+                if sys.platform != "win32":  # where an open file cannot be removed anyway
+                    with open(entry.path, "r+b") as file:
+                        _lock(file)
+                        os.unlink(entry.path)
+                else:
+                    os.unlink(entry.path)
+
+
+def _lock(file: BinaryIO) -> None:
+    """Lock an open file until it is closed, also by the end of the process; BlockingIOError if another one has it."""
+    if sys.platform != "win32":
+        import fcntl
+
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 class NotRegularError(OSError):

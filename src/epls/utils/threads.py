@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
@@ -56,20 +56,14 @@ def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterabl
     under way at a time, however many there are.
 
     Called in a thread of somebody's pool, it takes no further threads: limits of the BLAS library are for the whole
-    process, and those of several callers would restore each other's.
+    process, and those of several callers would restore each other's. For the same reason the caller takes all results
+    without delay; :func:`map_in_rounds` is for iterators that are handed to users.
     """
-    n_threads = blas_threads() if threading.current_thread() is threading.main_thread() else 1
+    n_threads = _free_threads()
     if n_threads == 1:
         yield from map(new_worker(), tasks)
         return
-    local = threading.local()
-
-    def work(task: Task) -> Result:
-        if not hasattr(local, "worker"):
-            local.worker = new_worker()
-        result: Result = local.worker(task)
-        return result
-
+    work = _with_worker_of_thread(new_worker)
     waiting: deque[Future[Result]] = deque()
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(n_threads) as pool:
         try:
@@ -81,6 +75,42 @@ def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterabl
                 yield waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def map_in_rounds(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterable[Task]) -> Iterator[Result]:
+    """The same as :func:`map_tasks`, with the BLAS library as it was whenever a result is given.
+
+    Two tasks a thread are done at a time. While the caller has the results of these, nothing is computed, and there is
+    no limit on the threads of anybody else: the iterator may be held for as long as one likes.
+    """
+    n_threads, left = _free_threads(), iter(tasks)
+    if n_threads == 1:
+        yield from map(new_worker(), left)
+        return
+    work, libraries = _with_worker_of_thread(new_worker), ThreadpoolController()  # to find them takes milliseconds
+    with ThreadPoolExecutor(n_threads) as pool:
+        while some := list(itertools.islice(left, 2 * n_threads)):
+            with libraries.limit(limits=1, user_api="blas"):
+                results = list(pool.map(work, some))
+            yield from results
+
+
+def _free_threads() -> int:
+    """How many threads a map may use, called from this one."""
+    return blas_threads() if threading.current_thread() is threading.main_thread() else 1
+
+
+def _with_worker_of_thread(new_worker: Callable[[], Callable[[Task], Result]]) -> Callable[[Task], Result]:
+    """A function that gives a task to the worker of the thread that it is called in."""
+    local = threading.local()
+
+    def work(task: Task) -> Result:
+        if not hasattr(local, "worker"):
+            local.worker = new_worker()
+        result: Result = local.worker(task)
+        return result
+
+    return work
 
 
 def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any) -> None:

@@ -103,5 +103,5 @@ def layer_on_device(device: str, layer: Layer, dtype: np.dtype[np.floating]) -> 
 def finite(outputs: torch.Tensor, activation: Activation) -> torch.Tensor:
     """Outputs, if they are finite."""
     if not torch.isfinite(torch.linalg.vector_norm(outputs)).item():
-        raise not_finite(activation)
+        raise not_finite(activation, str(outputs.dtype).removeprefix("torch."))
     return outputs
