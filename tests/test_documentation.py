@@ -119,9 +119,10 @@ def test_options_in_the_text_exist(page):
             assert all(f'"{option}"' in script for option in options), code
 
 
-def test_links_of_the_readme():
+@pytest.mark.parametrize("page", ["README.md", "SECURITY.md"])
+def test_links_outside_of_the_docs(page):
     """Sphinx checks those of the pages."""
-    for target in re.findall(r"\]\(([^)\s]+)\)", PAGES[0].read_text()):
+    for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text()):
         path, _, anchor = target.partition("#")
         if "://" in target:
             continue

@@ -44,7 +44,7 @@ def test_a_model_comes_back_the_same(model, blobs, tmp_path):
 
 def test_feature_names_and_types_come_back(blobs, tmp_path):
     pandas_like = np.array([f"x{k}" for k in range(6)], dtype=object)
-    model = EPLS(8, max_iter=2, random_state=np.int64(3), tol=np.float32(0.5)).fit(blobs.astype(np.float32))
+    model = EPLS(8, max_iter=2, random_state=np.int64(3), max_norm=np.float32(1.5)).fit(blobs.astype(np.float32))
     model.feature_names_in_ = pandas_like
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")

@@ -47,7 +47,7 @@ COMMANDS = {
     "reproduce": ["reproduce", "stl10", "--data", "../data", "--output", "out", "--set", "max_iter=4", *SMALL, *FOLDS],
     "compare": ["compare", "../data/photos", "--output", "out", "--learner", "epls", "--learner", "kmeans", "--encoder",
                 "natural", "--encoder", "sc", "--set", "epls.max_iter=4", "--patch-size", "6", *SMALL, *FOLDS],
-    "transform": ["transform", "../data/model.epls", "../data/photos", "-o", "out.npy", "--threads", "1"],
+    "transform": ["transform", "../data/model.epls", "../data/photos", "-o", "out.npz", "--threads", "1"],
 }  # fmt: skip
 
 
