@@ -7,8 +7,7 @@
 
 "As printed" is `EPLS(**epls.PAPER)`. Its stop rule ends training at the first epoch that does not lower the error, so
 all other rows train for the default number of epochs (row "length"), and each of them adds one departure to that row.
-The rows "default but ..." take one departure away from the default. With --output, what is done is kept in that file,
-and a later run goes on from there.
+With --output, what is done is kept in that file, and a later run goes on from there.
 """
 
 import argparse
@@ -46,11 +45,6 @@ ROWS = {
     "length": PAPER | LENGTH,
     **{f"length, {name}": PAPER | LENGTH | mend for name, mend in MENDS.items()},
     "default": {},
-    **{
-        f"default but {name}": {setting: PAPER[setting] for setting in mend}
-        for name, mend in MENDS.items()
-        if name not in ("biases start at the quantile", "vSGD's steps capped")
-    },
 }
 
 
