@@ -132,6 +132,7 @@ def test_differences_of_the_learner(task):
     assert "max_norm=" not in ours
     assert "batch_size=300 (n_components)" in about_learner(n_components=100)
     assert "batch_size=800" not in about_learner(n_components=800)
+    assert "7 units, not 1600" in differences(Settings(learner_settings={"n_components": 7}), task)
     one_apart = about_learner(learner_settings=PAPER | {"loss": "matching"})
     assert one_apart == "epls with loss=matching (squared); in brackets, the paper's"
     tanh = about_learner(learner_settings=PAPER | {"activation": "tanh"})

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @options.pooling(None, usual="log; sum with --paper; sum and log with --table")
 @click.option("--table", is_flag=True,
               help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
-              "a quick look with --n-components 100 --stride 4 --n-folds 2.")  # fmt: skip
+              "a quick look with --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
 @options.n_folds(10, "How many of STL-10's folds.")
 @options.random_state
 @options.threads

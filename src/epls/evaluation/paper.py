@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.defaults import PAPER, batch_rows, norm_limit
-from ..learners import LEARNERS
 from .cache import Cache
 from .comparison import Entry, as_plain, numbered, one_entry
 from .experiment import ALPHAS, Progress, Settings, Task, new_learner
@@ -89,8 +88,8 @@ def differences(settings: Settings, task: Task) -> list[str]:
 
     The last two lines are always there: one about the learner, and one about what the paper does not tell.
     """
-    paper, kind = PAPER_SETTINGS, LEARNERS[settings.learner]
-    found = []
+    paper, found = PAPER_SETTINGS, []
+    n_units = new_learner(settings).get_params().get("n_components")  # None where it follows from the data
     if task.test is None:
         found.append("tested on the training images outside of each fold, not on the test set")
     if len(task.folds) != _FOLDS["stl10"]:
@@ -98,8 +97,8 @@ def differences(settings: Settings, task: Task) -> list[str]:
     if task.source != "unlabelled":
         tested = ", some of which are tested on" if task.learns_from_tested else ""
         found.append(f"patches from the {len(task.unlabelled):,} training images{tested}, not from unlabelled ones")
-    if settings.n_components != paper.n_components and "n_components" in kind().get_params() and not kind.complete:
-        found.append(f"{settings.n_components} units, not {_UNITS}")
+    if n_units not in (None, paper.n_components):
+        found.append(f"{n_units} units, not {_UNITS}")
     if settings.patch_size != paper.patch_size:
         found.append(f"patches of {settings.patch_size} pixels a side, not {paper.patch_size}")
     if settings.stride != paper.stride:
@@ -133,7 +132,7 @@ def _difference_of_learner(settings: Settings) -> str:
 
 def _in_effect(params: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Parameters of EPLS, where those that follow from sizes and are the paper's at these sizes are given as such."""
-    n_components, n_features = settings.n_components, 3 * settings.patch_size**2
+    n_components, n_features = params["n_components"], 3 * settings.patch_size**2
     found = dict(params)
     if params["max_norm"] == "auto":
         found["max_norm"] = round(norm_limit(n_components, n_features), 3)
