@@ -34,6 +34,7 @@ def test_table_chart_and_json(classes, tmp_path, capsys):
     assert entries["epls, natural"]["n_meta_parameters"] == 0
     assert entries["omp, whitened, natural"]["n_meta_parameters"] == 1
     assert entries["raw, natural"]["n_units"] == 108
+    assert report["patches"] == {"from": "training", "images": 24, "tested_on_some": True}
     assert 0 <= entries["epls, natural"]["n_dead"] <= 6
     best = max(entries.values(), key=lambda entry: entry["accuracy"])
     assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]

@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from PIL import Image
 from run_command import epls
 from sklearn.datasets import load_sample_images
 
-from epls import EPLS, ImageFeatures, load_model
+from epls import EPLS, PAPER, ImageFeatures, load_model
 from epls.cli.main import run
 
 SMALL = ["--n-components", 8, "--n-patches", 400, "--stride", 20, "--n-folds", 2]
@@ -31,7 +32,12 @@ def test_writes_figures_and_filters(result):
     assert report["settings"]["n_components"] == 8
     assert set(report["seconds"]) == {"learn", "encode", "classify"}
     assert "scikit-learn" in report["versions"]
-    assert report["paper"] is None  # it has no row for 8 units
+    assert report["paper"]["accuracy"] == 56.6
+    assert "8 units, not 1600" in report["paper"]["differences"]
+    assert report["training"]["n_iter"] == len(report["training"]["loss_curve"])
+    assert report["training"]["ended_by"] == "number of epochs"
+    assert report["training"]["n_units"] == 8
+    assert report["patches"] == {"number": 400, "from": "training", "images": 60, "tested_on_some": True}
     (picture,) = output.glob("*.png")
     with Image.open(picture) as image:
         assert min(image.size) > 3 * 10  # three filters a side
@@ -70,6 +76,7 @@ def test_another_encoder_uses_the_learned_components(result, stl10, capsys):
     assert code == 0
     assert len(list((output / "stages").glob("learned-*.safetensors"))) == 1
     assert "accuracy (std)" in out
+    assert "from 400 patches of 60 training images, some of which are tested on" in out
     assert "there is no unlabeled_X.bin" in err
     assert "learn:" not in err
 
@@ -95,7 +102,8 @@ def test_sparse_coding_chooses_its_penalty(result, stl10, capsys):
 
     data = load_stl10(stl10)
     learned = load_model(next((output / "stages").glob("learned-*.safetensors")))
-    features = learned.with_encoder(data.train_images, SparseCodingEncoder(alpha=0.75), stride=20)
+    encoder = SparseCodingEncoder(alpha=0.75)
+    features = learned.with_encoder(data.train_images, encoder, stride=20, pooling="log")
     X = features.transform(data.train_images)
     by_hand = [cross_validated(X[fold], data.train_labels[fold]) for fold in data.folds[:2]]
     assert tried[0.75] == pytest.approx(np.mean(by_hand))
@@ -125,6 +133,8 @@ def test_settings_of_the_learner(result, stl10, capsys):
     assert report["settings"]["learner_settings"] == {"n_nonzero_coefs": 2, "max_iter": 3}
     assert "omp" in report["files"][0]
     assert "n_nonzero_coefs=2" in report["files"][0]
+    assert report["paper"]["accuracy"] == 51.8
+    assert "omp with n_nonzero_coefs=2, max_iter=3" in report["paper"]["differences"][-2]
     code, _, err = epls(capsys, *arguments, "--set", "sparsity=3")
     assert code == 1
     assert "omp has no setting sparsity; it has max_iter, n_components" in err
@@ -139,18 +149,136 @@ def test_the_whole_table(stl10, tmp_path, capsys):
     arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *small, "--table"]
     code, out, _ = epls(capsys, *arguments)
     assert code == 0
-    assert out.count("\n") == 16
-    assert "EPLS, 1600x2, SC" in out
-    rows = json.loads((tmp_path / "stl10-development-table-log-n_components8-stride30-folds1.json").read_text())
-    assert len(rows) == 12
-    assert [row["paper"]["learner"] for row in rows] == [row["settings"]["learner"] for row in rows]
-    assert all(row["failed"] is None for row in rows)
+    header, *lines = out.splitlines()[2:16]
+    assert header.split() == ["paper", "sum", "log"]
+    assert "EPLS as printed, 8, natural" in lines[9]
+    assert "EPLS, 8x2, SC" in lines[12]
+    assert out.count("8 units, not 1600") == 1
+    ending = "table-sum_log-patches200-n_components8-stride30-folds1.json"
+    table = json.loads((tmp_path / f"stl10-development-from_training-{ending}").read_text())
+    assert table["patches"] == {"from": "training", "images": 60, "tested_on_some": True}
+    assert len(table["rows"]) == 13
+    for row, line in zip(table["rows"], lines, strict=True):
+        for pooling, entry in row["runs"].items():
+            assert entry["failed"] is None
+            assert entry["settings"]["pooling"] == pooling
+            assert entry["settings"]["learner"] == row["paper"]["learner"]
+            assert entry["settings"]["learner_settings"] == row["paper"]["settings"]
+            assert f"{entry['accuracy']:.1f}" in line
+    printed = table["rows"][9]["runs"]["sum"]
+    assert (printed["settings"]["learner_settings"], printed["training"]["n_units"]) == (PAPER, 8)
+    n_codes = len(list((tmp_path / "stages").glob("codes-*.npy")))
+    code, out, _ = epls(capsys, *arguments, "--pooling", "log")
+    assert code == 0
+    assert out.splitlines()[2].split() == ["paper", "log"]
+    row = json.loads((tmp_path / f"stl10-development-from_training-{ending.replace('sum_', '')}").read_text())["rows"][
+        9
+    ]
+    assert row["runs"] == {"log": table["rows"][9]["runs"]["log"]}  # taken from what was there
+    assert len(list((tmp_path / "stages").glob("codes-*.npy"))) - n_codes <= 2  # another penalty may be chosen
+
+
+def test_a_table_of_its_own_settings(stl10, tmp_path, capsys):
+    arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--table"]
     code, _, err = epls(capsys, *arguments, "--learner", "omp")
     assert code == 2
     assert "--table has its own learners" in err
+    code, _, err = epls(capsys, *arguments, "--paper")
+    assert code == 2
+    assert "--table has a row for EPLS as printed" in err
     code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--table")
     assert code == 2
     assert "--table: the paper's table is about stl10" in err
+
+
+def test_all_of_the_paper(stl10, tmp_path, capsys):
+    arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--paper", *SMALL]
+    code, out, err = epls(capsys, *arguments, "--random-state", 3)
+    assert code == 0, err
+    path = tmp_path / ("stl10-development-from_training-epls-8-natural-sum-paper-patches400-stride20-seed3-folds2.json")
+    report = json.loads(path.read_text())
+    settings = report["settings"]
+    assert settings["learner_settings"] == PAPER
+    assert (settings["learner"], settings["encoder"], settings["pooling"]) == ("epls", "natural", "sum")
+    assert (settings["n_components"], settings["n_patches"], settings["stride"], settings["seed"]) == (8, 400, 20, 3)
+    assert (settings["whiten"], settings["split_sign"], settings["patch_size"], settings["grid"]) == (
+        False,
+        False,
+        10,
+        2,
+    )
+    assert "56.6 (0.66)" in out
+    for line in report["paper"]["differences"]:
+        assert f"\n  {line}\n" in out
+    # The learner itself, by hand.
+    learned = load_model(next((tmp_path / "stages").glob("learned-*.safetensors"))).estimator_
+    assert {name: learned.get_params()[name] for name in PAPER} == PAPER
+    training = report["training"]
+    assert training["loss_curve"] == pytest.approx(learned.loss_curve_)
+    before, last = learned.loss_curve_[-2:]
+    assert training["ended_by"] == ("stop rule" if last > before * (1 - 1e-6) else "limit on epochs")
+    assert f"learned: {learned.n_iter_} epoch(s), ended by the {training['ended_by']}; error" in out
+    assert f"{training['n_silent']} of 8 units dead" in out
+
+
+@pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")
+def test_a_limit_on_epochs_that_ended_training_is_told(stl10, tmp_path, capsys):
+    """Also by a second run, which learns nothing and warns of nothing."""
+    chosen = ["--set", "tol=0", "--set", "max_iter=2", "--learner", "epls"]
+    arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, *chosen]
+    code, out, err = epls(capsys, *arguments)
+    assert code == 0, err
+    assert "warning: training ended after max_iter=2 epochs" in err
+    assert "learned: 2 epoch(s), ended by the limit on epochs; error" in out
+    code, out, err = epls(capsys, *arguments, "--json")
+    assert "warning" not in err
+    assert json.loads(out)["training"]["ended_by"] == "limit on epochs"
+
+
+@pytest.mark.parametrize(
+    ("contradiction", "message"),
+    [
+        (["--pooling", "log"], "--pooling log contradicts --paper, which has sum"),
+        (["--learner", "omp"], "--learner omp contradicts --paper, which has epls"),
+        (["--encoder", "sc"], "--encoder sc contradicts --paper, which has natural"),
+        (["--split-sign"], "--split-sign contradicts --paper, which does without"),
+        (["--whiten"], "--whiten contradicts --paper, which does without"),
+        (["--alpha", 1], "--alpha 1.0 contradicts --paper, which does without"),
+        (["--grid", 3], "--grid 3 contradicts --paper, which has 2"),
+        (["--patch-size", 8], "--patch-size 8 contradicts --paper, which has 10"),
+        (["--set", "max_iter=3"], "--paper has its own settings of epls"),
+    ],
+)
+def test_what_contradicts_the_paper(contradiction, message, stl10, tmp_path, capsys):
+    code, _, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--paper", *contradiction)
+    assert code == 2
+    assert message in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_agrees_with_the_paper_may_be_given(stl10, tmp_path, capsys):
+    agreed = ["--pooling", "sum", "--learner", "epls", "--encoder", "natural", "--no-split-sign", "--patch-size", 10]
+    code, _, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--paper", *SMALL, *agreed)
+    assert code == 0, err
+    code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--paper")
+    assert code == 2
+    assert "--paper: the paper's experiment is about stl10" in err
+
+
+def test_unlabelled_images_have_files_of_their_own(result, stl10, tmp_path, capsys):
+    """A run with unlabeled_X.bin does not replace what one without it wrote."""
+    output, folder = result[0], tmp_path / "stl10_binary"
+    before = {path: path.read_bytes() for path in output.glob("*.json")}
+    folder.mkdir()
+    for file in (stl10 / "stl10_binary").iterdir():
+        os.link(file, folder / file.name)
+    (folder / "unlabeled_X.bin").write_bytes((folder / "train_X.bin").read_bytes()[: 40 * 96 * 96 * 3])
+    code, out, _ = epls(capsys, "reproduce", "stl10", "--data", tmp_path, "--output", output, *SMALL, "--json")
+    assert code == 0
+    report = json.loads(out)
+    assert report["patches"] == {"number": 400, "from": "unlabelled", "images": 40, "tested_on_some": False}
+    assert Path(report["files"][0]) not in before
+    assert all(path.read_bytes() == content for path, content in before.items())
 
 
 def test_the_test_protocol_needs_the_test_set(stl10, tmp_path, capsys):

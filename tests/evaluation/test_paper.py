@@ -1,12 +1,26 @@
 """The paper's experiments: what is loaded, which row of the table it is, and how the files are called."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from epls import EPLS, PAPER
 from epls.encoders import ENCODERS
+from epls.evaluation.comparison import Entry
 from epls.evaluation.experiment import LabelledImages, Settings, Task, new_learner
 from epls.evaluation.labelled import load_labelled, load_official
-from epls.evaluation.paper import TABLE_2, result_name, row_of, table_name
+from epls.evaluation.paper import (
+    PAPER_SETTINGS,
+    TABLE_2,
+    differences,
+    paper_beside,
+    result_name,
+    row_for,
+    rows_to_run,
+    run_table,
+    table_name,
+)
 from epls.learners import LEARNERS
 
 
@@ -27,36 +41,156 @@ def stl10(tmp_path):
 
 
 def test_names_say_what_is_unusual(task):
-    assert result_name("stl10", Settings(), task) == "stl10-development-epls-1600-natural-log"
+    assert result_name("stl10", Settings(), task) == "stl10-development-from_training-epls-1600-natural-log"
     unusual = Settings(
         learner="omp", learner_settings={"path": "a/b"}, n_components=9, n_patches=7, whiten=True, split_sign=True,
         encoder="sparse_coding", alpha=0.5, stride=3, seed=4, pooling="sum",
     )  # fmt: skip
     shorter = Task(task.train.images, task.train, task.folds[:2], task.train)
     assert result_name("stl10", unusual, shorter) == (
-        "stl10-test-omp-9x2-whitened-sparse_coding-sum-alpha0.5-path=a_b-patches7-stride3-seed4-folds2"
+        "stl10-test-from_training-omp-9x2-whitened-sparse_coding-sum-alpha0.5-path=a_b-patches7-stride3-seed4-folds2"
     )
     one = Task(task.train.images, task.train, task.folds[:1])
-    assert result_name("cifar10", Settings(patch_size=6), one) == "cifar10-development-epls-1600-natural-log"
+    assert result_name("cifar10", Settings(patch_size=6), one) == (
+        "cifar10-development-from_training-epls-1600-natural-log"
+    )
     assert result_name("cifar10", Settings(), one).endswith("-log-patch_size10")
-    assert table_name(Settings(), task) == "stl10-development-table-log"
-    assert table_name(Settings(n_components=8, grid=3), shorter) == "stl10-test-table-log-n_components8-grid3-folds2"
+    assert result_name("stl10", PAPER_SETTINGS, task).endswith("-epls-1600-natural-sum-paper")
+    assert table_name(Settings(), None, ["sum", "log"], task) == "stl10-development-from_training-table-sum_log"
+    assert table_name(Settings(n_components=8, grid=3), 7, ["log"], shorter) == (
+        "stl10-test-from_training-table-log-patches7-n_components8-grid3-folds2"
+    )
 
 
-def test_rows_of_the_table():
+def test_names_say_where_patches_came_from(task):
+    """So that a run with unlabelled images does not replace the files of one without."""
+    with_unlabelled = replace(task, unlabelled=np.ones((9, 20, 20), np.uint8), source="unlabelled")
+    names = {result_name("stl10", Settings(), some) for some in (task, with_unlabelled)}
+    names |= {table_name(Settings(), None, ["sum"], some) for some in (task, with_unlabelled)}
+    assert len(names) == 4
+
+
+def test_where_patches_come_from(task):
+    assert task.origin() == {"from": "training", "images": 6, "tested_on_some": True}
+    official = replace(task, unlabelled=np.ones((9, 20, 20), np.uint8), source="unlabelled")
+    assert official.origin() == {"from": "unlabelled", "images": 9, "tested_on_some": False}
+    assert replace(task, test=task.train).origin()["tested_on_some"] is False
+    # As with CIFAR-10: patches of the first images, tests on the last.
+    held_out = Task(task.train.images[:4], task.train, [np.arange(4)])
+    assert held_out.origin() == {"from": "training", "images": 4, "tested_on_some": False}
+
+
+def test_the_papers_figure_stands_beside_all_runs_of_its_learners(task):
     for row in TABLE_2:
         settings = Settings(learner=row.learner, encoder=row.encoder, split_sign=row.split_sign, whiten=row.whiten)
-        assert row_of("stl10", settings) is row
-    assert row_of("cifar10", Settings()) is None
-    assert row_of("stl10", Settings(n_components=100)) is None
-    assert row_of("stl10", Settings(patch_size=8)) is None
-    assert row_of("stl10", Settings(learner_settings={"max_iter": 3})) is None
+        assert row_for(row.learner, row.encoder, row.split_sign, row.whiten) is row
+        beside = paper_beside("stl10", settings, task)
+        assert (beside["method"], beside["accuracy"], beside["std"]) == (row.method, row.accuracy, row.std)
+    for settings in (Settings(n_components=100), Settings(patch_size=8), Settings(learner_settings={"max_iter": 3})):
+        assert paper_beside("stl10", settings, task)["accuracy"] == 56.6
+    assert paper_beside("cifar10", Settings(), task) is None
+    assert paper_beside("stl10", Settings(encoder="triangle"), task) is None
+
+
+def test_differences_from_the_paper(task):
+    as_in_the_paper = replace(
+        task, unlabelled=np.ones((9, 20, 20), np.uint8), source="unlabelled", test=task.train, folds=task.folds
+    )
+    printed, untold = differences(PAPER_SETTINGS, as_in_the_paper)
+    assert printed.startswith("epls as printed, except that samples are centred and scaled")
+    assert untold.startswith("the number of patches (400,000)")
+    # One change at a time adds one line.
+    for change, line in {
+        ("n_components", 100): "100 units, not 1600",
+        ("patch_size", 8): "patches of 8 pixels a side, not 10",
+        ("stride", 2): "stride 2, not 1",
+        ("grid", 3): "pooled over 3 x 3 regions, not 2 x 2",
+        ("pooling", "log"): "log pooling, not sums",
+    }.items():
+        assert differences(replace(PAPER_SETTINGS, **dict([change])), as_in_the_paper) == [line, printed, untold]
+    images = {
+        "tested on the training images outside of each fold, not on the test set": {"test": None},
+        "2 of the 10 folds": {"folds": task.folds[:2]},
+        "patches from the 6 training images, not from unlabelled ones": {
+            "source": "training", "unlabelled": task.unlabelled,
+        },
+    }  # fmt: skip
+    for line, change in images.items():
+        assert differences(PAPER_SETTINGS, replace(as_in_the_paper, **change)) == [line, printed, untold]
+    assert "some of which are tested on" in differences(PAPER_SETTINGS, task)[1]
+
+
+def test_differences_of_the_learner(task):
+    def about_learner(**settings):
+        return differences(Settings(pooling="sum", **settings), task)[-2]
+
+    ours = about_learner()
+    for name, value in PAPER.items():
+        told = f"{name}={getattr(EPLS(), name)} ({value})" in ours
+        # These follow from sizes, and are the paper's for its 1600 units of 300 features.
+        assert told == (name not in ("batch_size", "max_norm", "max_iter")), name
+    assert "max_norm=" not in ours
+    assert "batch_size=300 (n_components)" in about_learner(n_components=100)
+    assert "batch_size=800" not in about_learner(n_components=800)
+    assert "7 units, not 1600" in differences(Settings(learner_settings={"n_components": 7}), task)
+    one_apart = about_learner(learner_settings=PAPER | {"loss": "matching"})
+    assert one_apart == "epls with loss=matching (squared); in brackets, the paper's"
+    tanh = about_learner(learner_settings=PAPER | {"activation": "tanh"})
+    assert tanh.startswith("epls with activation=tanh")
+    assert "reconstruction_penalty=1.5" in about_learner(
+        learner="rica", learner_settings={"reconstruction_penalty": 1.5}
+    )
+    assert "the default settings" in about_learner(learner="omp")
+    for learner in ("raw", "ica"):  # which have no number of units to choose
+        assert not any("units" in line for line in differences(Settings(learner=learner, n_components=8), task))
+    penalty = Settings(encoder="sparse_coding", split_sign=True, alpha=3.0)
+    assert "penalty 3, not one of 0.5, 0.75, 1, 1.25, 1.5" in differences(penalty, task)
+    assert not any("penalty" in line for line in differences(replace(penalty, alpha=1.25), task))
+
+
+def test_rows_to_run():
+    rows = rows_to_run()
+    assert len(rows) == 13
+    assert [row for row in rows if row.settings != PAPER] == list(TABLE_2)
+    (printed,) = (row for row in rows if row.settings == PAPER)
+    assert (printed.learner, printed.encoder, printed.accuracy) == ("epls", "natural", 56.6)
+    assert printed.name(100) == "EPLS as printed, 100, natural"
+    assert TABLE_2[3].name(25) == "OMP-1, whitening, 25x2, natural"
+    assert rows[0].settings == {"reconstruction_penalty": 1.5}
+    for row in rows:  # settings are of the learner's
+        new_learner(Settings(learner=row.learner, learner_settings=row.settings))
+
+
+def test_a_table_makes_codes_once_for_all_poolings(monkeypatch, task):
+    """The first way of pooling chooses the penalty, and the others take it: else codes would be made twice."""
+    asked = []
+
+    def entry(settings, task, cache, progress):
+        asked.append(settings)
+        chosen = 1.25 if settings.encoder == "sparse_coding" and settings.alpha is None else settings.alpha
+        return Entry(replace(settings, alpha=chosen), accuracy=50.0, std=1.0)
+
+    monkeypatch.setattr("epls.evaluation.paper.one_entry", entry)
+    table = run_table(Settings(n_components=7, stride=3), None, ["sum", "log"], task, None, lambda *told: None)
+    assert len(asked) == 26
+    for first, second in zip(asked[::2], asked[1::2], strict=True):
+        assert (first.pooling, second.pooling) == ("sum", "log")
+        assert first.alpha is None
+        assert second == replace(first, pooling="log", alpha=1.25 if first.encoder == "sparse_coding" else None)
+    assert [settings.n_patches for settings in asked[::2]] == [
+        LEARNERS[settings.learner].usual_patches for settings in asked[::2]
+    ]
+    assert all((settings.n_components, settings.stride) == (7, 3) for settings in asked)
+    assert table["patches"]["from"] == "training"
+    assert [row["name"] for row in table["rows"]][-2:] == ["EPLS, 7x2, natural", "EPLS, 7x2, SC"]
+    assert list(table["rows"][0]["runs"]) == ["sum", "log"]
 
 
 def test_missing_files_are_remarked(stl10):
     task = load_official("stl10", stl10, 2)
     assert (task.protocol, len(task.folds)) == ("development", 2)
     assert task.unlabelled is task.train.images
+    assert task.source == "training"
     assert [remark.split(":")[0] for remark in task.remarks] == [
         "there is no unlabeled_X.bin",
         "there is no test_X.bin",
@@ -66,6 +200,14 @@ def test_missing_files_are_remarked(stl10):
         load_official("stl10", stl10, 2, protocol="test")
     assert load_labelled(stl10, 3, seed=0).remarks == ()
     assert len(load_labelled(stl10, 3, seed=0).folds) == 3
+
+
+def test_unlabelled_images_are_told_from_training_images(stl10):
+    folder = stl10 / "stl10_binary"
+    (folder / "unlabeled_X.bin").write_bytes((folder / "train_X.bin").read_bytes()[: 4 * 96 * 96 * 3])
+    task = load_official("stl10", stl10, 2)
+    assert task.origin() == {"from": "unlabelled", "images": 4, "tested_on_some": False}
+    assert load_labelled(stl10, 3, seed=0).origin() == {"from": "training", "images": 6, "tested_on_some": True}
 
 
 def test_images_that_are_too_small(task):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,7 +93,12 @@ class Progress:
 
     def has_settled(self, tol: float) -> bool:
         """The paper's rule: whether the last epoch lowered the error by less than a share of ``tol``, or raised it."""
-        if len(self.reports) < 2:
-            return False
-        before, last = (report.error for report in self.reports[-2:])
-        return before - last < tol * before
+        return has_settled([report.error for report in self.reports], tol)
+
+
+def has_settled(errors: Sequence[float], tol: float) -> bool:
+    """Whether the last of these errors, one after each epoch, is below the one before by less than a share of ``tol``.
+
+    This is the paper's stop rule: an epoch that raises the error ends training, too.
+    """
+    return len(errors) > 1 and errors[-2] - errors[-1] < tol * errors[-2]

@@ -40,8 +40,6 @@ longest_side = click.option(
 split_sign = click.option("--split-sign/--no-split-sign", default=None,
                           help="Codes with the negated components, too: twice as many features.  "
                           "[default: the encoder's]")  # fmt: skip
-pooling = click.option("--pooling", type=click.Choice(["log", "sum", "mean"]), default="log", show_default=True,
-                       help="How codes are pooled; sum is the paper's.")  # fmt: skip
 grid = click.option(
     "--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions."
 )
@@ -68,6 +66,14 @@ def n_folds(default: int, help: str) -> Option[Any]:
     return click.option(
         "--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, show_default=True, help=help
     )
+
+
+def pooling(default: str | None, usual: str = "") -> Option[Any]:
+    """The option of how codes are pooled; ``usual`` says what it is if there is no default."""
+    return click.option(
+        "--pooling", type=click.Choice(["log", "sum", "mean"]), default=default, show_default=default is not None,
+        help="How codes are pooled; sum is the paper's." + (f"  [default: {usual}]" if usual else ""),
+    )  # fmt: skip
 
 
 def settings(metavar: str, help: str) -> Option[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +25,10 @@ if TYPE_CHECKING:
 @click.option("--protocol", type=click.Choice(["development", "test"]),
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
               "its files are there]")  # fmt: skip
+@click.option("--paper", is_flag=True,
+              help="All as in the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums. The paper "
+              "does not give the number of patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
+              "--stride and --n-folds can still be given.")  # fmt: skip
 @options.learner
 @options.n_components(1600)
 @options.settings("NAME=VALUE", "A setting of the learner; may be given several times.")
@@ -40,15 +43,17 @@ if TYPE_CHECKING:
 @options.split_sign
 @options.stride(1)
 @options.grid
-@options.pooling
-@click.option("--table", is_flag=True, help="All twelve rows of the paper's Table 2, each with our figure. A long run.")
+@options.pooling(None, usual="log; sum with --paper; sum and log with --table")
+@click.option("--table", is_flag=True,
+              help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
+              "a quick look with --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
 @options.n_folds(10, "How many of STL-10's folds.")
 @options.random_state
 @options.threads
 @options.as_json
 def command(
-    dataset: str, data: Path, download: bool, output: Path, protocol: str | None, table: bool, n_folds: int,
-    threads: int | None, as_json: bool, **chosen: Any,
+    dataset: str, data: Path, download: bool, output: Path, protocol: str | None, paper: bool, table: bool,
+    n_folds: int, threads: int | None, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Run the paper's experiment on DATASET and print its figure beside ours.
 
@@ -58,28 +63,28 @@ def command(
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import run_experiment
     from ..evaluation.labelled import load_official
-    from ..evaluation.paper import result_name, row_of, run_table, table_name
+    from ..evaluation.paper import paper_beside, result_name, run_table, table_name
 
-    n_patches = chosen["n_patches"]
+    n_patches, poolings = chosen["n_patches"], [chosen["pooling"]] if chosen["pooling"] else ["sum", "log"]
     if table:
-        _check_table(dataset, chosen)
-    settings = _settings(dataset, **chosen)
+        _check_table(dataset, paper, chosen)
+    settings = _paper_settings(dataset, chosen) if paper else _settings(dataset, **chosen)
     task = load_official(dataset, data, n_folds, protocol=protocol, download=download)
-    name = table_name(settings, task) if table else result_name(dataset, settings, task)
+    name = table_name(settings, n_patches, poolings, task) if table else result_name(dataset, settings, task)
     options.check_output_folder(output, f"{name}.json", f"{name}-filters.png")
     for remark in task.remarks:
         options.tell(remark, err=True)
     cache = Cache(output / "stages")
     with options.going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         if table:
-            rows = run_table(settings, n_patches, task, cache, progress)
+            results = run_table(settings, n_patches, poolings, task, cache, progress)
         else:
             outcome = run_experiment(settings, task, cache, progress)
     if table:
-        _tell_table(rows, name, output, as_json)
+        _tell_table(results, name, output, as_json)
         return
-    paper = row_of(dataset, settings)
-    report = outcome.report() | {"dataset": dataset, "protocol": task.protocol, "paper": paper and asdict(paper)}
+    beside = paper_beside(dataset, outcome.settings, task)
+    report = outcome.report() | {"dataset": dataset, "protocol": task.protocol, "paper": beside}
     report["files"] = _write(report, outcome, output / name)
     if as_json:
         options.print_json(report)
@@ -87,7 +92,9 @@ def command(
         _print(report, name)
 
 
-def _check_table(dataset: str, chosen: dict[str, Any]) -> None:
+def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
+    if paper:
+        raise click.UsageError("--table has a row for EPLS as printed: leave --paper out, or --table")
     if dataset != "stl10":
         raise click.UsageError("--table: the paper's table is about stl10")
     of_rows = {"alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural"}
@@ -95,9 +102,29 @@ def _check_table(dataset: str, chosen: dict[str, Any]) -> None:
         raise click.UsageError("--table has its own learners, encoders and their settings: leave yours out")
 
 
+def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
+    """The settings of --paper, with the sizes and the seed that are given."""
+    from dataclasses import replace
+
+    from ..evaluation.paper import PAPER_SETTINGS
+
+    if dataset != "stl10":
+        raise click.UsageError("--paper: the paper's experiment is about stl10")
+    if chosen["settings"]:
+        raise click.UsageError("--paper has its own settings of epls: leave --set out, or --paper")
+    for name in ("learner", "encoder", "alpha", "split_sign", "whiten", "patch_size", "grid", "pooling"):
+        value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
+        if value not in (None, wanted):
+            option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
+            has = f"has {wanted}" if wanted else "does without"
+            raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
+    sizes = {name: chosen[name] for name in ("n_components", "stride")}
+    return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
+
+
 def _settings(
     dataset: str, *, settings: tuple[str, ...], patch_size: int | None, encoder: str, alpha: float | None,
-    split_sign: bool | None, random_state: int, **chosen: Any,
+    split_sign: bool | None, pooling: str | None, random_state: int, **chosen: Any,
 ) -> Settings:  # fmt: skip
     from ..encoders import ENCODERS
     from ..evaluation.experiment import Settings
@@ -115,26 +142,32 @@ def _settings(
         encoder=name,
         alpha=alpha,
         split_sign=usual.split_sign if split_sign is None else split_sign,
+        pooling=pooling or "log",
         seed=random_state,
         **chosen,
     )
 
 
-def _tell_table(rows: list[dict[str, Any]], name: str, output: Path, as_json: bool) -> None:
+def _tell_table(results: dict[str, Any], name: str, output: Path, as_json: bool) -> None:
     from ..utils.files import write_atomically
 
-    path = output / f"{name}.json"
-    write_atomically(path, json.dumps(rows, indent=1, allow_nan=False).encode())
+    path, rows = output / f"{name}.json", results["rows"]
+    write_atomically(path, json.dumps(results, indent=1, allow_nan=False).encode())
     if as_json:
-        options.print_json(rows)
+        options.print_json(results)
         return
-    options.tell(f"{name}: accuracy (std) beside the paper's on the test set, which are with sums\n")
-    options.tell(f"{'':36} {'paper':>12} {'this run':>12}")
+    options.tell(f"{name}: accuracy (std) beside the paper's, which is with 1600 units, sums, and on the test set\n")
+    options.tell(f"{'':36} {'paper':>12} " + " ".join(f"{pooling:>12}" for pooling in rows[0]["runs"]))
     for row in rows:
-        paper = _figure(row["paper"]["accuracy"], row["paper"]["std"])
-        ours = row["failed"] or _figure(row["accuracy"], row["std"])
-        options.tell(f"{row['paper']['method']:36} {paper:>12} {ours:>12}")
+        figures = [_figure(row["paper"]["accuracy"], row["paper"]["std"])]
+        figures += [run["failed"] or _figure(run["accuracy"], run["std"]) for run in row["runs"].values()]
+        options.tell(f"{row['name']:36} " + " ".join(f"{figure:>12}" for figure in figures))
+    _print_differences(list(dict.fromkeys(line for row in rows for line in row["differences"])))
     options.tell(str(path))
+
+
+def _print_differences(lines: list[str]) -> None:
+    options.tell("\n".join(["not as in the paper, or not told by it:", *(f"  {line}" for line in lines)]))
 
 
 def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
@@ -172,11 +205,34 @@ def _print(report: dict[str, Any], name: str) -> None:
     if report["paper"]:
         paper = report["paper"]
         options.tell(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
+        _print_differences(paper["differences"])
     if report["alphas"]:
         tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
         options.tell(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
+    options.tell(_training_line(report["training"]) + "\n" + _patches_line(report["patches"]))
     seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
     options.tell(f"{seconds}\n" + "\n".join(report["files"]))
+
+
+def _training_line(training: dict[str, Any]) -> str:
+    told, curve = [], training["loss_curve"]
+    if training["n_iter"] is not None:
+        ended = "" if training["ended_by"] is None else f", ended by the {training['ended_by']}"
+        told.append(f"{training['n_iter']} epoch(s){ended}")
+    if curve:
+        before = "" if len(curve) < 2 else f" (after the epoch before, {curve[-2]:.6g})"
+        told.append(f"error {curve[-1]:.6g}{before}")
+    n_silent, n_units = training["n_silent"], training["n_units"]
+    if n_silent is None:
+        told.append(f"{training['n_unresponsive']} of {n_units} units dead (answer to all patches alike)")
+    else:
+        told.append(f"{n_silent} of {n_units} units dead (output below a tenth for all patches)")
+    return "learned: " + "; ".join(told)
+
+
+def _patches_line(patches: dict[str, Any]) -> str:
+    tested = ", some of which are tested on" if patches["tested_on_some"] else ""
+    return f"from {patches['number']:,} patches of {patches['images']:,} {patches['from']} images{tested}"
 
 
 def _figure(mean: float, std: float | None) -> str:

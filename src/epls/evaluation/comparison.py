@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 
 from ..encoders import ENCODERS
-from ..encoders.natural import NaturalEncoder
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
-from ..metrics import unresponsive_units
 from .cache import Cache, read_dict
 from .experiment import Progress, Settings, Task, run_experiment
-
-_PATCHES = 10_000  # that a unit may answer to
 
 
 @dataclass(frozen=True)
@@ -37,6 +33,7 @@ class Entry:
     n_meta_parameters: int = 0
     n_units: int = 0
     n_dead: int = 0
+    training: dict[str, Any] = field(default_factory=dict)
     failed: str | None = None
 
     @property
@@ -59,42 +56,47 @@ def compare(
 
     ``on_learned`` is given the number of an entry and the fitted features.
     """
-    entries: list[Entry] = []
-    for number, settings in enumerate(all_settings, 1):
-        prefix = f"{number}/{len(all_settings)} {settings.learner}, {settings.encoder}: "
-
-        def told(stage: str, done: int, total: int, prefix: str = prefix) -> None:
-            progress(prefix + stage, done, total)
-
-        try:
-            outcome = run_experiment(settings, task, cache, told)
-            (n_dead,) = cache.items(
-                "dead_units", outcome.learn_inputs, [partial(dead_units, outcome.features, task.unlabelled)]
-            )
-        except ValueError as error:
-            entries.append(Entry(settings, failed=str(error)))
-            continue
-        on_learned(len(entries), outcome.features)
-        entries.append(
-            Entry(
-                outcome.settings,
-                accuracy=float(outcome.accuracies.mean()),
-                std=float(outcome.accuracies.std()),
-                folds=tuple(outcome.accuracies.tolist()),
-                seconds=outcome.seconds,
-                n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters)
-                + len(ENCODERS[settings.encoder].meta_parameters),
-                n_units=len(outcome.features.encoder_.components()),
-                n_dead=n_dead,
-            )
-        )
-    return entries
+    n = len(all_settings)
+    return [
+        one_entry(settings, task, cache, numbered(progress, k + 1, n, settings), partial(on_learned, k))
+        for k, settings in enumerate(all_settings)
+    ]
 
 
-def dead_units(features: ImageFeatures, images: Any) -> int:
-    """How many units of the learner answer to 10,000 patches all alike; see :func:`epls.metrics.unresponsive_units`."""
-    patches = features.draw_patches(images, _PATCHES, random_state=0)
-    return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
+def one_entry(
+    settings: Settings,
+    task: Task,
+    cache: Cache,
+    progress: Progress,
+    on_learned: Callable[[ImageFeatures], None] = lambda features: None,
+) -> Entry:
+    """The entry of an experiment; one that fails has an entry that says why."""
+    try:
+        outcome = run_experiment(settings, task, cache, progress)
+    except ValueError as error:
+        return Entry(settings, failed=str(error))
+    on_learned(outcome.features)
+    return Entry(
+        outcome.settings,
+        accuracy=float(outcome.accuracies.mean()),
+        std=float(outcome.accuracies.std()),
+        folds=tuple(outcome.accuracies.tolist()),
+        seconds=outcome.seconds,
+        n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters)
+        + len(ENCODERS[settings.encoder].meta_parameters),
+        n_units=outcome.training["n_units"],
+        n_dead=outcome.training["n_unresponsive"],
+        training=outcome.training,
+    )
+
+
+def numbered(progress: Progress, number: int, total: int, settings: Settings) -> Progress:
+    """Progress whose stages say which of several experiments they belong to."""
+
+    def told(stage: str, done: int, n_steps: int) -> None:
+        progress(f"{number}/{total} {settings.learner}, {settings.encoder}: {stage}", done, n_steps)
+
+    return told
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
+from .summary import dead_units, silent_units, training_facts
 
 # Told the stage, and how many of how many steps of it are done.
 Progress = Callable[[str, int, int], None]
@@ -85,9 +86,10 @@ class LabelledImages:
 class Task:
     """The images of an experiment.
 
-    Features are learned from ``unlabelled``. For each of the ``folds``, a classifier is trained on the images of
-    ``train`` with its numbers and tested on ``test``; without that, on the other images of ``train``: the development
-    protocol, which keeps the test set unseen. ``remarks`` are what a user should be told about the images.
+    Features are learned from ``unlabelled``: images of their own, or the first images of ``train`` without their
+    labels, as ``source`` says. For each of the ``folds``, a classifier is trained on the images of ``train`` with its
+    numbers and tested on ``test``; without that, on the other images of ``train``: the development protocol, which
+    keeps the test set unseen. ``remarks`` are what a user should be told about the images.
     """
 
     unlabelled: Any
@@ -95,11 +97,31 @@ class Task:
     folds: Sequence[NDArray[np.int64]]
     test: LabelledImages | None = None
     remarks: tuple[str, ...] = ()
+    source: Literal["training", "unlabelled"] = "training"
 
     @property
     def protocol(self) -> str:
         """The name of the protocol."""
         return "development" if self.test is None else "test"
+
+    @property
+    def learns_from_tested(self) -> bool:
+        """Whether some of the images that features are learned from are tested on."""
+        return (
+            self.test is None
+            and self.source == "training"
+            and any(len(self.tested(fold)) and self.tested(fold)[0] < len(self.unlabelled) for fold in self.folds)
+        )
+
+    def tested(self, fold: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The numbers of the images that the classifier of a fold is tested on, in increasing order."""
+        if self.test is not None:
+            return np.arange(len(self.test.labels))
+        return np.setdiff1d(np.arange(len(self.train.labels)), fold)
+
+    def origin(self) -> dict[str, Any]:
+        """Where the patches come from that features are learned from, as plain values."""
+        return {"from": self.source, "images": len(self.unlabelled), "tested_on_some": self.learns_from_tested}
 
     def check_size(self, settings: Settings) -> None:
         """Raise an error if images are too small for patches in every region."""
@@ -118,8 +140,8 @@ class Outcome:
     """What an experiment gave.
 
     The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
-    cross-validation of each penalty if one had to be chosen, the seconds that stages took, and what decided the
-    components.
+    cross-validation of each penalty if one had to be chosen, the seconds that stages took, how learning went
+    (:func:`~.summary.training_facts` and dead units), and where patches came from (:meth:`Task.origin`).
 
     One penalty serves all folds. In the development protocol it was therefore chosen with labels of some images that
     folds are tested on, though never by a test on them: a choice among five.
@@ -130,7 +152,8 @@ class Outcome:
     folds: list[dict[str, float]]
     alphas: list[dict[str, float]]
     seconds: dict[str, float]
-    learn_inputs: dict[str, Any]
+    training: dict[str, Any]
+    patches: dict[str, Any]
 
     @property
     def accuracies(self) -> Array:
@@ -145,6 +168,8 @@ class Outcome:
             "std": float(self.accuracies.std()),
             "folds": self.folds,
             "alphas": self.alphas,
+            "training": self.training,
+            "patches": self.patches,
             "seconds": self.seconds,
             "versions": {"epls": __version__, "python": platform.python_version()}
             | {name: version(name) for name in packages},
@@ -162,8 +187,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         **settings.some(_LEARN_SETTINGS),
         "learner": [settings.learner, repr(learner.get_params())],
     }
-    learn_inputs = dict(inputs)
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
+    training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
     tried: list[dict[str, float]] = []
     if settings.encoder == "sparse_coding" and settings.alpha is None:
         tried = _tried_alphas(learned, settings, task, inputs, cache, progress)
@@ -193,8 +218,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         progress("classify", number, len(folds))
         started = time.perf_counter()
         fold = folds[number]
-        rest = np.setdiff1d(np.arange(len(train.labels)), fold) if test is None else np.arange(len(test.labels))
-        name = "training images" if test is None else "test images"
+        rest, name = task.tested(fold), "training images" if test is None else "test images"
         found = judge(pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest])
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
@@ -212,7 +236,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         "encode": sum(seconds for _, seconds in encoded.values()),
         "classify": sum(fold["seconds"] for fold in verdicts),
     }
-    return Outcome(settings, features, verdicts, tried, seconds, learn_inputs)
+    patches = {"number": settings.n_patches} | task.origin()
+    return Outcome(settings, features, verdicts, tried, seconds, training, patches)
 
 
 def new_learner(settings: Settings) -> Any:
@@ -240,9 +265,25 @@ def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progre
         patch_size=settings.patch_size,
         n_patches=settings.n_patches,
         whiten=settings.whiten,
+        pooling="sum",  # which codes that are all 0 allow, too; how codes are pooled is decided later
         random_state=settings.seed,
     )
     return features.fit(unlabelled)
+
+
+def _lifeless(
+    learned: ImageFeatures, settings: Settings, unlabelled: Any, inputs: dict[str, Any], cache: Cache
+) -> dict[str, Any]:
+    """The number of units, and how many of them learned in vain: see :func:`dead_units` and :func:`silent_units`."""
+    assert settings.n_patches is not None  # set when settings are made
+    (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
+    count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)
+    (n_silent,) = cache.items("silent_units", inputs, [count])
+    return {
+        "n_units": len(learned.encoder_.components()),
+        "n_unresponsive": n_unresponsive,
+        "n_silent": n_silent,
+    }
 
 
 def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:

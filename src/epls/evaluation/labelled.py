@@ -97,7 +97,7 @@ def _stl10(stl: STL10, n_folds: int, protocol: str | None = "development", *, wi
     task = Task(stl.train_images, LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds]))
     remarks = []
     if with_unlabelled and stl.unlabelled_images is not None:
-        task = replace(task, unlabelled=stl.unlabelled_images)
+        task = replace(task, unlabelled=stl.unlabelled_images, source="unlabelled")
     elif with_unlabelled:
         remarks.append(
             "there is no unlabeled_X.bin: patches are drawn from the training images instead, without their labels"

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from ..algorithm.progress import has_settled
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
+from ..images.features import ImageFeatures
 from ..images.models import image_features, learner_of
-from ..metrics import summary
+from ..learners._layer_learner import LayerLearner
+from ..learners.epls import EPLS
+from ..metrics import dead_outputs, summary, unresponsive_units
+from ..utils.threads import row_blocks
 
 _SAMPLES = 10_000
 
@@ -72,6 +79,56 @@ def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     told = {"kind", "units", "epochs", "feature_names"}
     measured = {key: value for key, value in notes.items() if key not in told and value not in (None, [])}
     return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
+
+
+def training_facts(learner: Any) -> dict[str, Any]:
+    """How a training went, as plain values.
+
+    Parameters
+    ----------
+    learner : fitted learner
+        The learner.
+
+    Returns
+    -------
+    dict
+        ``n_iter`` and ``loss_curve``, None where the learner has none; and ``ended_by``, for EPLS: "stop rule", "limit
+        on epochs" where there is a stop rule that did not apply until then, or "number of epochs" where there is none.
+    """
+    curve = getattr(learner, "loss_curve_", None)
+    return {
+        "n_iter": getattr(learner, "n_iter_", None),
+        "ended_by": _ended_by(learner) if isinstance(learner, EPLS) else None,
+        "loss_curve": None if curve is None else [float(error) for error in curve],
+    }
+
+
+def _ended_by(learner: EPLS) -> str:
+    if learner.tol is None:
+        return "number of epochs"
+    return "stop rule" if has_settled(learner.loss_curve_, learner.tol) else "limit on epochs"
+
+
+def dead_units(features: ImageFeatures, images: Any) -> int:
+    """How many units of the learner answer to 10,000 patches all alike; see :func:`epls.metrics.unresponsive_units`."""
+    patches = features.draw_patches(images, _SAMPLES, random_state=0)
+    return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
+
+
+def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
+    """How many units f(w·x + b) are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
+
+    Unlike :func:`dead_units` it has an absolute scale, and tells if all units are alike. With the number of patches and
+    the seed that the features were learned with, the patches are the same. None for other learners: their codes have
+    no active value.
+    """
+    learner = features.estimator_
+    if not isinstance(learner, LayerLearner):
+        return None
+    patches = features.draw_patches(images, n_patches, random_state=seed)
+    largest = np.max([learner.transform(patches[some]).max(axis=0) for some in row_blocks(n_patches, _SAMPLES)], axis=0)
+    f = learner.as_layer().activation
+    return len(dead_outputs(largest[np.newaxis], inactive=f.inactive, active=f.active))
 
 
 def _kind(model: Any) -> str:
