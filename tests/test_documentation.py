@@ -3,18 +3,14 @@
 import inspect
 import re
 import shlex
-from pathlib import Path
 
 import numpy as np
 import pytest
+from pages import PAGES, ROOT, name_of
 
 import epls
 from epls import callbacks, datasets, distributed, metrics, onnx, plotting, report
 from epls import torch as epls_torch
-
-ROOT = Path(epls.__file__).parents[2]
-MADE = {"_build", "auto_examples", "generated"}  # by Sphinx
-PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if not MADE & set(p.parts))]
 
 
 def blocks(page):
@@ -40,10 +36,6 @@ def inline_code(page):
     """What stands between backticks outside of blocks."""
     text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
     return re.findall(r"`([^`\n]+)`", text)
-
-
-def name_of(page):
-    return page.relative_to(ROOT).as_posix()
 
 
 @pytest.fixture

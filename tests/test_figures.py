@@ -7,7 +7,7 @@ import re
 from collections import Counter
 
 import pytest
-from test_documentation import PAGES, name_of
+from pages import PAGES, name_of
 
 NUMBER = r"[\d,]*\d(?:\.\d+)?(?:e-?\d+)?"
 FIGURE = rf"{NUMBER}(?: to {NUMBER}| \({NUMBER}\))?"
