@@ -15,10 +15,11 @@ The target has three properties: one active unit per sample, every unit active e
 the one nearest to the outputs. Nearest in the squared norm is the same as: the sum of the outputs at the winners is
 largest.
 
-:class:`AuctionTarget` has the first two exactly, the third to a few thousandths, and is the default.
-:class:`ExactTarget` has all three, of each batch, and takes a hundred times as long. :class:`LiteralTarget` is the rule
-as the paper prints it, which balances only roughly: the inhibitor of a unit that has had its share is 1, and outputs
-can beat it. :class:`LargestTarget` has the first and the third property, without balance.
+:class:`AuctionTarget` has the first two exactly, in every batch, and the third to a few thousandths; it is the default.
+:class:`ExactTarget` has all three in every batch, and takes 33 to 162 times as long (docs/training.md).
+:class:`LiteralTarget` is the rule as the paper prints it, which balances only roughly, over an epoch: the inhibitor of
+a unit that has had its share is 1, and outputs can beat it. :class:`LargestTarget` has the first and the third
+property, without balance.
 """
 
 from __future__ import annotations

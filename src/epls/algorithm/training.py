@@ -11,8 +11,8 @@ N, N_b  ``samples.shape[0]``,  samples in an epoch and in a mini-batch
         ``batch_size``
 ======  =====================  ===================================================================================
 
-Besides the target and the optimiser, three things differ from the paper by default. The first two are as in the paper
-with ``loss="squared"``.
+docs/paper.md lists all that differs from the paper by default, and what each is worth; ``epls.PAPER`` are the settings
+as printed. The three that shape this file:
 
 *The loss.* The paper descends the squared error ||H - T||². Its gradient has the factor f'(z), which is all but 0 for
 a unit that is silent: once the outputs saturate, nothing brings them back. The loss that matches the activation (for
@@ -20,9 +20,8 @@ the logistic function, the cross-entropy) has the same minimum, H = T, and the d
 
 *The biases* are not learned but steered: see :mod:`epls.algorithm.steering`.
 
-*The end.* A unit that is active for no sample is woken: its bias is raised until it is half active for one.
-
-docs/training.md tells what was measured.
+*The end.* Training takes the number of steps that it was given; only ``tol`` ends it before. A unit that is active for
+no sample is then woken: its bias is raised until it is half active for one.
 """
 
 from __future__ import annotations
