@@ -103,9 +103,9 @@ def main():
                 key = f"{kind} | {row} | seed {seed}"
                 if key not in results and not (row == UNSTOPPED and kind.startswith("STL-10")):  # hours
                     results[key] = run(ROWS[row], seed)
-                    print(key, json.dumps(results[key]), flush=True)
+                    print(key, json.dumps(results[key], allow_nan=False), flush=True)
                     if options.output:
-                        options.output.write_text(json.dumps(results, indent=1))
+                        options.output.write_text(json.dumps(results, indent=1, allow_nan=False))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def main():
 
 def tell(kind, factor, settings, accuracies, errors):
     line = {"data": kind, "factor": factor, **settings, "accuracies": accuracies, "mean": round(np.mean(accuracies), 2)}
-    print(json.dumps(line | {"error": round(float(np.mean(errors)), 4)}), flush=True)
+    print(json.dumps(line | {"error": round(float(np.mean(errors)), 4)}, allow_nan=False), flush=True)
 
 
 if __name__ == "__main__":
