@@ -17,7 +17,7 @@ from .._version import __version__
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..images.dense import region_sums
+from ..images.dense import fitting_images, sums_and_counts
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
@@ -345,7 +345,8 @@ def _sums(
 
     def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))
-        for number, sums in enumerate(region_sums(features, images, start=start), start + 1):
+        found = sums_and_counts(features, fitting_images(features, images), start, held=False)
+        for number, (sums, _) in enumerate(found, start + 1):
             progress(stage, number, len(images))
             yield sums
 
