@@ -53,8 +53,8 @@ def names(tmp_path, monkeypatch):
     from sklearn.datasets import load_digits, load_sample_images
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("epls.learners.epls._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.learners.epls._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
     monkeypatch.setattr("epls.images.features._PATCHES_PER_UNIT", 2)
     monkeypatch.setattr("epls.images.features._FEWEST_PATCHES", 1000)
     random = np.random.RandomState(0)
