@@ -173,7 +173,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         estimator = EPLS() if self.estimator is None else clone(self.estimator)
         if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
             estimator.set_params(random_state=random.randint(2**31 - 1))
-        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
+        n_patches = self.n_patches or usual_n_patches(estimator)
         images = ImageCollection(X, smallest_side(self.patch_size, self.stride, self.grid))
         by_image = self.sampling == "images"
         if by_image and not hasattr(estimator, "fit_samples"):
@@ -187,7 +187,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         patches = normalize_patches(pixels, contrast_floor=contrast_floor)
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         if by_image:
-            n_of_image = _patches_per_image(estimator, n_patches, len(images))
+            n_of_image = patches_per_image(estimator, n_patches, len(images))
             settings = (self.patch_size, n_patches, n_of_image, contrast_floor, whitening, random)
             estimator.fit_samples(ImagePatchSamples(images, *settings))
         else:
@@ -374,13 +374,18 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         return tags
 
 
+def usual_n_patches(estimator: Any) -> int:
+    """How many patches to learn from if nobody says so."""
+    return max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
+
+
 def _n_units(estimator: Any) -> int:
     """How many components an estimator will have, if a parameter says so; else 0."""
     settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
 
 
-def _patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
+def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
     """How many patches of an image are a mini-batch of an estimator; more if there are few images."""
     batch_size = getattr(estimator, "batch_size", None)
     if not isinstance(batch_size, Integral):

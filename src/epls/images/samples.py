@@ -118,7 +118,7 @@ class ImagePatchSamples(Samples):
     def _part(self, number: int, start: int, stop: int) -> Array:
         """Some of the patches of an image that are used."""
         image = self._images[int(number)]
-        positions = PatchPositions(*image.shape[:2], self._patch_size, stride=1)
+        positions = PatchPositions(image.shape[0], image.shape[1], self._patch_size, stride=1)
         # Drawn anew each time: all positions of all images would be kept otherwise.
         random = np.random.RandomState([self._seed, number])
         n_drawn = min(len(positions), self._patches_per_image)
