@@ -93,6 +93,33 @@ class TestAsInNumpy:
             np.testing.assert_allclose(loss.bias, training.weights[:, -1], atol=1e-6)
         assert loss.counts.tolist() == engine.target.counts.tolist()
 
+    @pytest.mark.parametrize("name", ACTIVATIONS)
+    @pytest.mark.parametrize("target", ["auction", "exact", "literal", "largest"])
+    def test_the_squared_loss_and_every_target(self, name, target):
+        """Over two epochs of unequal batches: the inhibitor of the literal rule is carried on, and then flat again."""
+        random = np.random.RandomState(0)
+        X, weights = random.normal(size=(30, 5)), random.normal(size=(6, 6))
+        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS[name], "squared", target), 6)
+        training = Training(weights.copy(), engine, NoOptimizer())
+        loss = EPLSLoss(6, activation=name, target=target, loss="squared", n_samples=30).double()
+        loss.n_steps_done += 1  # biases begin with the first step, and are the network's here
+        linear = nn.Linear(5, 6, dtype=torch.float64)
+        linear.weight.data, linear.bias.data = torch.tensor(weights[:, :-1]), torch.tensor(weights[:, -1])
+        for _ in range(2):
+            if target == "literal":  # other targets go on as in a stream
+                engine.start_epoch(30)
+            for rows in np.split(np.arange(30), [12, 19]):
+                report = training.step((X, rows))
+                linear.zero_grad()
+                value = loss(linear(torch.tensor(X[rows])))
+                value.backward()
+                assert loss.winners.tolist() == report.winners.tolist()
+                assert value.item() == pytest.approx(report.errors.mean() / 2, rel=1e-5)
+                found = np.column_stack([linear.weight.grad, linear.bias.grad])
+                np.testing.assert_allclose(found, training.optimizer.gradient, atol=1e-5)
+        if name != "absolute":
+            assert (loss.bias == 0).all()
+
     def test_on_centred_inputs_the_way_to_sparse_outputs_is_the_same(self):
         """While biases are under way, targets are raised; inputs that are 0 on average do not see it."""
         X = np.random.RandomState(0).normal(size=(40, 5))
@@ -237,10 +264,85 @@ def test_units_are_woken_however_deep_they_sleep(activation):
     loss = EPLSLoss(4, activation=activation).double()
     loss.bias += torch.tensor([-30, -5, 5, 10])
     before, largest = loss.bias.clone(), loss.activate(maps).amax(dim=(0, 2, 3))
-    loss.wake(maps.split(3))
+    with pytest.warns(UserWarning, match="wake raised the biases of 2 of 4 units"):
+        loss.wake(maps.split(3))
     half = (f.inactive + f.active) / 2
     np.testing.assert_allclose(loss.activate(maps).amax(dim=(0, 2, 3)), largest.clamp(min=half), atol=1e-6)
     assert ((loss.bias > before) == torch.tensor([True, True, False, False])).all()
+
+
+def test_with_the_squared_loss_units_begin_active_for_their_share():
+    net = random_net(400, 8)
+    loss = EPLSLoss(8, loss="squared").double()
+    loss(net)
+    np.testing.assert_allclose((loss.activate(net) > 0.5).double().mean(dim=0), 1 / 8, atol=0.01)
+    begun = loss.bias.clone()
+    loss(random_net(400, 8) + 3)
+    assert (loss.bias == begun).all()
+
+
+def test_a_new_epoch_can_be_begun_by_hand():
+    net = random_net(10, 4)
+    one, other = (EPLSLoss(4, target="literal", loss="squared", n_samples=40).double() for _ in range(2))
+    one(net)
+    assert one.inhibitor.max() > 0
+    one.start_epoch()
+    assert one.counts.sum() == 0
+    other.bias.copy_(one.bias)
+    other.n_steps_done += 1
+    assert one(net) == other(net)
+
+
+def test_a_checkpoint_holds_the_inhibitor():
+    batches = [random_net(10, 4) for _ in range(3)]
+    one, other = (EPLSLoss(4, target="literal", n_samples=100).double() for _ in range(2))
+    one(batches[0])
+    other.load_state_dict(one.state_dict())
+    assert [one(b).item() for b in batches[1:]] == [other(b).item() for b in batches[1:]]
+
+
+class TestWarnings:
+    """``filterwarnings = error``: without ``pytest.warns`` a warning is a failure."""
+
+    def trained(self, n_steps, n_done, n_components=12):
+        loss = EPLSLoss(n_components, n_steps=n_steps)
+        for _ in range(n_done):
+            loss(torch.randn(24, n_components))
+        return loss
+
+    def test_outputs_that_are_still_dense(self):
+        loss, net = self.trained(n_steps=None, n_done=60), torch.randn(24, 12)
+        loss.activate(net)  # in training mode, whoever looks knows that it is under way
+        told = (
+            r"still dense: .* from 1/2 to 1/12 over the first 1000 steps \(n_steps=None\), and after 60 .* about 0.45"
+        )
+        with pytest.warns(UserWarning, match=told):
+            outputs = loss.eval().activate(net)
+        assert 0.35 < outputs.mean() < 0.55
+        with pytest.warns(UserWarning, match="still dense"):
+            loss.train().wake([net])
+
+    def test_outputs_that_are_sparse_or_not_begun(self):
+        self.trained(n_steps=60, n_done=60).eval().activate(torch.randn(24, 12))
+        self.trained(n_steps=60, n_done=0).eval().activate(torch.randn(24, 12))
+        self.trained(n_steps=None, n_done=5, n_components=2).eval().activate(torch.randn(24, 2))
+
+    def test_many_units_that_are_woken(self):
+        """A short training: outputs are low everywhere, and waking undoes the sparsity."""
+        images = photograph_patches(40, 20)
+        network = nn.Sequential(nn.Conv2d(1, 8, 5, stride=2), nn.Tanh(), nn.Conv2d(8, 12, 3))
+        loss, *_ = train(network, shuffled(images, 1), 12, n_steps=20)
+        net = network(images).detach()
+        before = loss.activate(net).mean()
+        with pytest.warns(UserWarning, match=r"raised the biases of \d+ of 12 units, .* 20 steps: train longer"):
+            loss.wake([net])
+        assert loss.activate(net).mean() > 1.2 * before
+
+    def test_few_units_that_are_woken(self):
+        loss, net = EPLSLoss(8), torch.eye(8) * 20 - 10
+        loss.bias[0] = -15
+        loss.wake([net])
+        assert loss.bias[0] == pytest.approx(-10)
 
 
 def test_half_precision_is_computed_in_single():
@@ -304,7 +406,10 @@ class TestErrors:
             ({"n_components": 0}, "n_components=0: give a whole number of at least 1"),
             ({"n_components": 2.5}, "n_components=2.5"),
             ({"n_components": 4, "n_steps": 0}, "n_steps=0"),
-            ({"n_components": 4, "target": "literal"}, r"target='literal': give one of \['auction', 'exact'\]"),
+            ({"n_components": 4, "n_samples": 0.5}, "n_samples=0.5"),
+            ({"n_components": 4, "target": "literal"}, "target='literal' needs n_samples, the number of samples"),
+            ({"n_components": 4, "target": "best"}, r"target='best': give one of \['auction', 'exact', 'largest', 'li"),
+            ({"n_components": 4, "loss": "absolute"}, "loss='absolute': give 'matching' or 'squared'"),
             ({"n_components": 4, "activation": "sigmoid"}, "activation='sigmoid' is not known"),
         ],
     )

@@ -100,7 +100,7 @@ RELU = Activation(
     inverse=_softplus_inverse,
 )
 IDENTITY = Activation("identity", lambda z: z.copy(), np.ones_like, np.zeros_like, inverse=lambda h: h)
-# With this one and no balance, EPLS is OMP-1.
+# With this one, components of norm 1 and no balance, EPLS finds what OMP-1 does: examples/plot_omp_special_case.py.
 ABSOLUTE = Activation("absolute", np.abs, np.sign, np.zeros_like, increasing=False)
 
 ACTIVATIONS = {a.name: a for a in (LOGISTIC, TANH, RELU, SOFTPLUS, IDENTITY, ABSOLUTE)}

@@ -26,8 +26,12 @@ def wanted_activity(n_components: int, n_steps_done: int, n_steps: int | None) -
     From one half to 1 / n_components in equal ratios over the first quarter of the training.
     """
     share = 1 / max(n_components, 2)
-    path = STREAM_PATH if n_steps is None else max(n_steps // 4, 1)
-    return float(0.5 * (2 * share) ** min(n_steps_done / path, 1.0))
+    return float(0.5 * (2 * share) ** min(n_steps_done / steps_to_sparse(n_steps), 1.0))
+
+
+def steps_to_sparse(n_steps: int | None) -> int:
+    """How many steps it takes until outputs ought to be sparse; None if nobody knows how many there will be."""
+    return STREAM_PATH if n_steps is None else max(n_steps // 4, 1)
 
 
 def bias_steps(

@@ -118,6 +118,8 @@ class Training:
             biases = self.weights[:, -1]
             biases += bias_steps(self.engine.settings.activation, gradient[:, -1], found.report.winners, wanted)
             gradient[:, -1] = 0
+        elif self.engine.settings.biases == "none":
+            gradient[:, -1] = 0
         self.optimizer.step(self.weights, gradient, found.factors)
         self.n_steps_done += 1
         return found.report
@@ -136,7 +138,7 @@ class Training:
         settings, biases = self.engine.settings, self.weights[:, -1]
         if settings.biases == "random":
             biases[:] = random.normal(scale=samples.shape[1] ** -0.5, size=len(biases))
-        elif not settings.steered:
+        elif not settings.steered and settings.biases != "none":
             first = next(samples.epoch(random, batch_size))
             biases[:] = -self.engine.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
 

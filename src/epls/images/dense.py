@@ -15,10 +15,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.layer import FoldedLayer
 from ..data.coder import BlockEncoder, checked_encoder
-from ..kernels.patches import gather_patches
 from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
+from .patches import cut_patches
 from .pooling import PatchPositions, RegionGrid, image_regions, smallest_side
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class DenseEncoder:
         self._encode = checked_encoder(encode, self._n_codes, type(features.encoder_).__name__)
         self._whitening = features.whitening_
         self._patch_size, self._stride = features.patch_size, features.stride
-        self._contrast_floor = np.float32(features.contrast_floor_)
+        self._contrast_floor = features.contrast_floor_
         self._patches = np.empty((BLOCK_ROWS, features.patch_size**2 * features.n_channels_), np.float32)
 
     def blocks(self, image: NDArray[Any], order: Order = np.arange) -> Iterator[tuple[Indices, Array]]:
@@ -64,17 +64,11 @@ class DenseEncoder:
         codes : ndarray of shape (n_positions, n_codes)
             The codes there. They are valid until the next block is asked for.
         """
-        height, width, n_channels = image.shape
-        lines = image.reshape(height, width * n_channels)
-        size = (self._patch_size, self._patch_size * n_channels)
         positions = self._positions(image)
         for some in row_blocks(len(positions), BLOCK_ROWS):
             block = order(some.start, some.stop)
-            tops, lefts = positions.corners(block)
-            patches = self._patches[: len(block)]
-            gather_patches(lines, tops, lefts * n_channels, size, self._contrast_floor, patches)
-            if self._whitening is not None:
-                patches = self._whitening.whitened(patches)
+            room, corners = self._patches[: len(block)], positions.corners(block)
+            patches = cut_patches(image, corners, self._contrast_floor, self._whitening, room, self._patch_size)
             yield block, self._encode(patches)
 
     def map(self, image: NDArray[Any]) -> Array:

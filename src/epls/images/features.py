@@ -14,9 +14,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..algorithm.defaults import batch_rows
 from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..learners.base import DEFAULT_COMPONENTS
 from ..learners.epls import EPLS
 from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import Number, Saved
@@ -25,6 +27,7 @@ from .collection import ImageCollection, Images
 from .dense import fitting_images, sums_and_counts
 from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
 from .pooling import pool_sums, smallest_side
+from .samples import ImagePatchSamples
 from .whitening import ZCAWhitening
 
 _PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
@@ -35,8 +38,8 @@ _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     """Features of images: components learned from patches, codes of all patches, pooled over regions of the image.
 
-    The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` draws random patches, normalises each
-    for brightness and contrast, and fits an estimator on them. ``transform`` encodes the patch at every position of an
+    The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` takes patches, normalises each for
+    brightness and contrast, and fits an estimator on them. ``transform`` encodes the patch at every position of an
     image and pools the codes over a grid of regions.
 
     Like any step of a ``Pipeline`` it is fitted again, on the images that the pipeline is given. To keep what was
@@ -53,6 +56,12 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         How a patch becomes codes; see :mod:`epls.encoders`.
     n_patches : int or None, default=None
         Patches to learn from. None means 100 for each component, and at least 50,000.
+    sampling : {"patches", "images"}, default="patches"
+        How patches are taken. "patches": at random from all images, so that a mini-batch mixes images. "images": a
+        mini-batch is one image cut into patches, the convolutional form of EPLS. Images are then read again in every
+        epoch instead of keeping the patches. An image gives a mini-batch of the estimator, from random positions, or
+        more if ``n_patches`` needs more; several images that are too small for one share it. The estimator must be a
+        learner of this library, or have its ``fit_samples``.
     stride : int, default=1
         Pixels from one encoded patch to the next.
     grid : int, default=2
@@ -109,6 +118,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "patch_size": [AT_LEAST_ONE],
         "encoder": [StrOptions(set(ENCODERS)), Encoder],
         "n_patches": [AT_LEAST_ONE, None],
+        "sampling": [StrOptions({"patches", "images"})],
         "stride": [AT_LEAST_ONE],
         "grid": [Interval(Integral, 1, _FINEST_GRID, closed="both")],
         "pooling": [StrOptions({"log", "sum", "mean"})],
@@ -124,6 +134,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         patch_size: int = 10,
         encoder: str | Encoder = "natural",
         n_patches: int | None = None,
+        sampling: str = "patches",
         stride: int = 1,
         grid: int = 2,
         pooling: str = "log",
@@ -135,6 +146,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         self.patch_size = patch_size
         self.encoder = encoder
         self.n_patches = n_patches
+        self.sampling = sampling
         self.stride = stride
         self.grid = grid
         self.pooling = pooling
@@ -144,12 +156,12 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
-        """Learn components from random patches of images.
+        """Learn components from patches of images.
 
         Parameters
         ----------
         X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images; labels are not needed. Only the images that patches are drawn from are read, one at a time.
+            Images; labels are not needed. Only the images that patches are taken from are read, one at a time.
         y : None
             Ignored.
 
@@ -161,15 +173,26 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         estimator = EPLS() if self.estimator is None else clone(self.estimator)
         if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
             estimator.set_params(random_state=random.randint(2**31 - 1))
-        n_patches = self.n_patches or max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
+        n_patches = self.n_patches or usual_n_patches(estimator)
         images = ImageCollection(X, smallest_side(self.patch_size, self.stride, self.grid))
-        pixels = sample_patches(images, n_patches, self.patch_size, random_state=random)
+        by_image = self.sampling == "images"
+        if by_image and not hasattr(estimator, "fit_samples"):
+            raise ValueError(
+                f'sampling="images" needs a learner of this library, or another with fit_samples, and '
+                f'{type(estimator).__name__} has none: give such a learner, or sampling="patches"'
+            )
+        n_drawn = min(n_patches, _FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
+        pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
         contrast_floor = contrast_floor_of(pixels)
         patches = normalize_patches(pixels, contrast_floor=contrast_floor)
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
-        if whitening is not None:
-            patches = whitening.transform(patches)
-        estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
+        if by_image:
+            n_of_image = patches_per_image(estimator, n_patches, len(images))
+            settings = (self.patch_size, n_patches, n_of_image, contrast_floor, whitening, random)
+            estimator.fit_samples(ImagePatchSamples(images, *settings))
+        else:
+            # Some, such as FrozenEstimator, require a y.
+            estimator.fit(patches if whitening is None else whitening.transform(patches), None)
 
         encoder = self._new_encoder(estimator)
         typical_code = self._typical_code(encoder, images, contrast_floor, whitening)
@@ -351,7 +374,20 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         return tags
 
 
+def usual_n_patches(estimator: Any) -> int:
+    """How many patches to learn from if nobody says so."""
+    return max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
+
+
 def _n_units(estimator: Any) -> int:
     """How many components an estimator will have, if a parameter says so; else 0."""
     settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
+
+
+def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
+    """How many patches of an image are a mini-batch of an estimator; more if there are few images."""
+    batch_size = getattr(estimator, "batch_size", None)
+    if not isinstance(batch_size, Integral):
+        batch_size = batch_rows(_n_units(estimator) or DEFAULT_COMPONENTS, n_patches)
+    return max(int(batch_size), -(-n_patches // n_images))

@@ -9,7 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
-from ..utils.types import Array
+from ..kernels.patches import gather_patches
+from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .whitening import ZCAWhitening
 
@@ -119,3 +120,38 @@ def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhi
     """Patches as an estimator and an encoder see them: normalised, and whitened if there is a whitening."""
     patches = normalize_patches(pixels, contrast_floor=contrast_floor)
     return patches if whitening is None else whitening.transform(patches)
+
+
+def cut_patches(
+    image: NDArray[Any],
+    corners: tuple[Indices, Indices],
+    contrast_floor: float,
+    whitening: ZCAWhitening | None,
+    out: Array,
+    patch_size: int,
+) -> Array:
+    """Patches of a checked image at some places, prepared as by :func:`prepared_patches`, without a copy of the pixels.
+
+    Parameters
+    ----------
+    image : ndarray of shape (height, width, channels)
+        The image, uint8 or float32.
+    corners : (tops, lefts)
+        The top and left pixels of the patches.
+    contrast_floor, whitening
+        How patches are prepared.
+    out : ndarray of float32 of shape (n_patches, patch_size * patch_size * channels)
+        Normalised patches are written to it.
+    patch_size : int
+        Height and width of a patch.
+
+    Returns
+    -------
+    ndarray of the same shape
+        The patches: ``out``, or a new array if there is a whitening.
+    """
+    height, width, n_channels = image.shape
+    (tops, lefts), size = corners, (patch_size, patch_size * n_channels)
+    lines = image.reshape(height, width * n_channels)
+    gather_patches(lines, tops, lefts * n_channels, size, np.float32(contrast_floor), out)
+    return out if whitening is None else whitening.whitened(out)

@@ -62,11 +62,12 @@ class EPLS(LayerLearner):
         units of "relu" can die.
     optimizer : {"adam", "vsgd", "capped_vsgd"}, default="adam"
         How a batch moves the weights. "vsgd" is the paper's; "capped_vsgd" limits its steps to a tenth of the weights.
-    biases : {"auto", "steered", "quantile", "random"}, default="auto"
+    biases : {"auto", "steered", "quantile", "random", "none"}, default="auto"
         Where the biases start, and what moves them. "steered": the mean output of every unit goes from one half to its
         share, see :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a
-        batch, and are learned. "random": they start as small random numbers, as in the paper, and are learned. "auto"
-        steers with the matching loss, where the activation has an inverse, and else takes "quantile".
+        batch, and are learned. "random": they start as small random numbers, as in the paper, and are learned. "none":
+        they are 0, unless ``wake`` raises them. "auto" steers with the matching loss, where the activation has an
+        inverse, and else takes "quantile".
     batch_size : int, "n_components" or None, default=None
         Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or, if that is
         less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
@@ -136,7 +137,7 @@ class EPLS(LayerLearner):
         "target": [StrOptions(set(TARGETS))],
         "loss": [StrOptions({"matching", "squared"})],
         "optimizer": [StrOptions(set(OPTIMIZERS))],
-        "biases": [StrOptions({"auto", "steered", "quantile", "random"})],
+        "biases": [StrOptions({"auto", "steered", "quantile", "random", "none"})],
         "batch_size": [AT_LEAST_ONE, StrOptions({"n_components"}), None],
         "drop_last": ["boolean"],
         "max_norm": [POSITIVE, StrOptions({"auto"}), None],

@@ -60,10 +60,15 @@ def to_conv2d(model: Any, patch_shape: tuple[int, ...], *, stride: int = 1) -> n
     torch.nn.Conv2d
         From (N, channels, rows, columns) to (N, n_components, ...), of the model's type.
     """
-    layer = layer_of(model)
+    return conv2d_of(layer_of(model), patch_shape, stride, _type(model))
+
+
+def conv2d_of(layer: FoldedLayer, patch_shape: tuple[int, ...], stride: int, dtype: torch.dtype) -> nn.Conv2d:
+    """The net inputs of a layer for flattened patches, at every position of an image."""
     filters = patch_filters(layer.weights, patch_shape)
-    conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=_type(model))
-    return _filled(conv, filters, layer)
+    conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=dtype)
+    filled: nn.Conv2d = _filled(conv, filters, layer)
+    return filled
 
 
 def to_module(model: Any) -> nn.Module:

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
 from ..algorithm.activations import resolve_activation
+from ..algorithm.engines.base import LayerSettings
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.engines.torch.devices import to_device
 from ..algorithm.engines.torch.engine import finite
-from ..algorithm.steering import bias_steps, half_active_net, wanted_activity
-from ..algorithm.target import TARGETS, BalancedTarget
+from ..algorithm.steering import bias_steps, half_active_net, steps_to_sparse, wanted_activity
+from ..algorithm.target import TARGETS, BalancedTarget, LiteralTarget, Winners
+from ..utils.types import Array
 
-_BALANCED: dict[str, type[BalancedTarget]] = {
-    n: kind for n, kind in TARGETS.items() if issubclass(kind, BalancedTarget)
-}
+_MANY_WOKEN = 1 / 4  # of the units: after a long training it is a few, if any
 
 
 class EPLSLoss(nn.Module):
@@ -28,11 +30,12 @@ class EPLSLoss(nn.Module):
     which one unit is active for each sample and all units are active equally often, and returns the loss between the
     two; the optimiser is yours. Where the network gives feature maps, every position is a sample.
 
-    The outputs are f(net + bias) with biases that belong to the criterion: they are not learned but steered, so that
-    the mean output of every unit goes from one half to 1 / ``n_components`` over the first quarter of the training
-    (:mod:`epls.algorithm.training` tells why). As long as that lasts, the target of every unit is raised by as much as
-    its mean output is to be above its share: the network is not asked to lower all outputs, which is what the biases
-    are for. The network's last layer may have biases of its own, but needs none.
+    With the matching loss, the outputs are f(net + bias) with biases that belong to the criterion: they are not learned
+    but steered, so that the mean output of every unit goes from one half to 1 / ``n_components`` over the first quarter
+    of the training (:mod:`epls.algorithm.steering` tells why). **Before that, outputs are dense**: without ``n_steps``
+    it takes 1000 steps. As long as it lasts, the target of every unit is raised by as much as its mean output is to be
+    above its share: the network is not asked to lower all outputs, which is what the biases are for. The network's last
+    layer may have biases of its own, but needs none.
 
     In training mode each call is a step: it counts the wins and moves the biases. After ``eval()`` it does neither.
     ``state_dict`` holds wins, biases and the number of steps, so that a training goes on from it exactly.
@@ -42,19 +45,28 @@ class EPLSLoss(nn.Module):
     n_components : int
         The number of units: the network's outputs or channels.
     activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"}, default="logistic"
-        The function f. With "absolute" the loss is the squared error and biases stay 0, else the loss is the one that
-        matches f: for the logistic function, the cross-entropy.
-    target : {"auction", "exact"}, default="auction"
-        How the winning units are found: see :mod:`epls.algorithm.target`.
+        The function f. With "absolute" the loss is the squared error and biases stay 0.
+    target : {"auction", "exact", "literal", "largest"}, default="auction"
+        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, and needs
+        ``n_samples``; "largest" takes the largest output, without balance.
+    loss : {"matching", "squared"}, default="matching"
+        "matching" is the loss that matches f: for the logistic function, the cross-entropy. "squared" is the paper's,
+        half of the squared error. With it, biases are not steered: they start where each unit is active for its share
+        of the first mini-batch and stay there, and the biases of the network's last layer are learned like its weights.
     n_steps : int or None, default=None
-        How many mini-batches there will be; None if nobody knows, and outputs become sparse over the first 1000.
+        How many mini-batches there will be. Outputs become sparse over the first quarter of them; over the first 1000
+        if it is None.
+    n_samples : int or None, default=None
+        For the "literal" target, how many samples an epoch has: every position of a feature map is one. After so many
+        a new epoch begins; :meth:`start_epoch` begins it before. Other targets do without.
 
     Attributes
     ----------
     bias : Tensor of shape (n_components,)
         The biases.
     counts : Tensor of int of shape (n_components,)
-        The wins of each unit; no two differ by more than one.
+        The wins of each unit, with the "literal" target those of the epoch. With "auction" and "exact", no two differ
+        by more than one.
     n_steps_done : Tensor of int
         The number of steps.
     winners : Tensor of int of shape (N,) or (N, ...), or None
@@ -80,31 +92,49 @@ class EPLSLoss(nn.Module):
     bias: torch.Tensor
     counts: torch.Tensor
     n_steps_done: torch.Tensor
+    inhibitor: torch.Tensor
 
     def __init__(
-        self, n_components: int, *, activation: str = "logistic", target: str = "auction", n_steps: int | None = None
+        self,
+        n_components: int,
+        *,
+        activation: str = "logistic",
+        target: str = "auction",
+        loss: str = "matching",
+        n_steps: int | None = None,
+        n_samples: int | None = None,
     ) -> None:
         super().__init__()
-        counts: dict[str, Any] = {"n_components": n_components} | ({} if n_steps is None else {"n_steps": n_steps})
-        for name, value in counts.items():
-            if not (isinstance(value, Integral) and int(value) >= 1):
-                raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
-        if target not in _BALANCED:
+        _check_counts(n_components=n_components, n_steps=n_steps, n_samples=n_samples)
+        if target not in TARGETS:
+            raise ValueError(f"target={target!r}: give one of {sorted(TARGETS)}")
+        if loss not in ("matching", "squared"):
+            raise ValueError(f"loss={loss!r}: give 'matching' or 'squared'")
+        if target == "literal" and n_samples is None:
             raise ValueError(
-                f"target={target!r}: give one of {sorted(_BALANCED)}, which need not know how many samples will come"
+                "target='literal' needs n_samples, the number of samples of an epoch: give it, or target='auction', "
+                "which need not know"
             )
         self.n_components = n_components
         self.activation = resolve_activation(activation)
         self.target = target
+        self.loss = loss
         self.n_steps = n_steps
+        self.n_samples = n_samples
         self.winners: torch.Tensor | None = None
+        self._settings = LayerSettings(np.zeros(0), 1.0, self.activation, loss, target)
         self._module = in_torch(self.activation).module()
         self.register_buffer("bias", torch.zeros(n_components))
         self.register_buffer("counts", torch.zeros(n_components, dtype=torch.int64))
         self.register_buffer("n_steps_done", torch.zeros((), dtype=torch.int64))
+        if target == "literal":
+            self.register_buffer("inhibitor", torch.zeros(n_components))
 
     def activate(self, net: torch.Tensor) -> torch.Tensor:
         """The outputs f(net + bias).
+
+        After ``eval()`` a warning says so if they are still dense, because training was shorter than planned or
+        ``n_steps`` was not given.
 
         Parameters
         ----------
@@ -117,6 +147,8 @@ class EPLSLoss(nn.Module):
             The outputs.
         """
         self._check(net)
+        if not self.training:
+            self._warn_if_dense()
         outputs: torch.Tensor = self._module(net + self.bias.to(net.dtype).view(-1, *[1] * (net.ndim - 2)))
         return outputs
 
@@ -134,6 +166,8 @@ class EPLSLoss(nn.Module):
             A number to call ``backward`` on.
         """
         samples = self._samples(net)
+        if self.training and self.n_steps_done == 0 and self.activation.increasing and not self._settings.steered:
+            self._start_biases(samples.detach())
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():
             value, gradient = self._evaluate(samples.detach())
@@ -146,8 +180,13 @@ class EPLSLoss(nn.Module):
     def wake(self, nets: Iterable[torch.Tensor]) -> None:
         """Raise the biases of the units that are active for no sample, until they are half active for one.
 
-        To be called after training, as :class:`epls.EPLS` does. Where a tight cluster of samples is worth many shares,
-        its units divide it between them, and each of them has a low output for all of it.
+        A unit is active for a sample if its output is at least half way from inactive to active: 0.5 for the logistic
+        function. Where a tight cluster of samples is worth many shares, its units divide it between them, and each of
+        them has a low output for all of it.
+
+        To be called once, after training, as :class:`epls.EPLS` does. After a long training there are few such units.
+        After a short one there are many, because outputs have not come near the target yet, and raising them undoes
+        the sparsity: a warning says so if it is more than a quarter of the units. Then train longer.
 
         Parameters
         ----------
@@ -157,9 +196,42 @@ class EPLSLoss(nn.Module):
         largest = [self._samples(net).amax(dim=0).to(self.bias.dtype) for net in nets]
         if not largest:
             raise ValueError("wake needs the net inputs of at least one batch, got none")
-        if self.activation.increasing:
-            asleep = half_active_net(self.activation) - (torch.stack(largest).amax(dim=0) + self.bias)
-            self.bias += asleep.clamp(min=0)
+        self._warn_if_dense()
+        if not self.activation.increasing:
+            return
+        asleep = half_active_net(self.activation) - (torch.stack(largest).amax(dim=0) + self.bias)
+        self.bias += asleep.clamp(min=0)
+        n_woken = int((asleep > 0).sum())
+        if n_woken > _MANY_WOKEN * self.n_components:
+            warnings.warn(
+                f"wake raised the biases of {n_woken} of {self.n_components} units, those that were active (at least "
+                f"half way to the active value) for no sample: outputs are now less sparse than the target. So many "
+                f"are a sign of too short a training, here {int(self.n_steps_done)} steps: train longer before wake",
+                stacklevel=3,  # of the caller, behind torch's decorator
+            )
+
+    def start_epoch(self) -> None:
+        """Forget the wins: the samples to come are a new epoch. Only the "literal" target depends on epochs."""
+        self.counts.zero_()
+        if self.target == "literal":
+            self.inhibitor.zero_()
+
+    def _warn_if_dense(self) -> None:
+        """Tell a user who looks at the outputs that they have not become sparse yet."""
+        n_done, n_needed = int(self.n_steps_done), steps_to_sparse(self.n_steps)
+        if self._settings.steered and 0 < n_done < n_needed and self.n_components > 2:
+            wanted = wanted_activity(self.n_components, n_done, self.n_steps)
+            warnings.warn(
+                f"outputs are still dense: a unit's mean is led from 1/2 to 1/{self.n_components} over the first "
+                f"{n_needed} steps (n_steps={self.n_steps}), and after {n_done} it is about {wanted:.2f} of the way "
+                f"from inactive to active: train longer, or give n_steps, the number of steps that there will be",
+                stacklevel=3,
+            )
+
+    def _start_biases(self, net: torch.Tensor) -> None:
+        """Begin where each unit is active for its share of the samples: see ``Training.start_biases``."""
+        quantiles = np.quantile(net.to(self.bias.dtype).numpy(force=True), 1 - 1 / self.n_components, axis=0)
+        self.bias.copy_(-torch.from_numpy(quantiles))
 
     def _samples(self, net: torch.Tensor) -> torch.Tensor:
         """Net inputs as (n_samples, n_components)."""
@@ -170,14 +242,12 @@ class EPLSLoss(nn.Module):
         """The loss of net inputs (N, n_components), and its derivative by them; a step if in training mode."""
         f, functions = self.activation, in_torch(self.activation)
         outputs = finite(functions.in_place(net.clone()), f)
-        target = _BALANCED[self.target](self.n_components)
-        target.counts[:] = self.counts.numpy(force=True)
-        winners = target.assign(outputs.numpy(force=True))
+        winners = self._assigned(outputs.numpy(force=True))
         self.winners = to_device(winners, net.device)
 
         ideal = torch.full_like(net, f.inactive).scatter_(1, self.winners[:, None], f.active)
         differences = outputs - ideal
-        if functions.primitive is None:
+        if functions.primitive is None or not self._settings.matching:
             value, gradient = differences.square().sum() / 2, differences * functions.slope(net)
         else:
             wanted = wanted_activity(self.n_components, int(self.n_steps_done), self.n_steps)
@@ -191,9 +261,28 @@ class EPLSLoss(nn.Module):
             value = (functions.primitive(net) - (ideal + shift) * net).sum()
             gradient = differences - shift
         if self.training:
-            self.counts.copy_(torch.from_numpy(target.counts))
             self.n_steps_done += 1
         return value / len(net), gradient / len(net)
+
+    def _assigned(self, outputs: Array) -> Winners:
+        """The winners of a mini-batch; in training mode they are counted."""
+        target = TARGETS[self.target](self.n_components)
+        counts = self.counts.numpy(force=True).copy()
+        if isinstance(target, BalancedTarget):
+            target.counts[:] = counts
+        elif isinstance(target, LiteralTarget):
+            assert self.n_samples is not None
+            target.start_epoch(self.n_samples)
+            if counts.sum() < self.n_samples:
+                target.inhibitor = self.inhibitor.numpy(force=True).copy()
+            else:
+                counts[:] = 0
+        winners = target.assign(outputs)
+        if self.training:
+            self.counts.copy_(torch.from_numpy(counts + np.bincount(winners, minlength=self.n_components)))
+            if isinstance(target, LiteralTarget):
+                self.inhibitor.copy_(torch.from_numpy(target.inhibitor))
+        return winners
 
     def _check(self, net: torch.Tensor) -> None:
         if not isinstance(net, torch.Tensor) or not net.is_floating_point():
@@ -213,8 +302,16 @@ class EPLSLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """What is shown of it."""
-        settings = {"activation": self.activation.name, "target": self.target, "n_steps": self.n_steps}
+        settings: dict[str, Any] = {"activation": self.activation.name, "target": self.target, "loss": self.loss}
+        settings |= {"n_steps": self.n_steps} | ({} if self.n_samples is None else {"n_samples": self.n_samples})
         return ", ".join([str(self.n_components), *(f"{name}={value!r}" for name, value in settings.items())])
+
+
+def _check_counts(**counts: Any) -> None:
+    for name, value in counts.items():
+        optional = value is None and name != "n_components"
+        if not optional and not (isinstance(value, Integral) and int(value) >= 1):
+            raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
 
 
 class _KnownGradient(torch.autograd.Function):

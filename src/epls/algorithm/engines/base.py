@@ -32,7 +32,7 @@ class LayerSettings:
         See :mod:`epls.algorithm.training`.
     target : str
         How winners are found: see :mod:`epls.algorithm.target`.
-    biases : {"auto", "steered", "quantile", "random"}
+    biases : {"auto", "steered", "quantile", "random", "none"}
         Where biases start and what moves them: see :mod:`epls.algorithm.steering`.
     needs_factors : bool
         Whether the optimiser looks at the gradient's factors and at curvatures.

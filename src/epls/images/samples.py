@@ -1,0 +1,128 @@
+"""Patches of whole images as samples: a mini-batch is one image cut into patches, the convolutional form of EPLS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+
+import numpy as np
+from sklearn.utils.random import sample_without_replacement
+
+from ..data.moments import Moments
+from ..data.samples import Samples
+from ..data.shuffling import Batch, ahead, batch_cuts
+from ..utils.types import Array, Indices
+from .collection import ImageCollection
+from .patches import cut_patches
+from .pooling import PatchPositions
+from .whitening import ZCAWhitening
+
+
+class ImagePatchSamples(Samples):
+    """Patches of images, cut out when they are needed; a mini-batch holds the patches of one image.
+
+    Images are taken in random order until there are ``n_patches`` patches, or no more images. An image with more than
+    ``patches_per_image`` positions gives that many patches, from random positions; a smaller one gives all. The
+    patches are the same in every epoch. Images are read again, one at a time, whenever their patches are needed: memory
+    does not grow with their number.
+
+    An image with more patches than ``batch_size`` is divided into mini-batches of nearly equal sizes. If images are so
+    small that several fit into ``batch_size``, a mini-batch is several whole images. Otherwise mini-batches are as
+    large as the images make them: none is a remainder, and ``drop_last`` leaves out none.
+
+    Parameters
+    ----------
+    images : ImageCollection
+        Images of any sizes that a patch fits in.
+    patch_size : int
+        Height and width of a patch.
+    n_patches : int
+        How many patches to take. The last image is taken whole, so there can be a few more.
+    patches_per_image : int
+        The largest number of patches of one image.
+    contrast_floor : float
+        For the normalisation of patches, see :func:`epls.images.patches.normalize_patches`.
+    whitening : ZCAWhitening or None
+        Fitted; patches are whitened with it.
+    random : RandomState
+        Decides which images and patches are taken.
+
+    Attributes
+    ----------
+    numbers : ndarray of int of shape (n_images,)
+        The images that are used.
+    sizes : ndarray of int of shape (n_images,)
+        The number of patches of each.
+    """
+
+    def __init__(
+        self,
+        images: ImageCollection,
+        patch_size: int,
+        n_patches: int,
+        patches_per_image: int,
+        contrast_floor: float,
+        whitening: ZCAWhitening | None,
+        random: np.random.RandomState,
+    ) -> None:
+        self._images, self._patch_size, self._patches_per_image = images, patch_size, patches_per_image
+        self._contrast_floor, self._whitening = contrast_floor, whitening
+        self._seed = int(random.randint(2**31 - 1))
+        self._moments = Moments()
+        numbers, sizes = [], []
+        for number in random.permutation(len(images)):
+            patches = self._patches(number)
+            self._moments.add(patches)
+            numbers.append(number)
+            sizes.append(len(patches))
+            if self._moments.n_samples >= n_patches:
+                break
+        self.numbers: Indices = np.array(numbers, np.intp)
+        self.sizes: Indices = np.array(sizes, np.intp)
+        self.shape = (self._moments.n_samples, patch_size**2 * images.n_channels)
+        self.dtype = np.dtype(np.float32)
+
+    @property
+    def moments(self) -> Moments:
+        return self._moments
+
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+    ) -> Iterator[Batch]:
+        parts, n_together = self._parts(batch_size)
+        groups = np.array_split(parts[random.permutation(len(parts))], range(n_together, len(parts), n_together))
+        arrays = (np.concatenate([self._part(*part) for part in group]) for group in groups[skip:])
+        return ((array, np.arange(len(array))) for array in ahead(arrays))
+
+    def n_batches(self, batch_size: int, *, drop_last: bool = False) -> int:
+        parts, n_together = self._parts(batch_size)
+        return -(-len(parts) // n_together)
+
+    def array(self) -> Array:
+        return np.concatenate([self._patches(number) for number in self.numbers])
+
+    def _parts(self, batch_size: int) -> tuple[Indices, int]:
+        """Image, first patch and end of every part that fits into a batch, and how many parts are a batch."""
+        parts = [
+            (number, start, stop)
+            for number, size in zip(self.numbers, self.sizes, strict=True)
+            for start, stop in pairwise(batch_cuts(size, batch_size, even=True))
+        ]
+        largest = max(stop - start for _, start, stop in parts)
+        return np.array(parts, np.intp), max(1, batch_size // largest)
+
+    def _patches(self, number: int) -> Array:
+        """All patches of an image that are used."""
+        return self._part(number, 0, self._patches_per_image)
+
+    def _part(self, number: int, start: int, stop: int) -> Array:
+        """Some of the patches of an image that are used."""
+        image = self._images[int(number)]
+        positions = PatchPositions(image.shape[0], image.shape[1], self._patch_size, stride=1)
+        # Drawn anew each time: all positions of all images would be kept otherwise.
+        random = np.random.RandomState([self._seed, number])
+        n_drawn = min(len(positions), self._patches_per_image)
+        drawn = random.permutation(sample_without_replacement(len(positions), n_drawn, random_state=random))
+        corners = positions.corners(drawn[start:stop].astype(np.intp))
+        room = np.empty((len(corners[0]), self._patch_size**2 * self._images.n_channels), np.float32)
+        return cut_patches(image, corners, self._contrast_floor, self._whitening, room, self._patch_size)
