@@ -72,7 +72,7 @@ def subjects(folder):
     settings = {"max_iter": 3, "batch_size": 10, "random_state": 0}
     with contextlib.suppress(KeyboardInterrupt):
         epls.EPLS(4, **settings).set_callbacks(Stop(folder / "run", seconds=0)).fit(X)
-    older, newest = sorted((folder / "run").iterdir())
+    older, newest = sorted((folder / "run").glob("checkpoint-*"))
     older.unlink()
 
     def resumed(path):
