@@ -3,10 +3,12 @@
     python benchmarks/paper_mends.py                                   # digits and photographs, a minute or two
     python benchmarks/paper_mends.py --data DATA --seeds 3             # and STL-10 by the quick protocol, 400 units
     python benchmarks/paper_mends.py --data DATA --components 1600 --patches 160000 --output mends-1600.json
+    python benchmarks/paper_mends.py --data DATA --seeds 3 --output mends.json --markdown   # the table of docs/paper.md
     python benchmarks/paper_mends.py --quick
 
 "As printed" is `EPLS(**epls.PAPER)`. Its stop rule ends training at the first epoch that does not lower the error, so
 all other rows train for the default number of epochs (row "length"), and each of them adds one departure to that row.
+The rows "default but without ..." take one departure away from the default: it is then as in the paper.
 With --output, what is done is kept in that file, and a later run goes on from there.
 """
 
@@ -45,7 +47,13 @@ ROWS = {
     "length": PAPER | LENGTH,
     **{f"length, {name}": PAPER | LENGTH | mend for name, mend in MENDS.items()},
     "default": {},
+    **{f"default but without {name}": {setting: PAPER[setting] for setting in mend} for name, mend in MENDS.items()},
 }
+for superfluous in (
+    "biases start at the quantile",
+    "vSGD's steps capped",
+):  # the same as without steering, without Adam
+    del ROWS[f"default but without {superfluous}"]
 
 
 def on_vectors(X, n_components, settings, seed):
@@ -77,6 +85,29 @@ def on_photographs(settings, seed):
     return on_vectors(patches, 100, settings, seed)[1]
 
 
+def mean(results, kind, row, seeds, figure):
+    """The mean of a figure over the seeds; the leading number, where it has a spread."""
+    found = [results.get(f"{kind} | {row} | seed {seed}", {}).get(figure) for seed in range(seeds)]
+    return float(np.mean([float(str(value).split()[0]) for value in found])) if None not in found else None
+
+
+def tell_table(results, kinds, rows, seeds):
+    """Rows of a Markdown table: for each kind of data accuracies, dead outputs and noise filters."""
+    figures = {"accuracy": ".1f", "natural, sum": ".1f", "natural, log": ".1f", "dead outputs": ".0f"}
+    figures |= {"noise filters %": ".0f", "epochs": ".0f"}
+    columns = [
+        (kind, figure)
+        for kind in kinds
+        for figure in figures
+        if mean(results, kind, "default", seeds, figure) is not None
+    ]
+    print("| | " + " | ".join(f"{kind}: {figure}" for kind, figure in columns) + " |")
+    print("|---" * (1 + len(columns)) + "|")
+    for row in rows:
+        values = [(mean(results, kind, row, seeds, figure), figures[figure]) for kind, figure in columns]
+        print(f"| {row} | " + " | ".join("" if value is None else format(value, form) for value, form in values) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder of stl10_binary")
@@ -85,6 +116,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--rows", nargs="*", help="only these rows")
     parser.add_argument("--output", type=Path, help="JSON file of results")
+    parser.add_argument("--markdown", action="store_true", help="end with the table of the means over seeds")
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore", ConvergenceWarning)
@@ -106,6 +138,8 @@ def main():
                     print(key, json.dumps(results[key], allow_nan=False), flush=True)
                     if options.output:
                         options.output.write_text(json.dumps(results, indent=1, allow_nan=False))
+    if options.markdown:
+        tell_table(results, kinds, rows, options.seeds)
 
 
 if __name__ == "__main__":
