@@ -47,13 +47,15 @@ ROWS = {
     "length": PAPER | LENGTH,
     **{f"length, {name}": PAPER | LENGTH | mend for name, mend in MENDS.items()},
     "default": {},
-    **{f"default but without {name}": {setting: PAPER[setting] for setting in mend} for name, mend in MENDS.items()},
+    "default but without biases steered": {"biases": "random"},
+    "default but without Adam": {"optimizer": "vsgd"},
+    "default but without matching loss": {"loss": "squared", "biases": "steered"},
+    "default but without auction": {"target": "literal"},
+    "default but without units woken": {"wake": False},
+    "default but without norm limit, batches and remainder": {
+        name: PAPER[name] for name in ("max_norm", "batch_size", "drop_last")
+    },
 }
-for superfluous in (
-    "biases start at the quantile",
-    "vSGD's steps capped",
-):  # the same as without steering, without Adam
-    del ROWS[f"default but without {superfluous}"]
 
 
 def on_vectors(X, n_components, settings, seed):
