@@ -43,7 +43,7 @@ MENDS = {
 UNSTOPPED = "as printed, 100 epochs without the stop rule"
 ROWS = {
     "as printed": PAPER,
-    UNSTOPPED: PAPER | {"tol": None},
+    UNSTOPPED: PAPER | {"max_iter": 100, "tol": None},
     "length": PAPER | LENGTH,
     **{f"length, {name}": PAPER | LENGTH | mend for name, mend in MENDS.items()},
     "default": {},

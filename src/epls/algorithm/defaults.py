@@ -12,7 +12,8 @@ SMALLEST_BATCH = 256
 _FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
 
 #: Algorithms 1 and 2 as the paper prints them: ``EPLS(n_components, **epls.PAPER)``. docs/paper.md has what each of
-#: these settings is worth. The limit on the number of epochs is ours; a warning says so if it is what ended training.
+#: these settings is worth. The limit on the number of epochs is ours, the default one; a warning says so if it is what
+#: ended training.
 PAPER: dict[str, Any] = {
     "target": "literal",
     "loss": "squared",
@@ -21,7 +22,7 @@ PAPER: dict[str, Any] = {
     "batch_size": "n_components",
     "drop_last": True,
     "max_norm": 1.0,
-    "max_iter": 100,
+    "max_iter": None,
     "tol": 1e-6,
     "wake": False,
 }
