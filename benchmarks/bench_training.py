@@ -34,8 +34,8 @@ class TimedTarget:
     def __init__(self, target):
         self.target, self.seconds = target, 0.0
 
-    def start_epoch(self, n_samples):
-        self.target.start_epoch(n_samples)
+    def start_epoch(self, n_samples, n_dropped=0):
+        self.target.start_epoch(n_samples, n_dropped)
 
     def assign(self, outputs):
         started = time.perf_counter()

@@ -160,7 +160,7 @@ class ShardCounts(Stateful):
     def __init__(self, n_shards: int, n_components: int) -> None:
         self.counts = np.zeros((n_shards, n_components), np.int64)
 
-    def start_epoch(self, n_samples: int) -> None:
+    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
         self.counts[:] = 0
 
 
