@@ -116,7 +116,7 @@ def _open_places(capacity, reserves, rise):
 
 @njit(cache=True, nogil=True)
 def auction(values, capacity, reserves, rise, relative_increment, least_increment, precision, winners):
-    """Write the unit of each row to ``winners``; return the number of bids.
+    """Write the unit of each row to ``winners``; return the prices of the units in the end.
 
     Rows bid in their order, a row that lost its unit at the end of the queue. The sum of ``capacity`` must not be less
     than the number of rows. ``precision`` is the type's; reserves and scalars are of the type of ``values``.
@@ -157,7 +157,7 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
             n_waiting += 1
         _replace_lowest(costs[start:stop], owners[start:stop], offer, row)
         prices[best] = costs[start]
-    return n_bids
+    return prices
 
 
 @njit(cache=True, nogil=True)
