@@ -7,8 +7,9 @@ First, one batch of N_h samples: the mean output at the winners as a share of th
 scipy.optimize.linear_sum_assignment. Then, with --data, an epoch: from time to time in a training with the epoch's
 target, the outputs of all samples at the weights of that moment, cut in batches, against the best target that is
 balanced over all of them. That best is between what an auction over all samples reaches and its dual bound. The epoch's
-target goes on from the prices that it has in the training; the literal rule has N = samples of the epoch, and carries
-its inhibitor from batch to batch, as in the paper. One column is again the auction against the best of a batch.
+target goes on from the prices that it has in the training, and is measured again when it has settled, after four more
+epochs with the same weights. The literal rule has N = samples of the epoch, and carries its inhibitor from batch to batch, as
+in the paper. One column is again the auction against the best of a batch.
 """
 
 import argparse
@@ -100,22 +101,27 @@ def judge_epoch(name, outputs, batch_size, trained):
     kinds = (AuctionTarget, EpochTarget, LiteralTarget, LargestTarget)
     targets = [copy.deepcopy(trained) if kind is EpochTarget else kind(n_components) for kind in kinds]
     results = [assigned(target, outputs, batch_size) for target in targets]
+    random = np.random.RandomState(2)
+    settled = [assigned(targets[1], outputs[random.permutation(n_samples)], batch_size)[0] for _ in range(4)][-1]
     quality = " | ".join(f"{mean / bound:.4f}" for mean, _, _ in results)
     spreads = " | ".join(str(spread) for _, spread, _ in results)
     first = outputs[:batch_size]
     of_batch = assigned(AuctionTarget(n_components), first, batch_size)[0]
     of_batch /= assigned(ExactTarget(n_components), first, batch_size)[0]
     times = " | ".join(f"{1e3 * seconds * batch_size / n_samples:.1f}" for _, _, seconds in results[:3])
-    print(
-        f"| {name} | {bound:.4g} | {reached / bound:.5f} | {of_batch:.5f} | {quality} | {spreads} | {times} |",
-        flush=True,
-    )
+    best = f"{bound:.4g} | {reached / bound:.5f} | {of_batch:.5f}"
+    print(f"| {name} | {best} | {quality} | {settled / bound:.4f} | {spreads} | {times} |", flush=True)
 
 
 def epochs_of_training(folder, n_components, n_samples, batch_size):
     print(f"\n{n_components} units, {n_samples:,} samples, batches of {batch_size}: against the best of the epoch")
     names = ("auction", "epoch", "literal", "largest")
-    columns = [*names, *(f"spread: {name}" for name in names), *(f"ms a batch: {name}" for name in names[:3])]
+    columns = [
+        *names,
+        "epoch, settled",
+        *(f"spread: {name}" for name in names),
+        *(f"ms a batch: {name}" for name in names[:3]),
+    ]
     print(f"| outputs | best mean, at most | at least | auction, of its batch's | {' | '.join(columns)} |")
     print("|---" * (4 + len(columns)) + "|")
     X = load_patches(folder, n_samples).astype(np.float32)
