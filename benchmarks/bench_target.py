@@ -8,8 +8,8 @@ scipy.optimize.linear_sum_assignment. Then, with --data, an epoch: from time to 
 target, the outputs of all samples at the weights of that moment, cut in batches, against the best target that is
 balanced over all of them. That best is between what an auction over all samples reaches and its dual bound. The epoch's
 target goes on from the prices that it has in the training, and is measured again when it has settled, after four more
-epochs with the same weights. The literal rule has N = samples of the epoch, and carries its inhibitor from batch to batch, as
-in the paper. One column is again the auction against the best of a batch.
+epochs with the same weights. The literal rule has N = samples of the epoch, and carries its inhibitor from batch to
+batch, as in the paper. One column is again the auction against the best of a batch.
 """
 
 import argparse

@@ -50,6 +50,7 @@ _MANY_ROWS = 400
 # Of EpochTarget. Gains are in margins per win.
 _FIRST_GAIN, _LEAST_GAIN, _LARGEST_GAIN = 1 / 8, 1 / 256, 1.0
 _MANY_UNITS = 64  # the excess of fewer says little about the gain
+_PULL = 0.5  # margins for each win that a unit is behind, over the rounds that are left to make it up
 _MOST_AHEAD = 16  # rounds, in a stream
 _MEASURED_ROWS, _MEMORY, _LEAST_MARGIN = 256, 0.2, 1e-30
 
@@ -221,7 +222,7 @@ class EpochTarget(Target):
         self._measure(outputs)
         due_now = due * (n_rows / n_due)
         rounds_left = (n_due - n_rows) / n_units + 1
-        pull = 1 / rounds_left  # in margins: a win that a unit is behind is made up in the rounds that are left
+        pull = _PULL / rounds_left
         rise = max(self.gain, pull)
         reserves = self.prices - self.margin * (pull * (due - n_due / n_units) + rise * (n_rows / n_units - 0.5))
         least_increment = self.gain * self.margin / 2  # less than that, prices do not know
