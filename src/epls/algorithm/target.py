@@ -15,10 +15,10 @@ The target has three properties: one active unit per sample, every unit active e
 the one nearest to the outputs. Nearest in the squared norm is the same as: the sum of the outputs at the winners is
 largest.
 
-Equally often in what? The paper means an epoch. :class:`EpochTarget` is balanced over that, to within one win, and
-reaches 0.97 to 0.99 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the default, is balanced in
-every batch: it reaches all but a few thousandths of the best sum of the batch, but with as many samples as units in it
-only 0.75 to 0.99 of that of the epoch. :class:`ExactTarget` has the best sum of each batch, and takes a hundred times
+The paper means equally often in an epoch. :class:`EpochTarget` is balanced over that, to within one win, and reaches
+0.95 to 0.999 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the default, is balanced in every
+batch: it reaches all but a few thousandths of the best sum of the batch, but with as many samples as units in it only
+0.75 to 0.99 of that of the epoch. :class:`ExactTarget` has the best sum of each batch, and takes a hundred times
 as long. :class:`LiteralTarget` is the rule as the paper prints it, which balances only roughly: the inhibitor of a unit
 that has had its share is 1, and outputs can beat it. :class:`LargestTarget` has the first and the third property,
 without balance. docs/training.md has the figures.
