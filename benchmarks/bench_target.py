@@ -1,22 +1,32 @@
-"""How good and how fast the targets are, against the exact optimum of each batch.
+"""How good and how fast the targets are.
 
     python benchmarks/bench_target.py                   # made-up outputs
-    python benchmarks/bench_target.py --data DIR        # and those of a real training on STL-10 (DIR/stl10_binary)
+    python benchmarks/bench_target.py --data DIR        # and those of trainings on STL-10 (DIR/stl10_binary)
 
-Quality is the mean output at the winners, as a share of the exact optimum's. The exact optimum is that of
-scipy.optimize.linear_sum_assignment.
+First, one batch of N_h samples: the mean output at the winners as a share of the exact optimum's, which is that of
+scipy.optimize.linear_sum_assignment. Then, with --data, an epoch: from time to time in a training with the epoch's
+target, the outputs of all samples at the weights of that moment, cut in batches, against the best target that is
+balanced over all of them. That best is between what an auction over all samples reaches and its dual bound. The epoch's
+target goes on from the prices that it has in the training, and is measured again when it has settled, after four more
+epochs with the same weights. The literal rule has N = samples of the epoch, and carries its inhibitor from batch to
+batch, as in the paper. One column is again the auction against the best of a batch.
 """
 
 import argparse
+import copy
 import time
 from pathlib import Path
 
 import numpy as np
-from bench_training import epochs, load_patches
+from bench_training import load_patches, new_training
 from scipy.special import expit
 
-from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget
+from epls.algorithm.defaults import batch_rows, number_of_epochs
+from epls.algorithm.target import AuctionTarget, EpochTarget, ExactTarget, LargestTarget, LiteralTarget
+from epls.kernels.auction import auction
 from epls.metrics import win_spread
+
+STAGES = (0.0, 0.06, 0.12, 0.18, 0.25, 0.5, 1.0)  # of a training; its outputs are sparse from 0.25 on
 
 
 def made_up_outputs(n):
@@ -31,64 +41,113 @@ def made_up_outputs(n):
     }
 
 
-def outputs_in_training(folder, n, n_epochs):
-    """One batch of each epoch of a training."""
-    kept = []
-
-    class Keeping(AuctionTarget):
-        def start_epoch(self, n_samples):
-            super().start_epoch(n_samples)
-            self.keep = True
-
-        def assign(self, outputs):
-            if self.keep:
-                kept.append(outputs.copy())
-                self.keep = False
-            return super().assign(outputs)
-
-    for _ in epochs(load_patches(folder, 50 * n), n, n_epochs, Keeping):
-        pass
-    return {f"STL-10, epoch {k + 1}": outputs for k, outputs in enumerate(kept)}
+def outputs_in_training(X, n_components, batch_size):
+    """At each stage of a training: its epoch, the outputs of all samples in random order, and the training's target."""
+    n_epochs = number_of_epochs(-(-len(X) // batch_size))
+    stages = {max(round(stage * n_epochs), 1) for stage in STAGES}
+    training, reports = new_training(X, n_components, n_epochs, "epoch", batch_size)
+    layer = training.engine.settings
+    order = np.random.RandomState(1).permutation(len(X))
+    for report in reports:
+        if report.epoch in stages:
+            weights = training.weights
+            outputs = (X[order] - layer.center.astype(X.dtype)) @ (weights[:, :-1].T / X.dtype.type(layer.scale))
+            outputs += weights[:, -1]
+            yield f"epoch {report.epoch} of {n_epochs}", expit(outputs, out=outputs), training.engine.target
 
 
-def judge(name, H):
+def assigned(target, outputs, batch_size):
+    """The mean output at the winners of an epoch, the spread of wins and the seconds."""
+    target.start_epoch(len(outputs))
+    seconds, winners = 0.0, []
+    for start in range(0, len(outputs), batch_size):
+        batch = outputs[start : start + batch_size]
+        started = time.perf_counter()
+        winners.append(target.assign(batch))
+        seconds += time.perf_counter() - started
+    winners = np.concatenate(winners)
+    mean = outputs[np.arange(len(outputs)), winners].mean(dtype=np.float64)
+    return mean, win_spread(winners, target.n_components), seconds
+
+
+def best_of_epoch(outputs):
+    """What the best target that is balanced over all samples reaches on average: no less than, no more than."""
+    n_samples, n_components = outputs.shape
+    shares = np.full(n_components, n_samples // n_components)
+    assert shares.sum() == n_samples
+    winners, zero = np.empty(n_samples, np.intp), np.float32(0)
+    small, precision = np.float32(0.002), np.finfo(np.float32).eps
+    prices = auction(outputs, shares, np.zeros(n_components, np.float32), zero, small, zero, precision, winners)
+    bound = shares @ prices.astype(np.float64)
+    for start in range(0, n_samples, 2000):
+        bound += (outputs[start : start + 2000] - prices).max(axis=1).sum(dtype=np.float64)
+    return outputs[np.arange(n_samples), winners].mean(dtype=np.float64), bound / n_samples
+
+
+def judge_batch(name, H):
     H = np.ascontiguousarray(H, dtype=np.float32)
     n = len(H)
-    results = {}
-    for target_class in (ExactTarget, AuctionTarget, LiteralTarget):
-        target_class(n).assign(H[: n // 2])  # compile
-        target = target_class(n)
-        target.start_epoch(n)
-        started = time.perf_counter()
-        winners = target.assign(H)
-        seconds = time.perf_counter() - started
-        results[target_class] = H[np.arange(n), winners].mean(dtype=np.float64), seconds, win_spread(winners, n)
-    best, exact_seconds, _ = results[ExactTarget]
-    auction, auction_seconds, auction_spread = results[AuctionTarget]
-    literal, literal_seconds, literal_spread = results[LiteralTarget]
-    print(
-        f"| {name} | {best:.4g} | {auction / best:.5f} | {literal / best:.3f} | {auction_spread} | {literal_spread} "
-        f"| {1e3 * exact_seconds:.0f} | {1e3 * auction_seconds:.1f} | {1e3 * literal_seconds:.1f} |",
-        flush=True,
-    )
+    results = []
+    for target in (ExactTarget(n), AuctionTarget(n)):
+        target.assign(H[: n // 2])  # compile
+        results.append(assigned(target, H, n))
+    (best, _, exact_seconds), (mean, spread, seconds) = results
+    print(f"| {name} | {best:.4g} | {mean / best:.5f} | {spread} | {1e3 * exact_seconds:.0f} | {1e3 * seconds:.1f} |")
+
+
+def judge_epoch(name, outputs, batch_size, trained):
+    n_samples, n_components = outputs.shape
+    reached, bound = best_of_epoch(outputs)
+    kinds = (AuctionTarget, EpochTarget, LiteralTarget, LargestTarget)
+    targets = [copy.deepcopy(trained) if kind is EpochTarget else kind(n_components) for kind in kinds]
+    results = [assigned(target, outputs, batch_size) for target in targets]
+    random = np.random.RandomState(2)
+    settled = [assigned(targets[1], outputs[random.permutation(n_samples)], batch_size)[0] for _ in range(4)][-1]
+    quality = " | ".join(f"{mean / bound:.4f}" for mean, _, _ in results)
+    spreads = " | ".join(str(spread) for _, spread, _ in results)
+    first = outputs[:batch_size]
+    of_batch = assigned(AuctionTarget(n_components), first, batch_size)[0]
+    of_batch /= assigned(ExactTarget(n_components), first, batch_size)[0]
+    times = " | ".join(f"{1e3 * seconds * batch_size / n_samples:.1f}" for _, _, seconds in results[:3])
+    best = f"{bound:.4g} | {reached / bound:.5f} | {of_batch:.5f}"
+    print(f"| {name} | {best} | {quality} | {settled / bound:.4f} | {spreads} | {times} |", flush=True)
+
+
+def epochs_of_training(folder, n_components, n_samples, batch_size):
+    print(f"\n{n_components} units, {n_samples:,} samples, batches of {batch_size}: against the best of the epoch")
+    names = ("auction", "epoch", "literal", "largest")
+    columns = [
+        *names,
+        "epoch, settled",
+        *(f"spread: {name}" for name in names),
+        *(f"ms a batch: {name}" for name in names[:3]),
+    ]
+    print(f"| outputs | best mean, at most | at least | auction, of its batch's | {' | '.join(columns)} |")
+    print("|---" * (4 + len(columns)) + "|")
+    X = load_patches(folder, n_samples).astype(np.float32)
+    for name, outputs, trained in outputs_in_training(X, n_components, batch_size):
+        judge_epoch(name, outputs, batch_size, trained)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path)
-    parser.add_argument("--components", type=int, default=1600)
-    parser.add_argument("--epochs", type=int, default=12)
+    parser.add_argument("--components", type=int, default=1600, help="units of a batch of made-up outputs")
+    parser.add_argument("--units", type=int, nargs="+", default=[64, 1600], help="of the trainings")
+    parser.add_argument("--samples", type=int, nargs="+", default=[2048, 32000], help="of each of them")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     options = parser.parse_args()
     n = 100 if options.quick else options.components
-    print(f"{n} x {n} float32")
-    print("| outputs | best mean | auction | literal | spread | literal's | exact, ms | auction, ms | literal, ms |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    kinds = made_up_outputs(n)
+    print(f"{n} units, a batch of {n} samples, float32: against the best of the batch")
+    print("| outputs | best mean | auction | spread | exact, ms | auction, ms |")
+    print("|---|---|---|---|---|---|")
+    for name, H in made_up_outputs(n).items():
+        judge_batch(name, H)
     if options.data:
-        kinds |= outputs_in_training(options.data, n, options.epochs)
-    for name, H in kinds.items():
-        judge(name, H)
+        sizes = [(10, 200)] if options.quick else zip(options.units, options.samples, strict=True)
+        for n_components, n_samples in sizes:
+            for batch_size in sorted({n_components, batch_rows(n_components, n_samples)}):
+                epochs_of_training(options.data, n_components, n_samples, batch_size)
 
 
 if __name__ == "__main__":

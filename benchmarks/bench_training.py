@@ -34,8 +34,8 @@ class TimedTarget:
     def __init__(self, target):
         self.target, self.seconds = target, 0.0
 
-    def start_epoch(self, n_samples):
-        self.target.start_epoch(n_samples)
+    def start_epoch(self, n_samples, n_dropped=0):
+        self.target.start_epoch(n_samples, n_dropped)
 
     def assign(self, outputs):
         started = time.perf_counter()
@@ -53,17 +53,23 @@ def load_patches(folder, n_patches, patch_size=10):
     return normalize_patches(sample_patches(images, n_patches, patch_size, random_state=0))
 
 
-def epochs(X, n_components, n_epochs, target_name="auction"):
-    """Train as EPLS does; the seconds of each epoch and those of the target in it."""
+def new_training(X, n_components, n_epochs, target_name, batch_size=None):
+    """A training as that of EPLS, with an iterator over its epochs' reports."""
     random, samples = np.random.RandomState(0), ArraySamples(X)
     settings = LayerSettings(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC, target=target_name)
     engine = new_engine(settings, n_components)
-    engine.target = target = TimedTarget(engine.target)
     weights = initial_weights(n_components, X.shape[1], random, X.dtype)
-    training = Training(weights, engine, Adam(), max_norm=1.0, n_steps=n_epochs * samples.n_batches(n_components))
+    batch_size = batch_size or n_components
+    training = Training(weights, engine, Adam(), max_norm=1.0, n_steps=n_epochs * samples.n_batches(batch_size))
+    return training, (training.epoch(samples, batch_size, random) for _ in range(n_epochs))
+
+
+def epochs(X, n_components, n_epochs, target_name="auction"):
+    """Train as EPLS does; the seconds of each epoch and those of the target in it."""
+    training, reports = new_training(X, n_components, n_epochs, target_name)
+    training.engine.target = target = TimedTarget(training.engine.target)
     before = 0.0
-    for _ in range(n_epochs):
-        report = training.epoch(samples, n_components, random)
+    for report in reports:
         yield report.seconds, target.seconds - before
         before = target.seconds
 
@@ -82,7 +88,7 @@ def products(X, n_components):
 
 def speed(X, n_components, n_epochs):
     print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {blas_threads()} threads, {n_epochs} epochs")
-    for name, n_runs in (("auction", n_epochs), ("literal", n_epochs // 4)):
+    for name, n_runs in (("auction", n_epochs), ("epoch", n_epochs), ("literal", n_epochs // 4)):
         list(epochs(X[: 2 * n_components], n_components, 1, name))  # compile
         rows = [(*times, products(X, n_components)) for times in epochs(X, n_components, n_runs, name)]
         epoch, target, bare = np.array(rows).T

@@ -69,7 +69,7 @@ def epls_variants(X):
             model = new_learner("EPLS", activation=activation, loss=loss).fit(X)
             yield f"EPLS activation {number} {loss}", model.components_
             yield f"EPLS activation {number} {loss} codes", model.transform(X)
-    for target in ("auction", "exact", "literal"):
+    for target in ("auction", "epoch", "exact", "literal"):
         for optimizer in ("adam", "vsgd"):
             for loss in ("matching", "squared"):
                 settings = {"target": target, "optimizer": optimizer, "loss": loss, "batch_size": 50}

@@ -34,6 +34,7 @@ SETTINGS = [
     {},
     PAPER | {"batch_size": 40, "max_iter": 4, "tol": None},
     {"batch_size": 37, "random_state": None},
+    {"target": "epoch"},
 ]
 
 

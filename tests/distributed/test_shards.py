@@ -134,8 +134,9 @@ def test_what_shards_cannot_do(blobs):
         fit(EPLS(8, optimizer="vsgd"), blobs)
     with pytest.raises(TypeError, match="only EPLS can be trained on several machines, got OMP"):
         fit(OMP(8), blobs)
-    with pytest.raises(ValueError, match="target='literal'"):
-        fit(EPLS(8, target="literal"), blobs)
+    for target in ("literal", "epoch"):
+        with pytest.raises(ValueError, match=f"target='{target}' .* use 'auction'"):
+            fit(EPLS(8, target=target), blobs)
     for n_shards in (0, 401):
         with pytest.raises(ValueError, match=f"n_shards={n_shards}: give 1 to 400"):
             fit(EPLS(8), blobs, n_shards=n_shards)

@@ -151,7 +151,7 @@ def test_all_parts_work_together(digits, activation, loss, optimizer, device):
     assert model.loss_curve_[-1] < 0.97 * error_of_constant_outputs(20, activation)
 
 
-@pytest.mark.parametrize("target", ["auction", "exact", "literal", "largest"])
+@pytest.mark.parametrize("target", ["auction", "epoch", "exact", "literal", "largest"])
 def test_all_targets_learn(digits, target, device):
     model = EPLS(20, target=target, max_iter=10, random_state=0, device=device).fit(digits)
     assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(20)

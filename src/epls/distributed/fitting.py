@@ -145,7 +145,7 @@ class ShardedSamples(Samples):
         if settings.needs_factors:
             raise ValueError("the optimizer must see each sample's gradient, and shards send their sums: use 'adam'")
         if not issubclass(TARGETS[settings.target], BalancedTarget):
-            raise ValueError(f"target={settings.target!r} does not balance every shard: use 'auction'")
+            raise ValueError(f"target={settings.target!r} does not balance the batches of every shard: use 'auction'")
         # By the number of shards and not by that of workers, on which the order of samples must not depend.
         shared = Settings(settings, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_parts))
         self.shards.check(shared)
@@ -160,7 +160,7 @@ class ShardCounts(Stateful):
     def __init__(self, n_shards: int, n_components: int) -> None:
         self.counts = np.zeros((n_shards, n_components), np.int64)
 
-    def start_epoch(self, n_samples: int) -> None:
+    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
         self.counts[:] = 0
 
 

@@ -6,6 +6,10 @@ best at the going prices, the most it could pay without regret (what its second 
 increment. A full unit drops its lowest offer, and its price is the lowest that remains. The sum reached falls short of
 the best by no more than the sum of the increments.
 
+A unit's places can have prices to start from: the first costs ``reserves[j]``, each further one ``rise`` more. An offer
+must be above what the cheapest place costs, and what is maximised is the sum of the values less these prices. With all
+of them 0, it is the sum of the values.
+
 A row's increment is a share of what the value that it wants has over a low one of its own. A single increment of the
 same sum for all rows would be coarse for those with low values: their winners would be arbitrary.
 
@@ -74,21 +78,8 @@ def _is_lower(offer, row, other_offer, other_row):
 
 
 @njit(cache=True)
-def _push(offers, rows, size, offer, row):
-    """Add an offer to a heap of ``size`` offers that has the lowest first."""
-    i = size
-    while i > 0:
-        parent = (i - 1) // 2
-        if not _is_lower(offer, row, offers[parent], rows[parent]):
-            break
-        offers[i], rows[i] = offers[parent], rows[parent]
-        i = parent
-    offers[i], rows[i] = offer, row
-
-
-@njit(cache=True)
 def _replace_lowest(offers, rows, offer, row):
-    """Put an offer in the place of the heap's lowest."""
+    """Put an offer in the place of the lowest, in a heap that has the lowest first."""
     i = 0
     while 2 * i + 1 < offers.size:
         child = 2 * i + 1
@@ -105,27 +96,34 @@ def _replace_lowest(offers, rows, offer, row):
 def _increment(row, best, price, relative_increment, precision):
     """A share of what the value wanted has over a low one of the row, but no less than makes a difference to it."""
     low = smallest(row[:BLOCK])
-    least = max(precision * max(abs(row[best]), abs(low), price), _TINY)
+    least = max(precision * max(abs(row[best]), abs(low), abs(price)), _TINY)
     return max(relative_increment * (row[best] - low), row.dtype.type(least))
 
 
+@njit(cache=True)
+def _open_places(capacity, reserves, rise):
+    """Each unit's places one after another, an empty heap: what they cost, whose they are (-1: nobody's), and where
+    those of a unit begin."""
+    first = np.zeros(capacity.size + 1, np.int64)
+    for j in range(capacity.size):
+        first[j + 1] = first[j] + capacity[j]
+    costs = np.empty(first[capacity.size], reserves.dtype)
+    for j in range(capacity.size):
+        for k in range(capacity[j]):
+            costs[first[j] + k] = reserves[j] + reserves.dtype.type(k) * rise
+    return costs, np.full(costs.size, -1), first
+
+
 @njit(cache=True, nogil=True)
-def auction(values, capacity, relative_increment, precision, winners):
-    """Write the unit of each row to ``winners``; return the number of bids.
+def auction(values, capacity, reserves, rise, relative_increment, least_increment, precision, winners):
+    """Write the unit of each row to ``winners``; return the prices of the units in the end.
 
     Rows bid in their order, a row that lost its unit at the end of the queue. The sum of ``capacity`` must not be less
-    than the number of rows. ``precision`` is the type's, and the scalars are of the type of ``values``.
+    than the number of rows. ``precision`` is the type's; reserves and scalars are of the type of ``values``.
     """
     n_rows, n_units = values.shape
-    prices = np.zeros(n_units, values.dtype)
-    first_slot = np.zeros(n_units + 1, np.int64)
-    for j in range(n_units):
-        first_slot[j + 1] = first_slot[j] + capacity[j]
-        if capacity[j] == 0:
-            prices[j] = np.inf
-    slot_offer = np.empty(first_slot[n_units], values.dtype)
-    slot_row = np.empty(first_slot[n_units], np.int64)
-    n_taken = np.zeros(n_units, np.int64)
+    costs, owners, first_place = _open_places(capacity, reserves, rise)
+    prices = np.where(capacity > 0, reserves, values.dtype.type(np.inf))
     bounds = np.empty((n_rows, (n_units + BLOCK - 1) // BLOCK), values.dtype)
     increments = np.zeros(n_rows, values.dtype)
     growth = values.dtype.type(1)
@@ -141,7 +139,8 @@ def auction(values, capacity, relative_increment, precision, winners):
                 bounds[row, block] = _block_net(values[row], prices, block)
         best, second_value = _best_two(values[row], prices, bounds[row])
         if is_first_bid:
-            increments[row] = _increment(values[row], best, prices[best], relative_increment, precision)
+            increment = _increment(values[row], best, prices[best], relative_increment, precision)
+            increments[row] = max(increment, least_increment)
         increment = growth * increments[row]
         if second_value == -np.inf:
             second_value = values[row, best] - prices[best]  # a single unit is open: there is no rival to outbid
@@ -152,15 +151,27 @@ def auction(values, capacity, relative_increment, precision, winners):
         if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
             growth += growth  # twice; a product with an integer would be of another type
         winners[row] = best
-        start, stop = first_slot[best], first_slot[best + 1]
-        offers, rows = slot_offer[start:stop], slot_row[start:stop]
-        if n_taken[best] < offers.size:
-            _push(offers, rows, n_taken[best], offer, row)
-            n_taken[best] += 1
-        else:
-            queue[(head + n_waiting) % n_rows] = rows[0]
+        start, stop = first_place[best], first_place[best + 1]
+        if owners[start] >= 0:
+            queue[(head + n_waiting) % n_rows] = owners[start]
             n_waiting += 1
-            _replace_lowest(offers, rows, offer, row)
-        if n_taken[best] == offers.size:
-            prices[best] = offers[0]
-    return n_bids
+        _replace_lowest(costs[start:stop], owners[start:stop], offer, row)
+        prices[best] = costs[start]
+    return prices
+
+
+@njit(cache=True, nogil=True)
+def mean_margin(values, prices):
+    """What the best unit has over the second at these prices, on average over the rows."""
+    total = 0.0
+    prices = prices.copy()
+    for i in range(values.shape[0]):
+        best_net = largest_net(values[i], prices)
+        best = index_of_net(values[i], prices, best_net)
+        price = prices[best]
+        prices[best] = np.inf  # out of the way while the second is searched
+        second_net = largest_net(values[i], prices)
+        prices[best] = price
+        if second_net > -np.inf:
+            total += best_net - second_net
+    return total / max(values.shape[0], 1)

@@ -54,9 +54,10 @@ class EPLS(LayerLearner):
         The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
     activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"} or Activation, default="logistic"
         The function f; one of your own is an :class:`epls.algorithm.activations.Activation`.
-    target : {"auction", "literal", "exact", "largest"}, default="auction"
-        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, "exact" is
-        slow, and "largest" takes the largest output, without balance.
+    target : {"auction", "epoch", "literal", "exact", "largest"}, default="auction"
+        How the winning units are found: see :mod:`epls.algorithm.target`. "auction" balances the wins of every
+        mini-batch, "epoch" those of an epoch. "literal" is the paper's rule, "exact" is slow, and "largest" takes the
+        largest output, without balance.
     loss : {"matching", "squared"}, default="matching"
         What takes the outputs to the target: see :mod:`epls.algorithm.training`. "squared" is the paper's; with it,
         units of "relu" can die.
@@ -239,8 +240,9 @@ class EPLS(LayerLearner):
 
         The mean and the scale are those of the first call, which should therefore have many samples, and must have one
         for every 100 components. A stream has no epochs; balance means that after every mini-batch the wins of any two
-        units since the first call differ by at most one (with ``target="literal"``, each call is an epoch of its own).
-        Outputs become sparse over the first 1000 mini-batches, and the learning rate falls after them.
+        units since the first call differ by at most one. With ``target="epoch"`` no unit is ever more than 16 wins
+        ahead of its share; with ``target="literal"``, each call is an epoch of its own. Outputs become sparse over the
+        first 1000 mini-batches, and the learning rate falls after them.
 
         Parameters
         ----------

@@ -126,9 +126,9 @@ class Engine(ABC):
     settings: LayerSettings
     target: Any
 
-    def start_epoch(self, n_samples: int) -> None:
-        """Forget the wins of the epoch before; the batches to come have this many samples in all."""
-        self.target.start_epoch(n_samples)
+    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
+        """Forget the wins before; the batches to come have this many samples in all, less those dropped."""
+        self.target.start_epoch(n_samples, n_dropped)
 
     @abstractmethod
     def gradient(self, weights: Array, batch: Any) -> BatchGradient:
