@@ -109,3 +109,12 @@ class TestErrors:
         monkeypatch.setitem(sys.modules, "onnx", None)  # which an import takes for missing
         with pytest.raises(ImportError, match=r'ONNX files need onnx: pip install "epls\[onnx\]"'):
             to_onnx(EPLS(2, max_iter=1).fit(digits), tmp_path / "model.onnx")
+
+
+def test_mirror_images(photographs, tmp_path):
+    settings = {"patch_size": 4, "n_patches": 300, "mirror": True, "random_state": 0}
+    features = ImageFeatures(EPLS(5, max_iter=3), **settings).fit(photographs)
+    to_onnx(features, tmp_path / "model.onnx", image_shape=photographs.shape[1:3])
+    for images in (photographs, photographs[:1]):
+        found = run(tmp_path / "model.onnx", images.transpose(0, 3, 1, 2))
+        np.testing.assert_allclose(found, features.transform(images), rtol=1e-3, atol=1e-4)

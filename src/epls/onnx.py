@@ -150,10 +150,17 @@ def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[i
     least = smallest_side(features.patch_size, features.stride, features.grid)
     if len(image_shape) != 2 or min(image_shape) < least:
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
+    n_features = features.grid**2 * features.encoder_.n_codes
+    if features.mirror:  # the mirror images follow the images
+        graph.add("Slice", *(np.array([number]) for number in (-1, -(2**31), 3, -1)))
+        graph.add("Concat", graph.last, given="input", axis=0)
     _add_patches(graph, features)
     _add_codes(graph, layer, features.encoder_.split_sign)
     _add_pooling(graph, features, image_regions(features, *image_shape))
-    return ["N", features.n_channels_, *image_shape], ["N", features.grid**2 * features.encoder_.n_codes]
+    if features.mirror:
+        graph.add("Reshape", np.array([2, -1, n_features]))
+        graph.add("ReduceMean", axes=[0], keepdims=0)
+    return ["N", features.n_channels_, *image_shape], ["N", n_features]
 
 
 def _add_patches(graph: _Graph, features: ImageFeatures) -> None:

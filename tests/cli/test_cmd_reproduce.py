@@ -57,6 +57,27 @@ def test_equals_the_library_by_hand(result, stl10):
         assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+def test_mirror_images_by_hand(stl10, tmp_path, capsys):
+    from epls.datasets import load_stl10
+    from epls.evaluation.protocol import judge
+
+    data = load_stl10(stl10)
+    learned = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
+    plain = learned.fit(data.train_images)
+    views = np.stack([plain.transform(images) for images in (data.train_images, data.train_images[:, :, ::-1])], axis=1)
+    for kind, X in (("features", views.mean(axis=1)), ("decisions", views)):
+        command = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--mirror", kind, "--json"]
+        code, out, err = epls(capsys, *command)
+        assert code == 0, err
+        report = json.loads(out)
+        assert f"mirror_{kind}" in report["files"][0]
+        assert f"{kind} of mirror images, too" in report["paper"]["differences"]
+        for fold, verdict in zip(data.folds, report["folds"], strict=False):
+            rest = np.setdiff1d(np.arange(60), fold)
+            found = judge(X[fold], data.train_labels[fold], X[rest], data.train_labels[rest])
+            assert found.accuracy == pytest.approx(verdict["accuracy"])
+
+
 def test_again_takes_what_is_there(result, stl10, capsys):
     output, report = result
     before = {path: path.stat().st_mtime_ns for path in (output / "stages").iterdir()}

@@ -37,3 +37,17 @@ def test_the_papers_table():
     assert len(TABLE_2) == 12
     assert row_for("epls", "natural", split_sign=True, whiten=False).accuracy == 56.9
     assert row_for("epls", "triangle", split_sign=False, whiten=False) is None
+
+
+def test_decisions_about_two_views_are_added():
+    """Two views with noise of their own tell more than one; with equal views nothing is gained or lost."""
+    random = np.random.RandomState(0)
+    labels = np.arange(900) % 3
+    signal = np.eye(3)[labels] @ random.normal(size=(3, 20))
+    views = signal[:, None] + 3 * random.normal(size=(900, 2, 20))
+    one = judge(views[:450, 0].copy(), labels[:450], views[450:, 0].copy(), labels[450:])
+    two = judge(views[:450].copy(), labels[:450], views[450:].copy(), labels[450:])
+    assert two.accuracy > one.accuracy + 3
+    twice = np.repeat(views[:, :1], 2, axis=1)
+    same = judge(twice[:450].copy(), labels[:450], twice[450:].copy(), labels[450:])
+    assert same.accuracy == pytest.approx(one.accuracy, abs=1.0)

@@ -16,7 +16,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS, L2SVMCV, ImageFeatures, ImageFolder, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls import (
+    EPLS,
+    L2SVMCV,
+    ImageFeatures,
+    ImageFolder,
+    NaturalEncoder,
+    SoftThresholdEncoder,
+    TriangleEncoder,
+    load_model,
+    save_model,
+)
 from epls.images.dense import code_maps, region_sums
 from epls.utils.threads import blas_threads
 
@@ -228,7 +238,7 @@ def test_with_encoder_is_a_fit_with_that_encoder(photographs):
     np.testing.assert_array_equal(changed.transform(photographs), direct.transform(photographs))
     assert changed.estimator_ is learned.estimator_
     assert learned.encoder == "natural"
-    with pytest.raises(ValueError, match="only stride, grid and pooling can be changed after fit, got patch_size"):
+    with pytest.raises(ValueError, match="only stride, grid, pooling and mirror can be changed"):
         learned.with_encoder(photographs, "natural", patch_size=3)
     with pytest.raises(ValueError, match="'encoder' parameter"):
         learned.with_encoder(photographs, "nonsense")
@@ -273,3 +283,16 @@ def test_an_iterator_that_is_held_limits_nobody(iterated):
         next(rows)
         assert blas_threads() == before
         assert len(list(rows)) == 8
+
+
+@pytest.mark.parametrize("pooling", ["log", "sum", "mean"])
+def test_mirror_images_are_averaged(photographs, fitted, pooling, tmp_path):
+    plain = fitted.with_encoder(photographs, "natural", pooling=pooling)
+    both = fitted.with_encoder(photographs, "natural", pooling=pooling, mirror=True)
+    mirrored = [photograph[:, ::-1] for photograph in photographs]
+    expected = (plain.transform(photographs) + plain.transform(mirrored)) / 2
+    np.testing.assert_allclose(both.transform(photographs), expected, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(both.transform(mirrored), both.transform(photographs))
+    assert not np.allclose(both.transform(photographs), plain.transform(photographs))
+    save_model(both, tmp_path / "model")
+    np.testing.assert_array_equal(load_model(tmp_path / "model").transform(photographs), both.transform(photographs))

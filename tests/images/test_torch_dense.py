@@ -51,6 +51,7 @@ def test_equal_to_numpy_whatever_the_settings(data):
         grid=grid,
         n_patches=60,
         pooling=draw(st.sampled_from(["log", "sum", "mean"]), "pooling"),
+        mirror=draw(st.booleans(), "mirror"),
         whiten=draw(st.booleans(), "whiten"),
         random_state=0,
     ).fit(images)

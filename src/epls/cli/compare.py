@@ -39,6 +39,7 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
 @options.stride(2)
 @options.grid
+@options.mirror
 @options.pooling("log")
 @options.n_folds(5, "Of cross-validation; of STL-10, how many of its folds.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,

@@ -45,6 +45,13 @@ grid = click.option(
 )
 
 
+mirror = click.option(
+    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
+    help="Mirror images count, too: the features of an image and its mirror image are averaged, or the classifier "
+    "learns from both and its decisions are added. Not for digits and letters.  [default: no; --mirror: features]",
+)  # fmt: skip
+
+
 def n_components(default: int | None, help: str = "Components to learn.") -> Option[Any]:
     """The option of the number of components."""
     return click.option(

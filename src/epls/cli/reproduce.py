@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @options.split_sign
 @options.stride(1)
 @options.grid
+@options.mirror
 @options.pooling(None, usual="log; sum with --paper; sum and log with --table")
 @click.option("--table", is_flag=True,
               help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
@@ -112,7 +113,7 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
         raise click.UsageError("--paper: the paper's experiment is about stl10")
     if chosen["settings"]:
         raise click.UsageError("--paper has its own settings of epls: leave --set out, or --paper")
-    for name in ("learner", "encoder", "alpha", "split_sign", "whiten", "patch_size", "grid", "pooling"):
+    for name in ("learner", "encoder", "alpha", "split_sign", "whiten", "patch_size", "grid", "pooling", "mirror"):
         value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
         if value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")

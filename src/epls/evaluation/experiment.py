@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -48,7 +49,8 @@ class Settings:
     ``learner_settings`` are those of the learner that are not as usual. By default, a learner gets its usual number of
     patches, which is Coates and Ng's. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
     ``alpha`` is the encoder's, if it has one; None is its default, and for sparse coding the one of :data:`ALPHAS` that
-    cross-validation finds best.
+    cross-validation finds best. With ``mirror``, mirror images count, too: "features" averages the features of an image
+    and its mirror image; "decisions" trains the classifier on both and adds its decisions about both.
     """
 
     learner: str = "epls"
@@ -64,6 +66,7 @@ class Settings:
     stride: int = 1
     grid: int = 2
     pooling: str = "log"
+    mirror: str | None = None
 
     def __post_init__(self) -> None:
         if self.n_patches is None:
@@ -200,19 +203,19 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
         for name, labelled in sets.items()
     }
+    # Both views of an image are encoded, and stay apart for decisions.
+    pooling_features = copy(features).set_params(mirror=settings.mirror == "features")
     encoded = {
         name: _sums(features, f"encode {name}", labelled.images, inputs | {"images": names[name]}, cache, progress)
         for name, labelled in sets.items()
     }
 
     def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
-        """Features of some images as a new array."""
+        """Features of some images as a new array; with the decisions of mirror images, (n_images, 2, n_features)."""
         sums, _ = encoded[name]
         counts = image_regions(features, *sets[name].images.shape[1:3]).counts
-        found = np.empty((len(numbers), sums[0].size), np.float32)
-        for some in row_blocks(len(numbers), _BLOCK_IMAGES):
-            found[some] = pool_sums(features, sums[numbers[some]], counts)
-        return found
+        blocks = row_blocks(len(numbers), _BLOCK_IMAGES)
+        return np.concatenate([pool_sums(pooling_features, sums[numbers[some]], counts) for some in blocks])
 
     def verdict(number: int) -> dict[str, float]:
         progress("classify", number, len(folds))
@@ -228,6 +231,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         "labels": fingerprint([labelled.labels for labelled in sets.values()]),
         "folds": fingerprint(folds),
         "pooling": [settings.pooling, features.typical_code_],
+        **({"mirror": settings.mirror} if settings.mirror else {}),
     }
     verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
     seconds = {
@@ -288,7 +292,8 @@ def _lifeless(
 
 def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
     """The learned features with the encoder and the pooling that are asked for."""
-    return learned.with_encoder(unlabelled, _new_encoder(settings), **settings.some(("stride", "grid", "pooling")))
+    others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
+    return learned.with_encoder(unlabelled, _new_encoder(settings), **others)
 
 
 def _new_encoder(settings: Settings) -> Encoder:
@@ -298,7 +303,8 @@ def _new_encoder(settings: Settings) -> Encoder:
 
 def _encode_inputs(settings: Settings) -> dict[str, Any]:
     """All that decides the codes besides the components: a default that changes makes them again."""
-    return settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
+    found = settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
+    return found | ({"mirror": True} if settings.mirror else {})
 
 
 def _tried_alphas(
@@ -321,7 +327,7 @@ def _tried_alphas(
 
     def outcome(alpha: float) -> dict[str, float]:
         started = time.perf_counter()
-        trial = replace(settings, alpha=alpha, stride=stride)
+        trial = replace(settings, alpha=alpha, stride=stride, mirror=None)
         features = _with_encoder(learned, trial, task.unlabelled)
         sums, _ = _sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial), cache, progress)
         pooled = pool_sums(features, sums, image_regions(features, *images.shape[1:3]).counts)
@@ -341,7 +347,7 @@ def _tried_alphas(
 def _sums(
     features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> tuple[Array, float]:
-    """The sums of codes over regions, (n_images, n_regions, n_codes), and the seconds that they took."""
+    """The sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds that they took."""
 
     def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))
@@ -350,5 +356,5 @@ def _sums(
             progress(stage, number, len(images))
             yield sums
 
-    shape = (len(images), features.grid**2, features.encoder_.n_codes)
+    shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
     return cache.rows(inputs, shape, rows)

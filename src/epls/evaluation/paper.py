@@ -107,6 +107,8 @@ def differences(settings: Settings, task: Task) -> list[str]:
         found.append(f"pooled over {settings.grid} x {settings.grid} regions, not {paper.grid} x {paper.grid}")
     if settings.pooling != paper.pooling:
         found.append(f"{settings.pooling} pooling, not sums")
+    if settings.mirror:
+        found.append(f"{settings.mirror} of mirror images, too")
     if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
         found.append(f"penalty {settings.alpha:g}, not one of {', '.join(f'{alpha:g}' for alpha in ALPHAS)}")
     found.append(_difference_of_learner(settings))
@@ -190,6 +192,7 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
     parts += [f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
     parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
+    parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
     if settings.learner == "epls" and settings.learner_settings == PAPER:
         parts.append("paper")
     else:
@@ -204,7 +207,9 @@ def table_name(settings: Settings, n_patches: int | None, poolings: Sequence[str
     """A name for the file of a table. It says all that is not as usual, so that no other table has it."""
     unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed"))
     patches = [] if n_patches is None else [f"patches{n_patches}"]
-    return "-".join(["stl10", *_images(task), "table", "_".join(poolings), *patches, *unusual, *_folds("stl10", task)])
+    mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []
+    parts = ["stl10", *_images(task), "table", "_".join(poolings), *mirror, *patches, *unusual]
+    return "-".join(parts + _folds("stl10", task))
 
 
 def _images(task: Task) -> list[str]:

@@ -133,8 +133,8 @@ def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterat
 
     Yields
     ------
-    ndarray of float32 of shape (n_regions, n_codes)
-        The sums of an image.
+    ndarray of float32 of shape (n_regions, n_codes), or (2, n_regions, n_codes) with ``mirror``
+        The sums of an image, and those of its mirror image.
     """
     return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start, held=True))
 
@@ -154,7 +154,10 @@ def sums_and_counts(
 
     def encoded(encoder: DenseEncoder, image: NDArray[Any]) -> tuple[Array, Indices]:
         regions = image_regions(features, *image.shape[:2])
-        return encoder.sums(image, regions), regions.counts
+        if not features.mirror:
+            return encoder.sums(image, regions), regions.counts
+        mirrored = np.ascontiguousarray(image[:, ::-1])
+        return np.stack([encoder.sums(view, regions) for view in (image, mirrored)]), regions.counts
 
     return _encoded(features, images, range(start, len(images)), encoded, held=held)
 

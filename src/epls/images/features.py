@@ -70,6 +70,9 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "sum" is the paper's. "mean" does not depend on the size of the image. "log" is log(1 + mean / typical) where
         typical is the mean code of patches of the training images: the first tenth of activity counts for more than
         the last, and neither the size of images, nor the stride, nor the number of units changes the scale.
+    mirror : bool, default=False
+        Whether the features of an image are the mean of its own and those of its mirror image, left and right
+        exchanged: for objects that may face either way, not for digits and letters. It takes twice the time.
     whiten : bool, default=False
         Whether patches are ZCA-whitened after they are normalised. EPLS does without.
     random_state : int, RandomState instance or None, default=None
@@ -122,6 +125,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "stride": [AT_LEAST_ONE],
         "grid": [Interval(Integral, 1, _FINEST_GRID, closed="both")],
         "pooling": [StrOptions({"log", "sum", "mean"})],
+        "mirror": ["boolean"],
         "whiten": ["boolean"],
         "random_state": ["random_state"],
         "device": [str, None],
@@ -138,6 +142,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         stride: int = 1,
         grid: int = 2,
         pooling: str = "log",
+        mirror: bool = False,
         whiten: bool = False,
         random_state: Any = None,
         device: str | None = None,
@@ -150,6 +155,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         self.stride = stride
         self.grid = grid
         self.pooling = pooling
+        self.mirror = mirror
         self.whiten = whiten
         self.random_state = random_state
         self.device = device
@@ -215,7 +221,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         encoder : str or Encoder
             How a patch becomes codes.
         **settings
-            New values of ``stride``, ``grid`` and ``pooling``.
+            New values of ``stride``, ``grid``, ``pooling`` and ``mirror``.
 
         Returns
         -------
@@ -223,8 +229,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
             A copy, which shares the estimator and the whitening with this one.
         """
         check_is_fitted(self)
-        if others := set(settings) - {"stride", "grid", "pooling"}:
-            raise ValueError(f"only stride, grid and pooling can be changed after fit, got {', '.join(sorted(others))}")
+        if others := sorted(set(settings) - {"stride", "grid", "pooling", "mirror"}):
+            raise ValueError(f"only stride, grid, pooling and mirror can be changed after fit, got {', '.join(others)}")
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
         images = fitting_images(other, X)

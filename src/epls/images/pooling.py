@@ -138,7 +138,7 @@ def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
     features : ImageFeatures
         Fitted.
     sums : ndarray of shape (..., n_areas, n_codes)
-        Sums of codes.
+        Sums of codes. If the features are averaged over mirror images, (..., 2, n_areas, n_codes).
     counts : ndarray of int of shape (n_areas,)
         The number of positions in each area, such as the ``counts`` of :func:`image_regions`.
 
@@ -153,4 +153,5 @@ def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
     if features.pooling == "log":
         # Codes of some learners have a sign; those of EPLS do not.
         pooled = np.copysign(np.log1p(np.abs(pooled) / sums.dtype.type(features.typical_code_)), pooled)
-    return pooled.reshape(*sums.shape[:-2], -1)
+    pooled = pooled.reshape(*sums.shape[:-2], -1)
+    return pooled.mean(axis=-2) if features.mirror else pooled

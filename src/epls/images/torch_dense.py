@@ -58,6 +58,7 @@ class DenseFeatures(nn.Module):
         self.n_channels = features.n_channels_
         self.contrast_floor = float(features.contrast_floor_)
         self.pooling, self.typical_code = features.pooling, float(features.typical_code_)
+        self.mirror = features.mirror
         # Of a patch and its codes: what is held of every position that is looked at.
         self.n_elements = self.n_channels * self.patch_size**2 + features.encoder_.n_codes
         kind = _TriangleCodes if isinstance(features.encoder_, TriangleEncoder) else _LayerCodes
@@ -76,6 +77,12 @@ class DenseFeatures(nn.Module):
         Tensor of shape (N, grid * grid * n_codes)
             The features.
         """
+        if self.mirror:
+            return (self._pooled(images) + self._pooled(images.flip(3))) / 2
+        return self._pooled(images)
+
+    def _pooled(self, images: torch.Tensor) -> torch.Tensor:
+        """The features of images, without those of mirror images."""
         sums = self.region_sums(images)
         if self.pooling == "sum":
             return sums.flatten(1)
@@ -184,9 +191,11 @@ def sums_and_counts(
     for group in _of_one_size(images, start, module):
         pixels = torch.from_numpy(np.stack(group).astype(np.float32)).to(device).movedim(3, 1)
         with torch.inference_mode():
-            sums = module.region_sums(pixels).numpy(force=True)
+            sums = module.region_sums(pixels)
+            if features.mirror:
+                sums = torch.stack([sums, module.region_sums(pixels.flip(3))], dim=1)
         counts = module.regions(pixels).counts
-        yield from ((found, counts) for found in sums)
+        yield from ((found, counts) for found in sums.numpy(force=True))
 
 
 def _of_one_size(images: ImageCollection, start: int, module: DenseFeatures) -> Iterator[list[NDArray[Any]]]:
