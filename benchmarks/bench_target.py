@@ -22,7 +22,8 @@ from bench_training import load_patches, new_training
 from scipy.special import expit
 
 from epls.algorithm.defaults import batch_rows, number_of_epochs
-from epls.algorithm.target import AuctionTarget, EpochTarget, ExactTarget, LargestTarget, LiteralTarget
+from epls.algorithm.epoch_target import EpochTarget
+from epls.algorithm.target import AuctionTarget, ExactTarget, LargestTarget, LiteralTarget
 from epls.kernels.auction import auction
 from epls.metrics import win_spread
 

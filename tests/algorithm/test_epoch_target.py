@@ -12,7 +12,8 @@ from scipy.optimize import linear_sum_assignment
 from sklearn.datasets import load_digits
 
 from epls import EPLS
-from epls.algorithm.target import AuctionTarget, EpochTarget, hold_auction
+from epls.algorithm.epoch_target import EpochTarget
+from epls.algorithm.target import AuctionTarget, hold_auction
 
 TIED = st.sampled_from([0.0, 0.25, 0.5, 1.0])
 COARSE = st.integers(-512, 1024).map(lambda i: i / 1024)  # times a power of two, they are the same numbers

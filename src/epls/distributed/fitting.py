@@ -14,7 +14,8 @@ from sklearn.utils import check_array
 
 from ..algorithm.engines.base import BatchGradient, BatchReport, Engine, LayerSettings
 from ..algorithm.state import Stateful
-from ..algorithm.target import TARGETS, BalancedTarget
+from ..algorithm.target import BalancedTarget
+from ..algorithm.targets import TARGETS
 from ..data.blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
 from ..data.moments import Moments
 from ..data.samples import BUFFER_BYTES, Samples, working_type

@@ -22,7 +22,8 @@ from ..algorithm.engines.base import Engine, LayerSettings, new_engine
 from ..algorithm.optimizers import OPTIMIZERS
 from ..algorithm.progress import EpochReport, Progress
 from ..algorithm.steering import STREAM_PATH
-from ..algorithm.target import TARGETS, AuctionTarget, LiteralTarget
+from ..algorithm.target import AuctionTarget, LiteralTarget
+from ..algorithm.targets import TARGETS
 from ..algorithm.training import Training, initial_weights
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type

@@ -17,7 +17,8 @@ from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.engines.torch.devices import to_device
 from ..algorithm.engines.torch.engine import finite
 from ..algorithm.steering import bias_steps, half_active_net, steps_to_sparse, wanted_activity
-from ..algorithm.target import TARGETS, BalancedTarget, LiteralTarget, Winners
+from ..algorithm.target import BalancedTarget, LiteralTarget, Winners
+from ..algorithm.targets import TARGETS
 from ..utils.types import Array
 
 _MANY_WOKEN = 1 / 4  # of the units: after a long training it is a few, if any
@@ -106,8 +107,9 @@ class EPLSLoss(nn.Module):
     ) -> None:
         super().__init__()
         _check_counts(n_components=n_components, n_steps=n_steps, n_samples=n_samples)
-        if target not in TARGETS:
-            raise ValueError(f"target={target!r}: give one of {sorted(TARGETS)}")
+        known = sorted(set(TARGETS) - {"epoch"})  # whose prices are not part of the state_dict
+        if target not in known:
+            raise ValueError(f"target={target!r}: give one of {known}")
         if loss not in ("matching", "squared"):
             raise ValueError(f"loss={loss!r}: give 'matching' or 'squared'")
         if target == "literal" and n_samples is None:

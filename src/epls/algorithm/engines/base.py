@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from ...utils.types import Array
 from ..activations import Activation
-from ..target import TARGETS, Target
+from ..target import Target
+from ..targets import TARGETS
 
 
 @dataclass(frozen=True)
