@@ -18,10 +18,10 @@ largest.
 The paper means equally often in an epoch. The target of :mod:`epls.algorithm.epoch_target` is balanced over that, to
 within one win, and reaches 0.95 to 0.999 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the
 default, is balanced in every batch: it reaches all but a few thousandths of the best sum of the batch, but with as many
-samples as units in it only 0.75 to 0.99 of that of the epoch. :class:`ExactTarget` has the best sum of each batch, and takes 33 to 162 times
-as long. :class:`LiteralTarget` is the rule as the paper prints it, which balances only roughly: the inhibitor of a unit
-that has had its share is 1, and outputs can beat it. :class:`LargestTarget` has the first and the third property,
-without balance. docs/training.md has the figures.
+samples as units in it only 0.75 to 0.99 of that of the epoch. :class:`ExactTarget` has the best sum of each batch, and
+takes 33 to 162 times as long. :class:`LiteralTarget` is the rule as the paper prints it, which balances only roughly:
+the inhibitor of a unit that has had its share is 1, and outputs can beat it. :class:`LargestTarget` has the first and
+the third property, without balance. docs/training.md has the figures.
 """
 
 from __future__ import annotations
