@@ -90,7 +90,7 @@ for panel, kind in zip(panels, ["ridge regression", "logistic regression"], stri
     panel.set_xticks(LABELS_PER_CLASS, LABELS_PER_CLASS)
     panel.minorticks_off()
     panel.grid(alpha=0.3)
-panels[0].set_ylabel("% of unseen digits told right\n(bar: standard deviation over 12 draws)")
+panels[0].set_ylabel("% of unseen digits classified correctly\n(bar: standard deviation over 12 draws)")
 panels[0].legend(loc="lower right")
 plt.show()
 

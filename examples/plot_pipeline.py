@@ -4,7 +4,7 @@ A step of a pipeline
 
 EPLS is a scikit-learn transformer like any other: it goes into a ``Pipeline`` before a classifier, and ``GridSearchCV``
 can try it out. There is one thing to choose, the number of units, and here cross-validation on 1,200 images of digits
-chooses it. The other 597 images judge the result: 98.8 % are told right, and 97.2 % by the same classifier from pixels.
+chooses it. The other 597 images judge the result: 98.8 % are classified correctly, and 97.2 % by the same classifier from pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -45,7 +45,7 @@ without = pipeline.set_params(features="passthrough")
 without_scores = cross_val_score(without, X_train, y_train, cv=3)
 
 print(f"chosen: {search.best_params_['features__n_components']} units")
-print(f"new images told right: {100 * search.score(X_test, y_test):.1f} % with EPLS")
+print(f"new images classified correctly: {100 * search.score(X_test, y_test):.1f} % with EPLS")
 print(f"                       {100 * without.fit(X_train, y_train).score(X_test, y_test):.1f} % from pixels")
 
 # %%

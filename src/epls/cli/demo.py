@@ -107,7 +107,7 @@ def command(output: Path, quick: bool, random_state: int, threads: int | None, a
     tell(_LEARNED.format(size=_PATCH, **filters))
     n_components, n_splits = (20, 3) if quick else (50, 20)
     tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
-    tell(f"  {'features':24} {'% right (std)':>15}   over {n_splits} splits")
+    tell(f"  {'features':24} {'% correct (std)':>15}   over {n_splits} splits")
     with options.limited(threads):
         digits = classify_digits(n_components, n_splits, random_state)
     for name, scores in digits.items():

@@ -41,8 +41,9 @@ class EPLS(LayerLearner):
     """Sparse features from unlabelled data, with nothing to tune.
 
     Learns ``n_components`` units f(w·x + b) by Enforcing Population and Lifetime Sparsity: for each mini-batch it finds
-    the nearest outputs in which exactly one unit is active for every sample and all units are active equally often, and
-    takes a step towards them. No unit can be dead.
+    the nearest outputs in which exactly one unit is active for every sample and all units are active equally often, to
+    within one sample, and takes a step towards them. A unit that is active for no sample in the end is woken: its bias
+    is raised until it is. ``EPLS(**epls.PAPER)`` is the algorithm as the paper prints it.
 
     The data need no preparation: they are centred, and scaled by one number for all features, so ``fit(a * X + c)`` and
     ``fit(X)`` give the same features for a > 0 (unless a * X + c was itself rounded, to float32 say). As with PCA or
