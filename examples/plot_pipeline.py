@@ -4,7 +4,8 @@ A step of a pipeline
 
 EPLS is a scikit-learn transformer like any other: it goes into a ``Pipeline`` before a classifier, and ``GridSearchCV``
 can try it out. There is one thing to choose, the number of units, and here cross-validation on 1,200 images of digits
-chooses it. The other 597 images judge the result: 98.8 % are classified correctly, and 97.2 % by the same classifier from pixels.
+chooses it. The other 597 images judge the result: 98.8 % are classified correctly, and 97.2 % by the same classifier
+from pixels.
 """
 
 import matplotlib.pyplot as plt
