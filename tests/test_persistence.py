@@ -390,3 +390,24 @@ def test_a_pipeline_without_steps(tmp_path):
     write_container(tmp_path / "model", header | {"steps": {}}, arrays)
     with pytest.raises(ValueError, match="must have steps"):
         load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("biases", "evil"),
+        ("wake", "yes"),
+        ("drop_last", 2),
+        ("batch_size", "many"),
+        ("tol", -1.0),
+        ("target", "worst"),
+        ("optimizer", "rmsprop"),
+    ],
+)
+def test_settings_of_a_learner_are_checked_on_loading(model, tmp_path, name, value):
+    save_model(model, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    header["params"][name] = value
+    write_container(tmp_path / "model", header, arrays)
+    with pytest.raises(ValueError, match=name):
+        load_model(tmp_path / "model")

@@ -128,7 +128,7 @@ def attack(folder, random, n_files):
     target = folder / "mutated"
     for _ in range(n_files):
         path, read, expected = opened[random.randint(len(opened))]
-        is_crafted = path.suffix == ".epls" and random.randint(3) == 0
+        is_crafted = path.suffix in (".epls", ".safetensors") and random.randint(3) == 0
         if is_crafted:
             crafted(path, target, random)
         else:

@@ -15,7 +15,7 @@ from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.checkpoint import Checkpoint
 from epls.callbacks import OnEpoch
 from epls.data.blocks import ArrayBlocks, JoinedBlocks
-from epls.utils.container import DamagedError, VersionError, read_container
+from epls.utils.container import DamagedError, VersionError, read_container, write_container
 
 FILES_OF_0_1_0 = Path(__file__).parents[1] / "files" / "0.1.0"
 
@@ -32,6 +32,7 @@ def files_in(folder):
 
 SETTINGS = [
     {},
+    {"target": "epoch", "batch_size": 37},
     PAPER | {"batch_size": 40, "max_iter": 4, "tol": None},
     {"batch_size": 37, "random_state": None},
     {"target": "epoch"},
@@ -270,3 +271,48 @@ def test_a_checkpoint_travels_to_other_processes(tmp_path):
     with checkpoint.lock:
         pass
     assert pickle.loads(pickle.dumps(checkpoint)).folder == tmp_path
+
+
+@pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        ("auction", "target.counts", np.array([10**6, -(10**6), 0, 0, 0, 0, 0, 0])),
+        ("epoch", "target.counts", np.array([10**6, -(10**6), 0, 0, 0, 0, 0, 0])),
+        ("epoch", "target.prices", np.full(8, np.nan)),
+        ("literal", "target.inhibitor", np.full(8, np.inf)),
+        ("auction", "weights", np.full((8, 7), np.nan)),
+    ],
+)
+def test_a_crafted_state_is_refused_before_a_kernel_sees_it(blobs, tmp_path, target, name, value):
+    """With a checksum that is right. Counts like these would let the auction write past its arrays."""
+    settings = {"target": target, "max_iter": 3, "batch_size": 40, "random_state": 0}
+    stopped(EPLS(8, **settings), blobs, tmp_path, 3)
+    for path in tmp_path.glob("checkpoint-*"):
+        header, arrays = read_container(path, 2)
+        arrays[f"training.{name}"] = value.astype(arrays[f"training.{name}"].dtype)
+        write_container(path, header, arrays)
+    with pytest.raises(ValueError, match=r"finite|counts are damaged"):
+        EPLS(8, **settings).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"n_batches": -5},
+        {"n_batches": "many"},
+        {"random": ["MT19937", 10**9, 0, 0.0]},
+        {"random": []},
+        {"error": None},
+        {"reports": [{"epoch": 1}]},
+        {"reports": 7},
+    ],
+)
+def test_a_crafted_progress_is_refused(blobs, tmp_path, change):
+    settings = {"max_iter": 3, "batch_size": 40, "random_state": 0}
+    stopped(EPLS(8, **settings), blobs, tmp_path, 3)
+    for path in tmp_path.glob("checkpoint-*"):
+        header, arrays = read_container(path, 2)
+        header["progress"] |= change
+        write_container(path, header, arrays)
+    with pytest.raises(ValueError, match="is not a checkpoint that epls wrote"):
+        EPLS(8, **settings).set_callbacks(Checkpoint(tmp_path)).fit(blobs)

@@ -97,7 +97,7 @@ def test_another_encoder_uses_the_learned_components(result, stl10, capsys):
     assert code == 0
     assert len(list((output / "stages").glob("learned-*.safetensors"))) == 1
     assert "accuracy (std)" in out
-    assert "from 400 patches of 60 training images, some of which are tested on" in out
+    assert "from 400 patches of 60 training images, some of which are also used for testing" in out
     assert "there is no unlabeled_X.bin" in err
     assert "learn:" not in err
 

@@ -39,11 +39,12 @@ def test_the_papers_table():
     assert row_for("epls", "triangle", split_sign=False, whiten=False) is None
 
 
-def test_decisions_about_two_views_are_added():
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_decisions_about_two_views_are_added(n_classes):
     """Two views with noise of their own tell more than one; with equal views nothing is gained or lost."""
     random = np.random.RandomState(0)
-    labels = np.arange(900) % 3
-    signal = np.eye(3)[labels] @ random.normal(size=(3, 20))
+    labels = np.arange(900) % n_classes
+    signal = np.eye(n_classes)[labels] @ random.normal(size=(n_classes, 20))
     views = signal[:, None] + 3 * random.normal(size=(900, 2, 20))
     one = judge(views[:450, 0].copy(), labels[:450], views[450:, 0].copy(), labels[450:])
     two = judge(views[:450].copy(), labels[:450], views[450:].copy(), labels[450:])

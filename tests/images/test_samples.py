@@ -248,3 +248,19 @@ class TestFeatures:
     def test_an_estimator_without_samples_is_refused(self, photographs):
         with pytest.raises(ValueError, match=r'sampling="images" needs .* KMeans has none: .*sampling="patches"'):
             ImageFeatures(KMeans(4), patch_size=5, sampling="images").fit(photographs)
+
+
+def test_an_epoch_is_balanced_whatever_is_dropped():
+    """Whole images leave no remainder: the target of an epoch must know that."""
+    images = noise_images([(9, 9)] * 10 + [(7, 12)] * 5)
+    for drop_last in (False, True):
+        estimator = EPLS(6, target="epoch", drop_last=drop_last, batch_size=20, max_iter=3)
+        features = ImageFeatures(estimator, patch_size=4, sampling="images", n_patches=400, random_state=0).fit(images)
+        assert max(report.win_spread for report in features.estimator_.epoch_reports_) <= 1
+
+
+def test_the_papers_batch_size_is_that_of_whole_images():
+    from epls import PAPER
+    from epls.images.features import patches_per_image
+
+    assert patches_per_image(EPLS(20, **PAPER), 2000, 1000) == 20

@@ -107,15 +107,20 @@ class Checkpoint:
             except (DamagedError, OSError) as error:
                 _log.warning("%s is ignored, it is damaged: %s", path, error)
                 continue
-            if header["run"] != _comparable(run):
-                differing = sorted(k for k in run if header["run"].get(k) != _comparable(run)[k])
+            found = header.get("run")
+            if found != _comparable(run):
+                found = found if isinstance(found, dict) else {}
+                differing = sorted(k for k in run if found.get(k) != _comparable(run)[k])
                 raise ValueError(
                     f"{path} is the checkpoint of another training, which differs in {', '.join(differing)}: give "
                     f"another folder, or empty this one"
                 )
-            of_training = {k.removeprefix("training."): a for k, a in arrays.items() if k.startswith("training.")}
-            training.restore(header["training"] | of_training)
-            training.progress = _progress(header["progress"], arrays)
+            try:
+                of_training = {k.removeprefix("training."): a for k, a in arrays.items() if k.startswith("training.")}
+                training.restore(header["training"] | of_training)
+                training.progress = _progress(header["progress"], arrays, len(training.weights))
+            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+                raise ValueError(f"{path} is not a checkpoint that epls wrote ({error}): empty the folder") from error
             return True
         return False
 
@@ -192,16 +197,22 @@ def _as_text(value: Any) -> str:
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
-def _progress(plain: dict[str, Any], arrays: dict[str, Any]) -> Progress:
+def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) -> Progress:
+    """What a checkpoint says of the progress, if it can be true."""
     name, position, has_gauss, gauss = plain["random"]
-    return Progress(
-        n_batches=plain["n_batches"],
-        random_state=(name, arrays["random"], position, has_gauss, gauss),
-        error=plain["error"],
-        wins=arrays["wins"],
-        largest=arrays["largest"],
-        reports=[EpochReport(**report) for report in plain["reports"]],
-    )
+    random_state = (name, arrays["random"], position, has_gauss, gauss)
+    # NumPy takes a position beyond the key, and then reads there.
+    if arrays["random"].shape != (624,) or type(position) is not int or not 0 <= position <= 624:
+        raise ValueError("its random numbers are none")
+    np.random.RandomState().set_state(random_state)  # refuses all else that is none
+    numbers = [plain["error"], *(value for report in plain["reports"] for value in report.values())]
+    if type(plain["n_batches"]) is not int or plain["n_batches"] < 0 or {type(n) for n in numbers} - {int, float}:
+        raise ValueError("its progress is not in numbers")
+    for array, kind in ((arrays["wins"], "i"), (arrays["largest"], "f")):
+        if array.shape != (n_components,) or array.dtype.kind != kind:
+            raise ValueError(f"its progress is not that of {n_components} units")
+    reports = [EpochReport(**report) for report in plain["reports"]]
+    return Progress(plain["n_batches"], random_state, plain["error"], arrays["wins"], arrays["largest"], reports)
 
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:

@@ -42,4 +42,9 @@ def batch_rows(n_components: int, n_samples: int) -> int:
 
 def number_of_epochs(n_batches: int) -> int:
     """20, or more if that would be fewer than 2400 mini-batches."""
-    return max(_FEWEST_EPOCHS, -(-_FEWEST_STEPS // n_batches))
+    return enough_epochs(None, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+
+
+def enough_epochs(max_iter: int | None, n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
+    """``max_iter``; None is the fewest epochs that are also enough steps."""
+    return int(max_iter or max(fewest_epochs, -(-fewest_steps // n_batches)))

@@ -24,7 +24,7 @@ class Stateful:
 
 
 def check_state(state: dict[str, Any], own: dict[str, Any]) -> None:
-    """Whether a state has the names, types and shapes of another one."""
+    """Whether a state has the names, types and shapes of another one, and only finite numbers."""
     if state.keys() != own.keys():
         raise ValueError("the state is that of a training with other parts")
     for name, value in own.items():
@@ -35,5 +35,7 @@ def check_state(state: dict[str, Any], own: dict[str, Any]) -> None:
                     f"{name} has shape {given.shape} and type {given.dtype}, where {value.shape} and {value.dtype} are "
                     f"needed"
                 )
-        elif type(state[name]) is not type(value):
-            raise ValueError(f"{name}={state[name]!r} is not a number of type {type(value).__name__}")
+            if not np.isfinite(given).all():
+                raise ValueError(f"{name} must be finite")
+        elif type(state[name]) is not type(value) or not np.isfinite(state[name]):
+            raise ValueError(f"{name}={state[name]!r} is not a finite number of type {type(value).__name__}")

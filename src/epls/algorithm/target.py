@@ -131,6 +131,8 @@ def hold_auction(
     outputs: Array, capacity: NDArray[np.int64], reserves: Array, rise: float = 0.0, least_increment: float = 0.0
 ) -> Winners:
     """The winner of each row; the k-th win of unit j costs ``reserves[j] + k * rise`` at least."""
+    if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would leave its arrays
+        raise ValueError(f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: counts are damaged")
     winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
     auction(
         np.ascontiguousarray(outputs),

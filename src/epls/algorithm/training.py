@@ -95,7 +95,7 @@ class Training:
         progress, started = self.progress, perf_counter()
         if progress.n_batches == 0:
             progress.start_epoch(len(self.weights), random)
-            self.engine.start_epoch(samples.shape[0], self._n_dropped(samples, batch_size))
+            self.engine.start_epoch(samples.shape[0], samples.n_dropped(batch_size) if self.drop_last else 0)
         else:
             random.set_state(progress.random_state)
         batches = samples.epoch(random, batch_size, skip=progress.n_batches)
@@ -107,10 +107,6 @@ class Training:
                 after_batch()
         self.limit_norms()
         return progress.end_epoch(self.engine.settings.activation, perf_counter() - started)
-
-    def _n_dropped(self, samples: Samples, batch_size: int) -> int:
-        whole_batches = samples.n_batches(batch_size, drop_last=True) * batch_size * samples.n_parts
-        return samples.shape[0] - whole_batches if self.drop_last else 0
 
     def step(self, batch: Any) -> BatchReport:
         """Learn from a batch: outputs and target, the gradient of their difference, a step."""

@@ -46,9 +46,9 @@ grid = click.option(
 
 
 mirror = click.option(
-    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
+    "--mirror", type=click.Choice(["features", "decisions"]),
     help="Mirror images count, too: the features of an image and its mirror image are averaged, or the classifier "
-    "learns from both and its decisions are added. Not for digits and letters.  [default: no; --mirror: features]",
+    "learns from both and its decisions are added. Not for digits and letters.  [default: without]",
 )  # fmt: skip
 
 

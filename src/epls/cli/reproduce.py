@@ -26,8 +26,9 @@ if TYPE_CHECKING:
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
               "its files are there]")  # fmt: skip
 @click.option("--paper", is_flag=True,
-              help="All as in the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums. The paper "
-              "does not give the number of patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
+              help="As in the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums; but samples "
+              "are centered, and the SVM's intercept is not penalized. The paper does not give the number of patches; "
+              "400,000 are used. For a quick look, --n-components, --n-patches, "
               "--stride and --n-folds can still be given.")  # fmt: skip
 @options.learner
 @options.n_components(1600)
@@ -168,7 +169,7 @@ def _tell_table(results: dict[str, Any], name: str, output: Path, as_json: bool)
 
 
 def _print_differences(lines: list[str]) -> None:
-    options.tell("\n".join(["not as in the paper, or not told by it:", *(f"  {line}" for line in lines)]))
+    options.tell("\n".join(["different from the paper, or not stated in it:", *(f"  {line}" for line in lines)]))
 
 
 def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
@@ -225,14 +226,14 @@ def _training_line(training: dict[str, Any]) -> str:
         told.append(f"error {curve[-1]:.6g}{before}")
     n_silent, n_units = training["n_silent"], training["n_units"]
     if n_silent is None:
-        told.append(f"{training['n_unresponsive']} of {n_units} units dead (answer to all patches alike)")
+        told.append(f"{training['n_unresponsive']} of {n_units} units dead (same output for all patches)")
     else:
         told.append(f"{n_silent} of {n_units} units dead (output below a tenth for all patches)")
     return "learned: " + "; ".join(told)
 
 
 def _patches_line(patches: dict[str, Any]) -> str:
-    tested = ", some of which are tested on" if patches["tested_on_some"] else ""
+    tested = ", some of which are also used for testing" if patches["tested_on_some"] else ""
     return f"from {patches['number']:,} patches of {patches['images']:,} {patches['from']} images{tested}"
 
 

@@ -76,6 +76,10 @@ class Samples(ABC):
         n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
         return n_whole + (n_left > 0 and not drop_last)
 
+    def n_dropped(self, batch_size: int) -> int:
+        """Samples of an epoch that ``drop_last`` leaves out."""
+        return self.shape[0] - self.n_batches(batch_size, drop_last=True) * batch_size * self.n_parts
+
     def describe(self) -> dict[str, Any]:
         """What tells these samples from others, to see whether a training can go on with them."""
         center, scale = self.moments.center_and_scale()

@@ -164,8 +164,8 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     if n_pixels > limit:
         advice = ", or set longest_side (on the command line, --longest-side)" if image.format == "JPEG" else ""
         raise BadImageError(
-            f"{width} x {height} pixels, {n_pixels:,} to decode, where such a {image.format} file may have {limit:,} "
-            f"in all: shrink it with another program{advice}"
+            f"{width} x {height} pixels, {n_pixels:,} to decode; the limit for such {image.format} files is "
+            f"{limit:,}: shrink it with another program{advice}"
         )
     return image, size
 

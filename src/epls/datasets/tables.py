@@ -52,11 +52,11 @@ def load_table(
             table = csv.read_csv(path)
             table = table.select(_chosen_columns(path, table.schema, drop, columns))
         else:
-            file = parquet.ParquetFile(path)
-            # Before anything is read: a text of many rows may be stored once.
-            chosen = _chosen_columns(path, file.schema_arrow, drop, columns)
-            check_expansion(path, file.metadata.num_rows * len(chosen) * _VALUE_BYTES, path.stat().st_size)
-            table = file.read(columns=chosen).select(chosen)
+            with parquet.ParquetFile(path) as file:
+                # Before anything is read: a text of many rows may be stored once.
+                chosen = _chosen_columns(path, file.schema_arrow, drop, columns)
+                check_expansion(path, file.metadata.num_rows * len(chosen) * _VALUE_BYTES, path.stat().st_size)
+                table = file.read(columns=chosen).select(chosen)
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
     if table.num_columns == 0 or table.num_rows == 0:

@@ -53,7 +53,7 @@ def features_file(path: Path, shape: tuple[int, int], names: _Names = None) -> I
 
         yield write_rows
         if n_rows != shape[0] or (names is not None and len(names) != n_rows):
-            raise ValueError(f"{n_rows} rows of features were made, where {shape[0]} were promised")
+            raise ValueError(f"{shape[0]} rows of features were expected, and {n_rows} were made")
 
 
 def check_ending(path: Path, *, has_names: bool) -> None:

@@ -214,8 +214,11 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         """Features of some images as a new array; with the decisions of mirror images, (n_images, 2, n_features)."""
         sums, _ = encoded[name]
         counts = image_regions(features, *sets[name].images.shape[1:3]).counts
-        blocks = row_blocks(len(numbers), _BLOCK_IMAGES)
-        return np.concatenate([pool_sums(pooling_features, sums[numbers[some]], counts) for some in blocks])
+        n_values = sums.shape[-2] * sums.shape[-1]
+        found = np.empty((len(numbers), *([2] if settings.mirror == "decisions" else []), n_values), np.float32)
+        for some in row_blocks(len(numbers), _BLOCK_IMAGES):
+            found[some] = pool_sums(pooling_features, sums[numbers[some]], counts)
+        return found
 
     def verdict(number: int) -> dict[str, float]:
         progress("classify", number, len(folds))

@@ -95,7 +95,7 @@ def differences(settings: Settings, task: Task) -> list[str]:
     if len(task.folds) != _FOLDS["stl10"]:
         found.append(f"{len(task.folds)} of the {_FOLDS['stl10']} folds")
     if task.source != "unlabelled":
-        tested = ", some of which are tested on" if task.learns_from_tested else ""
+        tested = ", some of which are also used for testing" if task.learns_from_tested else ""
         found.append(f"patches from the {len(task.unlabelled):,} training images{tested}, not from unlabelled ones")
     if n_units not in (None, paper.n_components):
         found.append(f"{n_units} units, not {_UNITS}")

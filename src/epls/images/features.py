@@ -393,7 +393,7 @@ def _n_units(estimator: Any) -> int:
 
 def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
     """How many patches of an image are a mini-batch of an estimator; more if there are few images."""
-    batch_size = getattr(estimator, "batch_size", None)
+    batch_size, n_units = getattr(estimator, "batch_size", None), _n_units(estimator) or DEFAULT_COMPONENTS
     if not isinstance(batch_size, Integral):
-        batch_size = batch_rows(_n_units(estimator) or DEFAULT_COMPONENTS, n_patches)
+        batch_size = n_units if batch_size == "n_components" else batch_rows(n_units, n_patches)
     return max(int(batch_size), -(-n_patches // n_images))

@@ -65,8 +65,3 @@ def standardized_batches(samples: Samples, batch_size: int, random: np.random.Ra
         standardize(X, rows, center, scale, inputs)
         inputs[:, -1] = 1
         yield inputs
-
-
-def enough_epochs(max_iter: int | None, n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
-    """``max_iter``; None is the fewest epochs that are also enough steps."""
-    return int(max_iter or max(fewest_epochs, -(-fewest_steps // n_batches)))

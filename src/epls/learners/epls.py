@@ -193,8 +193,8 @@ class EPLS(LayerLearner):
         n_batches = samples.n_batches(batch_size, drop_last=self.drop_last)
         if n_batches == 0:
             raise ValueError(
-                f"drop_last=True leaves out all of the {samples.shape[0]} samples, which are less than a mini-batch of "
-                f"batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
+                f"drop_last=True leaves out all of the {samples.shape[0]} samples, which are fewer than a mini-batch "
+                f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
         max_iter = int(self.max_iter or number_of_epochs(n_batches))
         fit_task = self.begin_fit(max_iter)  # callbacks are set up, and a checkpoint among them hands itself over
@@ -244,7 +244,8 @@ class EPLS(LayerLearner):
         for every 100 components. A stream has no epochs; balance means that after every mini-batch the wins of any two
         units since the first call differ by at most one. With ``target="epoch"`` no unit is ever more than 16 wins
         ahead of its share; with ``target="literal"``, each call is an epoch of its own. Outputs become sparse over the
-        first 1000 mini-batches, and the learning rate falls after them.
+        first 1000 mini-batches, and the learning rate falls after them. ``max_iter``, ``tol``, ``drop_last`` and
+        ``wake`` have no effect in a stream.
 
         Parameters
         ----------

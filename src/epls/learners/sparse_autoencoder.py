@@ -19,6 +19,7 @@ import numpy as np
 from scipy.special import logit, rel_entr
 
 from ..algorithm.activations import LOGISTIC
+from ..algorithm.defaults import enough_epochs
 from ..algorithm.layer import activate, net_inputs
 from ..algorithm.optimizers import Adam
 from ..data.samples import Samples
@@ -27,7 +28,7 @@ from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.fields import Floats
 from ..utils.threads import by_rows
 from ..utils.types import Array
-from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
+from ._layer_learner import LayerLearner, standardized_batches
 
 # The mean activation of a batch must tell the units' rate: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000

@@ -23,6 +23,7 @@ from scipy.special import logit
 from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import LOGISTIC
+from ..algorithm.defaults import enough_epochs
 from ..algorithm.layer import activate, net_inputs
 from ..data.samples import Samples
 from ..kernels.steps import momentum_step
@@ -30,7 +31,7 @@ from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE
 from ..utils.fields import Floats
 from ..utils.threads import by_rows
 from ..utils.types import Array
-from ._layer_learner import LayerLearner, enough_epochs, standardized_batches
+from ._layer_learner import LayerLearner, standardized_batches
 
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 

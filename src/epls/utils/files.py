@@ -65,15 +65,18 @@ def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files of ``path`` that no process is writing: these were killed."""
     name = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
-    for entry in os.scandir(path.parent):
-        if name.fullmatch(entry.name):
-            with suppress(OSError):  # it is being written, or is gone by now, or may not be removed
-                if sys.platform != "win32":  # where an open file cannot be removed anyway
-                    with open(entry.path, "r+b") as file:
-                        _lock(file)
-                        os.unlink(entry.path)
-                else:
+    try:
+        entries = [entry for entry in os.scandir(path.parent) if name.fullmatch(entry.name)]
+    except OSError:  # a folder that may be written to, but not be listed
+        return
+    for entry in entries:
+        with suppress(OSError):  # it is being written, or is gone by now, or may not be removed
+            if sys.platform != "win32":  # where an open file cannot be removed anyway
+                with open(entry.path, "r+b") as file:
+                    _lock(file)
                     os.unlink(entry.path)
+            else:
+                os.unlink(entry.path)
 
 
 def _lock(file: BinaryIO) -> None:

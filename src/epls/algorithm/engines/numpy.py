@@ -76,9 +76,9 @@ class NumpyEngine(LocalEngine):
             by_rows(squared_error_of_logistic, (differences, kept, curvatures))
             return curvatures
         slopes = f.slope(kept)
-        curvatures = slopes * slopes + differences * f.curvature(kept)
+        found = slopes * slopes + differences * f.curvature(kept) if settings.needs_factors else None
         differences *= slopes
-        return curvatures
+        return found
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the buffers, which are made anew."""
