@@ -7,8 +7,9 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from epls.algorithm.defaults import enough_epochs
 from epls.data.samples import ArraySamples
-from epls.learners._layer_learner import enough_epochs, standardized_batches
+from epls.learners._layer_learner import standardized_batches
 from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
