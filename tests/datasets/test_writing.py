@@ -45,7 +45,7 @@ def test_rows_without_names(tmp_path, ending):
 @pytest.mark.parametrize("n_rows", [2, 4])
 def test_too_few_or_too_many_rows_leave_nothing(tmp_path, ending, n_rows):
     with (
-        pytest.raises(ValueError, match=f"{n_rows} rows .* where 3"),
+        pytest.raises(ValueError, match=f"3 rows .* expected, and {n_rows} were"),
         features_file(tmp_path / f"f{ending}", (3, 1)) as w,
     ):
         w(np.zeros((n_rows, 1)))
