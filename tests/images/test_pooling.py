@@ -78,9 +78,11 @@ def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(patch_si
 )
 def test_pooled_sums(pooling, expected):
     """Signs are kept, and sums of many images are pooled at once."""
-    features = SimpleNamespace(pooling=pooling, typical_code_=0.5)
+    features = SimpleNamespace(pooling=pooling, typical_code_=0.5, mirror=False)
     sums, counts = np.array([[3.0, -6.0], [0.0, 8.0]], np.float32), np.array([2, 4])
     found = pool_sums(features, sums, counts)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-6)
     np.testing.assert_array_equal(pool_sums(features, np.stack([sums, sums]), counts), [found, found])
+    features.mirror = True  # the mean of an image and its mirror image, here of nothing
+    np.testing.assert_allclose(pool_sums(features, np.stack([sums, 0 * sums]), counts), found / 2, rtol=1e-6)
