@@ -201,13 +201,13 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) 
     """What a checkpoint says of the progress, if it can be true."""
     name, position, has_gauss, gauss = plain["random"]
     random_state = (name, arrays["random"], position, has_gauss, gauss)
-    # NumPy takes a position beyond the key, and then reads there.
+    # NumPy accepts a position beyond the end of the key, and then reads there.
     if arrays["random"].shape != (624,) or type(position) is not int or not 0 <= position <= 624:
-        raise ValueError("its random numbers are none")
-    np.random.RandomState().set_state(random_state)  # refuses all else that is none
+        raise ValueError("its state of the random numbers is damaged")
+    np.random.RandomState().set_state(random_state)  # checks the rest
     numbers = [plain["error"], *(value for report in plain["reports"] for value in report.values())]
     if type(plain["n_batches"]) is not int or plain["n_batches"] < 0 or {type(n) for n in numbers} - {int, float}:
-        raise ValueError("its progress is not in numbers")
+        raise ValueError("its progress must be given in numbers")
     for array, kind in ((arrays["wins"], "i"), (arrays["largest"], "f")):
         if array.shape != (n_components,) or array.dtype.kind != kind:
             raise ValueError(f"its progress is not that of {n_components} units")

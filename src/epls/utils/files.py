@@ -92,7 +92,7 @@ class NotRegularError(OSError):
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a file for reading, and refuse what is none: a pipe would be waited for without end, a device never ends.
+    """Open a regular file for reading, and refuse everything else: a pipe may never be written to, a device never ends.
 
     Raises
     ------
