@@ -14,7 +14,9 @@ from .encoders.soft_threshold import SoftThresholdEncoder as SoftThresholdEncode
 from .encoders.sparse_coding import SparseCodingEncoder as SparseCodingEncoder
 from .encoders.triangle import TriangleEncoder as TriangleEncoder
 from .evaluation.svm import L2SVMCV as L2SVMCV
+from .images.deep import DeepFeatures as DeepFeatures
 from .images.features import ImageFeatures as ImageFeatures
+from .images.layers import Layer as Layer
 from .images.whitening import ZCAWhitening as ZCAWhitening
 from .learners.epls import EPLS as EPLS
 from .learners.ica import ICA as ICA

@@ -19,7 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .encoders import ENCODERS
+from .images.deep import DeepFeatures
 from .images.features import ImageFeatures
+from .images.layers import Layer
 from .images.whitening import ZCAWhitening
 from .learners import LEARNERS
 from .utils.container import DamagedError, VersionError, read_container, write_container
@@ -35,7 +37,8 @@ _NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
 @cache
 def _classes() -> dict[str, Any]:
     """The classes that a file may ask for. Nothing else is ever made from a file."""
-    known = [*LEARNERS.values(), *ENCODERS.values(), ImageFeatures, ZCAWhitening, Pipeline, StandardScaler]
+    of_images = [ImageFeatures, DeepFeatures, Layer, ZCAWhitening]
+    known = [*LEARNERS.values(), *ENCODERS.values(), *of_images, Pipeline, StandardScaler]
     return {kind.__name__: kind for kind in known}
 
 
@@ -48,7 +51,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any
 
     Parameters
     ----------
-    model : a learner such as EPLS, ImageFeatures or ZCAWhitening, or a Pipeline of StandardScaler and such
+    model : a learner such as EPLS, ImageFeatures, DeepFeatures, ZCAWhitening, or a Pipeline of StandardScaler and such
         A fitted model. Its settings must be plain values or models of this library: an activation of
         your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like
@@ -232,6 +235,8 @@ def _value(name: str, value: Any) -> Any:
     """The value of a parameter: a model from its description, or a plain value by the name that it has now."""
     if isinstance(value, dict):
         return _model(value)
+    if isinstance(value, list):
+        return [_model(item) for item in value]
     return _NEW_VALUES.get(name, {}).get(value, value)
 
 
@@ -242,6 +247,8 @@ def _plain(name: str, value: Any) -> Any:
         return value
     if type(value).__name__ in _classes():
         return _description(value)
+    if isinstance(value, list | tuple) and all(type(item).__name__ in _classes() for item in value):
+        return [_description(item) for item in value]
     raise ValueError(
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
         f"library: give one of these, or pickle the model"

@@ -261,6 +261,6 @@ def test_an_epoch_is_balanced_whatever_is_dropped():
 
 def test_the_papers_batch_size_is_that_of_whole_images():
     from epls import PAPER
-    from epls.images.features import patches_per_image
+    from epls.images.counts import patches_per_image
 
     assert patches_per_image(EPLS(20, **PAPER), 2000, 1000) == 20

@@ -70,7 +70,7 @@ def not_finite(activation: Activation, dtype: str) -> ValueError:
 
 
 @dataclass(frozen=True)
-class Layer:
+class UnitLayer:
     """A learned layer as its bare numbers: outputs f(weights·(x - mean) / scale + intercept).
 
     Attributes

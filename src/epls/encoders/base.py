@@ -10,7 +10,7 @@ from sklearn.base import _fit_context
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ..algorithm.layer import Layer
+from ..algorithm.layer import UnitLayer
 from ..data.blocks import TYPES
 from ..data.coder import Coder
 from ..utils.types import Array
@@ -66,12 +66,12 @@ class Encoder(Coder):
     def _finite(components: Any, name: str) -> Array:
         return np.asarray(check_array(components, dtype=[np.float64, np.float32], input_name=name))
 
-    def as_layer(self) -> Layer:
+    def as_layer(self) -> UnitLayer:
         """The bare numbers of codes that are outputs of one layer of units.
 
         Returns
         -------
-        Layer
+        UnitLayer
             If ``split_sign``, the outputs of the mirrored units follow.
         """
         raise ValueError(

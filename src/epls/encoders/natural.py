@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithm.layer import Layer
+from ..algorithm.layer import UnitLayer
 from ..data.coder import BlockEncoder
 from ..utils.types import Array
 from .base import Encoder
@@ -60,7 +60,7 @@ class NaturalEncoder(Encoder):
         n_outputs = len(self.components()) if self._is_layer() else len(learner.get_feature_names_out())
         return n_outputs * (2 if self.split_sign else 1)
 
-    def as_layer(self) -> Layer:
+    def as_layer(self) -> UnitLayer:
         """The bare numbers of codes that are outputs of one layer of units."""
         return self.dictionary.as_layer() if self._is_layer() else super().as_layer()
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..algorithm.activations import RELU
-from ..algorithm.layer import Buffer, Layer
+from ..algorithm.layer import Buffer, UnitLayer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
@@ -43,13 +43,13 @@ class SoftThresholdEncoder(Encoder):
         self.alpha = alpha
         self.split_sign = split_sign
 
-    def as_layer(self) -> Layer:
+    def as_layer(self) -> UnitLayer:
         """The bare numbers of the codes: a layer of rectified linear units."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
         weights = unit_rows(self.components().astype(np.float64))
         n_units, n_features = weights.shape
-        return Layer(weights, np.full(n_units, -float(self.alpha)), RELU, mean=np.zeros(n_features))
+        return UnitLayer(weights, np.full(n_units, -float(self.alpha)), RELU, mean=np.zeros(n_features))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes."""

@@ -19,7 +19,7 @@ from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .patches import cut_patches
-from .pooling import PatchPositions, RegionGrid, image_regions, smallest_side
+from .pooling import Cells, PatchPositions, RegionGrid, image_regions, smallest_side
 
 if TYPE_CHECKING:
     from .features import ImageFeatures
@@ -81,11 +81,18 @@ class DenseEncoder:
 
     def sums(self, image: NDArray[Any], regions: RegionGrid) -> Array:
         """The sums (n_regions, n_codes) of the codes of an image."""
+        return self.sums_and_cells(image, regions, None)[0]
+
+    def sums_and_cells(self, image: NDArray[Any], regions: RegionGrid, cells: Cells | None) -> tuple[Array, Array]:
+        """The sums of the codes of an image over regions, and its map pooled to cells; without these, it is empty."""
         # In float64: single precision loses count of the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), self._n_codes))
+        pooled = np.empty(0, np.float32) if cells is None else cells.room(self._n_codes)
         for block, found in self.blocks(image, regions.order):
             regions.add(found, block, sums)
-        return sums.astype(np.float32)
+            if cells is not None:
+                cells.add(found, block, pooled)
+        return sums.astype(np.float32), pooled if cells is None else cells.pooled(pooled)
 
     def _positions(self, image: NDArray[Any]) -> PatchPositions:
         return PatchPositions(image.shape[0], image.shape[1], self._patch_size, self._stride)

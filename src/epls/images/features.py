@@ -14,24 +14,22 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..algorithm.defaults import batch_rows
 from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..learners.base import DEFAULT_COMPONENTS
 from ..learners.epls import EPLS
 from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import Number, Saved
 from ..utils.types import Array
 from .collection import ImageCollection, Images
+from .counts import FEWEST_PATCHES, patches_per_image, usual_n_patches
 from .dense import fitting_images, sums_and_counts
 from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
 from .pooling import pool_sums, smallest_side
 from .samples import ImagePatchSamples
 from .whitening import ZCAWhitening
 
-_PATCHES_PER_UNIT, _FEWEST_PATCHES = 100, 50_000
-_FINEST_GRID = 1000  # no photograph has room for more regions
+FINEST_GRID = 1000  # no photograph has room for more regions
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 
 
@@ -123,7 +121,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "n_patches": [AT_LEAST_ONE, None],
         "sampling": [StrOptions({"patches", "images"})],
         "stride": [AT_LEAST_ONE],
-        "grid": [Interval(Integral, 1, _FINEST_GRID, closed="both")],
+        "grid": [Interval(Integral, 1, FINEST_GRID, closed="both")],
         "pooling": [StrOptions({"log", "sum", "mean"})],
         "mirror": ["boolean"],
         "whiten": ["boolean"],
@@ -176,9 +174,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         self
         """
         random = check_random_state(self.random_state)
-        estimator = EPLS() if self.estimator is None else clone(self.estimator)
-        if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
-            estimator.set_params(random_state=random.randint(2**31 - 1))
+        estimator = self._new_estimator(random)
         n_patches = self.n_patches or usual_n_patches(estimator)
         images = ImageCollection(X, smallest_side(self.patch_size, self.stride, self.grid))
         by_image = self.sampling == "images"
@@ -187,11 +183,9 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
                 f'sampling="images" needs a learner of this library, or another with fit_samples, and '
                 f'{type(estimator).__name__} has none: give such a learner, or sampling="patches"'
             )
-        n_drawn = min(n_patches, _FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
+        n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
-        contrast_floor = contrast_floor_of(pixels)
-        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-        whitening = ZCAWhitening().fit(patches) if self.whiten else None
+        contrast_floor, patches, whitening = self._preparation(pixels)
         if by_image:
             n_of_image = patches_per_image(estimator, n_patches, len(images))
             settings = (self.patch_size, n_patches, n_of_image, contrast_floor, whitening, random)
@@ -199,17 +193,63 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         else:
             # Some, such as FrozenEstimator, require a y.
             estimator.fit(patches if whitening is None else whitening.transform(patches), None)
+        # Drawn anew: with a seed, the same patches tell the scale of an encoder that is given later.
+        typical = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        self._set_fitted(estimator, contrast_floor, whitening, typical, images.n_channels, images.whole_numbers)
+        return self
 
+    def fit_patches(self, pixels: NDArray[Any], n_channels: int, *, whole_numbers: bool = False) -> ImageFeatures:
+        """Learn components from patches that were drawn before, such as those of some channels of images.
+
+        Parameters
+        ----------
+        pixels : ndarray of shape (n_patches, patch_size * patch_size * n_channels)
+            Patches in random order, as :func:`epls.images.patches.sample_patches` returns them.
+        n_channels : int
+            The number of channels of the images that they come from.
+        whole_numbers : bool, default=False
+            Whether the images have whole numbers as pixels.
+
+        Returns
+        -------
+        self
+        """
+        estimator = self._new_estimator(check_random_state(self.random_state))
+        contrast_floor, patches, whitening = self._preparation(pixels)
+        estimator.fit(patches if whitening is None else whitening.transform(patches), None)
+        self._set_fitted(estimator, contrast_floor, whitening, pixels[:_TYPICAL_PATCHES], n_channels, whole_numbers)
+        return self
+
+    def _new_estimator(self, random: np.random.RandomState) -> Any:
+        estimator = EPLS() if self.estimator is None else clone(self.estimator)
+        if self.random_state is not None and getattr(estimator, "random_state", 0) is None:
+            estimator.set_params(random_state=random.randint(2**31 - 1))
+        return estimator
+
+    def _preparation(self, pixels: NDArray[Any]) -> tuple[float, Array, ZCAWhitening | None]:
+        """The contrast floor of patches, the patches normalised with it, and the whitening of these."""
+        contrast_floor = contrast_floor_of(pixels)
+        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+        return contrast_floor, patches, ZCAWhitening().fit(patches) if self.whiten else None
+
+    def _set_fitted(
+        self,
+        estimator: Any,
+        contrast_floor: float,
+        whitening: ZCAWhitening | None,
+        typical: NDArray[Any],
+        n_channels: int,
+        whole_numbers: bool,
+    ) -> None:
+        """Set all that is learned; ``typical`` are patches of pixels that tell the scale of the codes."""
         encoder = self._new_encoder(estimator)
-        typical_code = self._typical_code(encoder, images, contrast_floor, whitening)
+        self.typical_code_ = self._typical_code(encoder, prepared_patches(typical, contrast_floor, whitening))
         self.estimator_ = estimator
         self.encoder_ = encoder
         self.whitening_ = whitening
         self.contrast_floor_ = contrast_floor
-        self.typical_code_ = typical_code
-        self.n_channels_ = images.n_channels
-        self.whole_numbers_ = images.whole_numbers
-        return self
+        self.n_channels_ = n_channels
+        self.whole_numbers_ = whole_numbers
 
     def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
         """Fitted features with another encoder or pooling, and with the components that were learned here.
@@ -235,7 +275,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         other._validate_params()
         images = fitting_images(other, X)
         other.encoder_ = other._new_encoder(self.estimator_)
-        other.typical_code_ = other._typical_code(other.encoder_, images, self.contrast_floor_, self.whitening_)
+        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        other.typical_code_ = other._typical_code(other.encoder_, self.prepare_patches(pixels))
         return other
 
     def transform(self, X: Images) -> Array:
@@ -342,12 +383,9 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
         return encoder.set_params(dictionary=estimator).fit()
 
-    def _typical_code(
-        self, encoder: Encoder, images: ImageCollection, contrast_floor: float, whitening: ZCAWhitening | None
-    ) -> float:
-        """The mean absolute code of some patches, drawn anew: with a seed, the same for an encoder given later."""
-        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        codes = encoder.transform(prepared_patches(pixels, contrast_floor, whitening))
+    def _typical_code(self, encoder: Encoder, patches: Array) -> float:
+        """The mean absolute code of some prepared patches."""
+        codes = encoder.transform(patches)
         typical_code = float(np.abs(codes).mean())
         if typical_code == 0 and self.pooling == "log":
             raise ValueError(
@@ -378,22 +416,3 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         tags.input_tags.three_d_array = True
         tags.transformer_tags.preserves_dtype = []
         return tags
-
-
-def usual_n_patches(estimator: Any) -> int:
-    """How many patches to learn from if nobody says so."""
-    return max(_PATCHES_PER_UNIT * _n_units(estimator), _FEWEST_PATCHES)
-
-
-def _n_units(estimator: Any) -> int:
-    """How many components an estimator will have, if a parameter says so; else 0."""
-    settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
-    return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
-
-
-def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
-    """How many patches of an image are a mini-batch of an estimator; more if there are few images."""
-    batch_size, n_units = getattr(estimator, "batch_size", None), _n_units(estimator) or DEFAULT_COMPONENTS
-    if not isinstance(batch_size, Integral):
-        batch_size = n_units if batch_size == "n_components" else batch_rows(n_units, n_patches)
-    return max(int(batch_size), -(-n_patches // n_images))

@@ -1,8 +1,8 @@
 """Positions of patches in an image, and pooling of the codes there.
 
-The codes at all positions are the image's *map*, (rows, columns, n_codes). It comes in blocks of positions. A class
-that pools maps has ``counts``, the number of positions in each of its areas, ``order``, which says what positions the
-blocks have, and ``add``, which adds a block to the sums over the areas. :class:`RegionGrid` is one.
+The codes at all positions are the image's *map*, (rows, columns, n_codes). It comes in blocks of positions, each of
+which a pool adds to the areas that it lies in: :class:`RegionGrid` to a few regions, whose sums become features, and
+:class:`Cells` to many small squares, which become the pixels of the next layer's images.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..kernels.codes import add_to_regions
+from ..kernels.codes import add_to_cells, add_to_regions, raise_cells
 from ..utils.types import Array, Indices
 
 if TYPE_CHECKING:
@@ -120,6 +120,57 @@ class RegionGrid:
         add_to_regions(codes, self._of_row[rows] + self._of_column[columns], sums)
 
 
+class Cells:
+    """Codes of a map, pooled over small squares of positions: a smaller map.
+
+    Parameters
+    ----------
+    shape : (int, int)
+        Rows and columns of the map, at least ``size`` each.
+    size : int
+        Height and width of a cell, in positions.
+    stride : int
+        Positions from one cell to the next; less than ``size`` lets cells overlap. Positions after the last whole cell
+        of a row or column are left out.
+    largest : bool, default=False
+        Whether a cell has the largest of its codes instead of their mean.
+
+    Attributes
+    ----------
+    shape : (int, int)
+        Rows and columns of the smaller map.
+
+    Examples
+    --------
+    >>> cells = Cells((5, 4), size=2, stride=2)
+    >>> cells.shape
+    (2, 2)
+    >>> room = cells.room(1)
+    >>> cells.add(np.arange(20, dtype=np.float32)[:, None], np.arange(20), room)
+    >>> cells.pooled(room)[..., 0]
+    array([[ 2.5,  4.5],
+           [10.5, 12.5]], dtype=float32)
+    """
+
+    def __init__(self, shape: tuple[int, int], size: int, stride: int, largest: bool = False) -> None:
+        self._n_columns, self._size, self._stride, self._largest = shape[1], size, stride, largest
+        rows, columns = ((side - size) // stride + 1 for side in shape)
+        self.shape = (rows, columns)
+
+    def room(self, n_codes: int) -> Array:
+        """Room for the cells of a map with so many codes, to which nothing has been added."""
+        return np.full((*self.shape, n_codes), -np.inf if self._largest else 0, np.float32)
+
+    def add(self, codes: Array, positions: Indices, room: Array) -> None:
+        """Add a block of codes (n_positions, n_codes) at some positions to the cells."""
+        rows, columns = np.divmod(positions, self._n_columns)
+        (raise_cells if self._largest else add_to_cells)(codes, rows, columns, self._size, self._stride, room)
+
+    def pooled(self, room: Array) -> Array:
+        """The smaller map, when all positions have been added."""
+        return room if self._largest else np.divide(room, np.float32(self._size**2), out=room)
+
+
 def smallest_side(patch_size: int, stride: int, grid: int) -> int:
     """The least height and width of an image that has a patch in each region."""
     return patch_size + (grid - 1) * stride
@@ -151,7 +202,11 @@ def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
     if features.pooling != "sum":
         pooled = sums / counts[:, None].astype(sums.dtype)
     if features.pooling == "log":
-        # Codes of some learners have a sign; those of EPLS do not.
-        pooled = np.copysign(np.log1p(np.abs(pooled) / sums.dtype.type(features.typical_code_)), pooled)
+        pooled = log_scaled(pooled, features.typical_code_)
     pooled = pooled.reshape(*sums.shape[:-2], -1)
     return pooled.mean(axis=-2) if features.mirror else pooled
+
+
+def log_scaled(codes: Array, typical_code: float) -> Array:
+    """log(1 + code / typical), with the sign of the code: those of some learners have one."""
+    return np.copysign(np.log1p(np.abs(codes) / codes.dtype.type(typical_code)), codes)

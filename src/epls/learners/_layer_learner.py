@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.activations import LOGISTIC, Activation
-from ..algorithm.layer import Buffer, Layer, standardize
+from ..algorithm.layer import Buffer, UnitLayer, standardize
 from ..data.coder import BlockEncoder
 from ..data.samples import Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number
@@ -34,16 +34,16 @@ class LayerLearner(Learner):
         "n_iter_": COUNT,
     }
 
-    def as_layer(self) -> Layer:
+    def as_layer(self) -> UnitLayer:
         """The bare numbers of :meth:`transform`.
 
         Returns
         -------
-        Layer
+        UnitLayer
             Weights, intercept, activation, mean and scale.
         """
         check_is_fitted(self)
-        return Layer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
+        return UnitLayer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """What makes functions from samples of a type to codes, one for each thread."""

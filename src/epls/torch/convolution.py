@@ -15,7 +15,7 @@ from torch import nn
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.layer import layer_of
 from ..images.collection import ImageCollection
-from ..images.features import patches_per_image, usual_n_patches
+from ..images.counts import patches_per_image, usual_n_patches
 from ..images.patches import contrast_floor_of, sample_patches
 from ..images.samples import ImagePatchSamples
 from ..learners.epls import EPLS

@@ -11,7 +11,7 @@ import torch
 from ....data.shuffling import Batch
 from ....utils.types import Array
 from ...activations import Activation
-from ...layer import Layer, not_finite, standardize
+from ...layer import UnitLayer, not_finite, standardize
 from ..base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
 from .activations import in_torch
 from .devices import resolve_device, to_device
@@ -85,7 +85,7 @@ class TorchEngine(LocalEngine):
         return self.__dict__ | {"_inputs": np.empty((0, 0))}
 
 
-def layer_on_device(device: str, layer: Layer, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
+def layer_on_device(device: str, layer: UnitLayer, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
     """What makes outputs of samples on a device."""
     place, functions = resolve_device(device), in_torch(layer.activation)
     columns, bias = (to_device(array.astype(dtype, copy=False), place) for array in (layer.weights, layer.intercept))
