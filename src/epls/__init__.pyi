@@ -22,6 +22,7 @@ from .learners.epls import EPLS as EPLS
 from .learners.ica import ICA as ICA
 from .learners.kmeans import KMeansTriangle as KMeansTriangle
 from .learners.omp import OMP as OMP
+from .learners.prototypes import Prototypes as Prototypes
 from .learners.psd import PSD as PSD
 from .learners.random_patches import RandomPatches as RandomPatches
 from .learners.raw import Raw as Raw

@@ -16,7 +16,7 @@ from epls.learners.base import Learner
 
 QUICK = {"max_iter": 3}
 # Those that shuffle what they read anew in each epoch: the order depends on where the samples are.
-TAKES_BATCHES = {name: name in ("epls", "sparse_autoencoder", "sparse_rbm") for name in LEARNERS}
+TAKES_BATCHES = {name: name in ("epls", "prototypes", "sparse_autoencoder", "sparse_rbm") for name in LEARNERS}
 
 
 @pytest.fixture(scope="module")

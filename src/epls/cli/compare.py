@@ -40,6 +40,7 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 @options.stride(2)
 @options.grid
 @options.mirror
+@options.layers
 @options.pooling("log")
 @options.n_folds(5, "Of cross-validation; of STL-10, how many of its folds.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,

@@ -45,10 +45,15 @@ grid = click.option(
 )
 
 
+layers = click.option(
+    "--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
+    help="Layers of a stack whose features stand beside those of the single layer; 1 is the single layer alone.",
+)  # fmt: skip
 mirror = click.option(
-    "--mirror", type=click.Choice(["features", "decisions"]),
+    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
     help="Mirror images count, too: the features of an image and its mirror image are averaged, or the classifier "
-    "learns from both and its decisions are added. Not for digits and letters.  [default: without]",
+    "learns from both and its decisions are added. Not for digits and letters.  [default: without; features, if no "
+    "value is given]",
 )  # fmt: skip
 
 

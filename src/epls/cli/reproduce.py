@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 @options.stride(1)
 @options.grid
 @options.mirror
+@options.layers
 @options.pooling(None, usual="log; sum with --paper; sum and log with --table")
 @click.option("--table", is_flag=True,
               help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
@@ -100,6 +101,8 @@ def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
     if dataset != "stl10":
         raise click.UsageError("--table: the paper's table is about stl10")
     of_rows = {"alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural"}
+    if chosen["layers"] > 1:
+        raise click.UsageError("--table: its rows have one layer; leave --layers out")
     if any(chosen[name] != usual for name, usual in of_rows.items()) or chosen["whiten"]:
         raise click.UsageError("--table has its own learners, encoders and their settings: leave yours out")
 
@@ -114,7 +117,18 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
         raise click.UsageError("--paper: the paper's experiment is about stl10")
     if chosen["settings"]:
         raise click.UsageError("--paper has its own settings of epls: leave --set out, or --paper")
-    for name in ("learner", "encoder", "alpha", "split_sign", "whiten", "patch_size", "grid", "pooling", "mirror"):
+    for name in (
+        "learner",
+        "encoder",
+        "alpha",
+        "split_sign",
+        "whiten",
+        "patch_size",
+        "grid",
+        "pooling",
+        "mirror",
+        "layers",
+    ):
         value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
         if value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
@@ -212,6 +226,8 @@ def _print(report: dict[str, Any], name: str) -> None:
         tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
         options.tell(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
     options.tell(_training_line(report["training"]) + "\n" + _patches_line(report["patches"]))
+    for number, layer in enumerate(report["training"].get("layers", ()), 1):
+        options.tell(f"layer {number} of the stack: {layer['n_unresponsive']} of {layer['n_units']} units dead")
     seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
     options.tell(f"{seconds}\n" + "\n".join(report["files"]))
 

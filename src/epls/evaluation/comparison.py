@@ -42,6 +42,7 @@ class Entry:
         settings = self.settings
         parts = [settings.learner, *(f"{name}={value}" for name, value in settings.learner_settings.items())]
         parts += ["whitened"] * settings.whiten + [settings.encoder] + ["x2"] * settings.split_sign
+        parts += [f"{settings.layers} layers"] * (settings.layers > 1)
         return ", ".join(parts)
 
 

@@ -26,6 +26,7 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .protocol import cross_validated, judge
+from .stacks import Stack
 from .summary import dead_units, silent_units, training_facts
 
 # Told the stage, and how many of how many steps of it are done.
@@ -50,7 +51,9 @@ class Settings:
     patches, which is Coates and Ng's. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
     ``alpha`` is the encoder's, if it has one; None is its default, and for sparse coding the one of :data:`ALPHAS` that
     cross-validation finds best. With ``mirror``, mirror images count, too: "features" averages the features of an image
-    and its mirror image; "decisions" trains the classifier on both and adds its decisions about both.
+    and its mirror image; "decisions" trains the classifier on both and adds its decisions about both. With ``layers``
+    above 1, the features of a stack of so many layers (:func:`epls.images.stacks.usual_layers`) stand beside those of
+    the single layer that the other settings describe. They have the same learner, with its own whitening and encoder.
     """
 
     learner: str = "epls"
@@ -67,6 +70,7 @@ class Settings:
     grid: int = 2
     pooling: str = "log"
     mirror: str | None = None
+    layers: int = 1
 
     def __post_init__(self) -> None:
         if self.n_patches is None:
@@ -210,14 +214,28 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         for name, labelled in sets.items()
     }
 
+    stack, stacked = None, {}
+    if settings.layers > 1:
+        of_stack = {"results": _RESULTS_VERSION, "unlabelled": unlabelled_name, "seed": settings.seed}
+        stack = Stack(settings, learner, unlabelled, of_stack, cache, progress)
+        stacked = {
+            name: stack.encoded(f"encode {name} by layers", labelled.images, names[name])
+            for name, labelled in sets.items()
+        }
+        training["layers"] = stack.facts(stacked["training images"])
+        inputs["layers"] = settings.layers
+
     def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
         """Features of some images as a new array; with the decisions of mirror images, (n_images, 2, n_features)."""
         sums, _ = encoded[name]
         counts = image_regions(features, *sets[name].images.shape[1:3]).counts
         n_values = sums.shape[-2] * sums.shape[-1]
-        found = np.empty((len(numbers), *([2] if settings.mirror == "decisions" else []), n_values), np.float32)
+        n_all = n_values + (stacked[name].shape[-1] if stacked else 0)
+        found = np.empty((len(numbers), *([2] if settings.mirror == "decisions" else []), n_all), np.float32)
         for some in row_blocks(len(numbers), _BLOCK_IMAGES):
-            found[some] = pool_sums(pooling_features, sums[numbers[some]], counts)
+            found[some, ..., :n_values] = pool_sums(pooling_features, sums[numbers[some]], counts)
+            if stacked:
+                found[some, ..., n_values:] = stacked[name][numbers[some]]
         return found
 
     def verdict(number: int) -> dict[str, float]:
@@ -237,10 +255,11 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         **({"mirror": settings.mirror} if settings.mirror else {}),
     }
     verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
+    by_stack = stack.seconds if stack is not None else {"learn": 0.0, "encode": 0.0}
     seconds = {
-        "learn": learn_seconds,
+        "learn": learn_seconds + by_stack["learn"],
         **({"choose": sum(trial["seconds"] for trial in tried)} if tried else {}),
-        "encode": sum(seconds for _, seconds in encoded.values()),
+        "encode": sum(seconds for _, seconds in encoded.values()) + by_stack["encode"],
         "classify": sum(fold["seconds"] for fold in verdicts),
     }
     patches = {"number": settings.n_patches} | task.origin()

@@ -109,6 +109,8 @@ def differences(settings: Settings, task: Task) -> list[str]:
         found.append(f"{settings.pooling} pooling, not sums")
     if settings.mirror:
         found.append(f"{settings.mirror} of mirror images, too")
+    if settings.layers > 1:
+        found.append(f"the features of a stack of {settings.layers} layers, too")
     if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
         found.append(f"penalty {settings.alpha:g}, not one of {', '.join(f'{alpha:g}' for alpha in ALPHAS)}")
     found.append(_difference_of_learner(settings))
@@ -193,6 +195,7 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
     parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
     parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
+    parts += [f"{settings.layers}layers"] if settings.layers > 1 else []
     if settings.learner == "epls" and settings.learner_settings == PAPER:
         parts.append("paper")
     else:

@@ -129,7 +129,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
 
     def _new_layers(self, images: ImageCollection) -> list[Layer]:
         if self.layers is None:
-            return usual_layers(*images[0].shape)
+            return usual_layers(*images[0].shape[:2])
         if len(self.layers) == 0 or not all(isinstance(layer, Layer) for layer in self.layers):
             kinds = [type(layer).__name__ for layer in self.layers]
             raise ValueError(

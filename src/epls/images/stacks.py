@@ -2,10 +2,81 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sklearn.base import clone
+
+from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from .layers import Layer
 
+_FIRST_UNITS, _GROUP_UNITS = 256, 128
+_GROUPS, _GROUP_SIZE = 24, 16
+_SMALL_IMAGE, _SMALL_PATCH, _PATCH = 64, 5, 7
+_CELLS = 20  # along a side of the first map
+_PATCHES_ACROSS = 4  # a patch of a map is so many times smaller
+_SMALLEST_MAP = 4
 
-def usual_layers(height: int, width: int, n_channels: int) -> list[Layer]:
-    """PLACEHOLDER."""
-    return [Layer(EPLS(256), patch_size=7, pool=4), Layer(EPLS(128), patch_size=5, n_groups=24)]
+
+def usual_layers(
+    height: int,
+    width: int,
+    *,
+    n_layers: int | None = None,
+    estimator: Any = None,
+    encoder: str | Encoder = "natural",
+    whiten: bool = False,
+) -> list[Layer]:
+    """The layers for images of some size.
+
+    The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if the image has less than 64 a side), and its map
+    about 20 cells a side. Each further layer has 24 groups of the 16 most similar channels, with 128 units each, on
+    patches a quarter as wide as the map below, and halves the map.
+
+    Parameters
+    ----------
+    height, width : int
+        The size of the images.
+    n_layers : int or None, default=None
+        How many layers. None is two; one, if the image is too small for a second.
+    estimator : estimator or None, default=None
+        A learner for all layers, with ``n_components``; None is ``EPLS()``.
+    encoder, whiten
+        Of all layers; see :class:`Layer`.
+
+    Returns
+    -------
+    list of Layer
+        The layers.
+
+    Examples
+    --------
+    >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(96, 96)]
+    [(7, 4, None), (5, 2, 24)]
+    >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(32, 32)]
+    [(5, 2, None), (3, 2, 24)]
+    """
+    learner = EPLS() if estimator is None else estimator
+    shared: dict[str, Any] = {"encoder": encoder, "whiten": whiten}
+    side = min(height, width)
+    patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH
+    positions = side - patch_size + 1
+    pool = max(2, round(positions / _CELLS))
+    layers = [Layer(clone(learner).set_params(n_components=_FIRST_UNITS), patch_size=patch_size, pool=pool, **shared)]
+    for _ in range(1, n_layers or 2):
+        cells = positions // pool
+        if cells < _SMALLEST_MAP:
+            if n_layers is None:
+                break
+            raise ValueError(
+                f"n_layers={n_layers} is too many for images of {height} x {width} pixels: the maps of layer "
+                f"{len(layers)} have {cells} cells a side, and the next layer needs {_SMALLEST_MAP}; give at most "
+                f"{len(layers)}"
+            )
+        patch_size = max(2, cells // _PATCHES_ACROSS)
+        positions, pool = cells - patch_size + 1, 2
+        group_learner = clone(learner).set_params(n_components=_GROUP_UNITS)
+        layers.append(
+            Layer(group_learner, patch_size=patch_size, n_groups=_GROUPS, group_size=_GROUP_SIZE, pool=pool, **shared)
+        )
+    return layers

@@ -1,0 +1,108 @@
+"""The layers of a stack in an experiment, beside its single layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..callbacks import OnEpoch
+from ..images.deep import DeepFeatures
+from ..images.stacks import usual_layers
+from ..learners.base import Learner
+from ..utils.types import Array
+from .cache import Cache
+
+if TYPE_CHECKING:
+    from .experiment import Progress, Settings
+
+_SAMPLE = 1000  # rows that tell whether a feature ever changes
+
+
+class Stack:
+    """Learned layers, and their features of sets of images; all of it kept in a cache.
+
+    Parameters
+    ----------
+    settings : Settings
+        Those of the experiment.
+    learner : estimator
+        The learner of all layers, with its own whitening and encoder.
+    unlabelled : images
+        To learn from.
+    inputs : dict
+        What tells ``unlabelled`` and the learner apart from others.
+    cache, progress
+        As for ``run_experiment``.
+
+    Attributes
+    ----------
+    features : DeepFeatures
+        The fitted layers.
+    seconds : dict
+        What learning took, and encoding so far.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        learner: Learner,
+        unlabelled: Any,
+        inputs: dict[str, Any],
+        cache: Cache,
+        progress: Progress,
+    ) -> None:
+        height, width = unlabelled.shape[1:3]
+        own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
+        layers = usual_layers(height, width, n_layers=settings.layers, estimator=learner, **own)
+        self._views = settings.mirror == "decisions"
+        self._cache, self._progress = cache, progress
+        self._inputs = inputs | {"layers": [repr(layer.get_params()) for layer in layers], "grid": settings.grid}
+        fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
+
+        def learned() -> DeepFeatures:
+            for number, layer in enumerate(layers, 1):
+                _tell_epochs(layer.estimator, f"learn layer {number}", progress)
+            return fitting.fit(unlabelled)
+
+        self.features, learn_seconds = cache.model(self._inputs, learned)
+        self.features.mirror = settings.mirror is not None
+        self.seconds = {"learn": learn_seconds, "encode": 0.0}
+
+    def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
+        """The features (n_images, n_features) of images; for decisions about mirror images, (n_images, 2, n_features).
+
+        ``name`` tells the images apart from others.
+        """
+        features = self.features
+        collection = features.fitting_images(images)
+
+        def rows(start: int) -> Iterator[Array]:
+            self._progress(stage, start, len(images))
+            for number, views in enumerate(features.views(collection, start, held=False), start + 1):
+                self._progress(stage, number, len(images))
+                yield views if self._views else views.mean(axis=0)
+
+        shape = (len(images), *([2] if self._views else []), features._n_features_out)
+        inputs = self._inputs | {"images": name, "mirror": features.mirror, "views": self._views}
+        found, seconds = self._cache.rows(inputs, shape, rows)
+        self.seconds["encode"] += seconds
+        return found
+
+    def facts(self, encoded: NDArray[np.float32]) -> list[dict[str, int]]:
+        """The units of each layer, and those whose features never change over some images."""
+        found, start = [], 0
+        sample = np.asarray(encoded[:_SAMPLE]).reshape(-1, encoded.shape[-1])
+        for layer in self.features.layers_:
+            stop = start + self.features.grid**2 * layer.n_codes
+            ranges = np.ptp(sample[:, start:stop], axis=0).reshape(-1, layer.n_codes).max(axis=0)
+            found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
+            start = stop
+        return found
+
+
+def _tell_epochs(learner: Any, stage: str, progress: Callable[[str, int, int], None]) -> None:
+    if hasattr(learner, "set_callbacks"):
+        learner.set_callbacks(OnEpoch(lambda done, total: progress(stage, done, total)))

@@ -1,0 +1,84 @@
+"""What the units of EPLS stand for: the means of the samples that each is active for."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ..data.samples import Samples
+from ..utils.constraints import AT_LEAST_ONE
+from ..utils.fields import COUNT, CURVE
+from ..utils.types import Array
+from .base import Learner
+from .epls import EPLS
+
+
+class Prototypes(Learner):
+    """The mean of the samples that each unit of EPLS is active for, as components; codes are the products with them.
+
+    Optimises what :class:`EPLS` does. Its weights tell a unit's samples from those of its neighbours: they are right
+    for codes as sparse as its own. For dense codes, such as the soft threshold's, what counts is how similar a sample
+    is to those of a unit, and their mean is the better template. Each mean is over equally many samples.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+    max_iter : int or None, default=None
+        Epochs; see EPLS.
+    random_state : int, RandomState instance or None, default=None
+        Where EPLS starts, and the order of its samples.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The means.
+    loss_curve_ : list of float
+        The error of EPLS after each epoch.
+    n_iter_ : int
+        The number of epochs.
+    n_features_in_ : int
+        The number of features.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat([[3.0, 0.0], [0.0, 1.0]], 50, axis=0)
+    >>> means = Prototypes(2, random_state=0).fit(X).components_
+    >>> means[np.argsort(means[:, 0])]
+    array([[0., 1.],
+           [3., 0.]])
+    """
+
+    whitens = True
+    own_encoder = "soft_threshold"
+    usual_patches = EPLS.usual_patches
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {"loss_curve_": CURVE, "n_iter_": COUNT}
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
+        "max_iter": [AT_LEAST_ONE, None],
+    }
+
+    def __init__(
+        self, n_components: int | None = None, *, max_iter: int | None = None, random_state: Any = None
+    ) -> None:
+        self.n_components = n_components
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        """Learn, and return the attributes of the fitted estimator by name."""
+        n_components = self.checked_n_components(samples.shape[0])
+        model = EPLS(n_components, max_iter=self.max_iter, random_state=random)
+        model.set_callbacks(*getattr(self, "_skl_callbacks", ())).fit_samples(samples)
+        X = samples.array()
+        winners = model.winners(X)
+        order = np.argsort(winners, kind="stable")
+        cuts = np.searchsorted(winners[order], np.arange(n_components))
+        counts = np.bincount(winners, minlength=n_components)
+        means = np.add.reduceat(X[order], cuts, axis=0, dtype=np.float64) / counts[:, None]
+        return {"components_": means.astype(X.dtype), "loss_curve_": model.loss_curve_, "n_iter_": model.n_iter_}
+
+    def encode(self, X: Array) -> Array:
+        """The codes of some samples."""
+        return X @ self.components_.T.astype(X.dtype, copy=False)
