@@ -6,8 +6,10 @@ leaves what was there before.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import warnings
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,9 +27,10 @@ from .images.layers import Layer
 from .images.whitening import ZCAWhitening
 from .learners import LEARNERS
 from .utils.container import DamagedError, VersionError, read_container, write_container
+from .utils.locks import FolderLock
 
 FORMAT_VERSION, _UNSIGNED_FORMAT = 2, 1
-_NOT_SAVED = {"device"}  # of this machine, not of the model: another may have none such
+_NOT_SAVED = {"device", "checkpoint"}  # of this machine, not of the model: another may have none such
 
 # What epls 0.1.0 wrote, and its name since: parameters, attributes and parts of a class, and values of a parameter.
 _NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}, "EPLS": {"n_epochs_": "n_iter_"}}
@@ -253,3 +256,64 @@ def _plain(name: str, value: Any) -> Any:
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
         f"library: give one of these, or pickle the model"
     )
+
+
+class LayerCheckpoint:
+    """Keeps what :class:`epls.DeepFeatures` learns, so that a ``fit`` that was interrupted goes on where it was.
+
+    Each group of channels of each layer is a model file in the folder. ``fit`` with the same settings, images and
+    ``random_state`` (a number) takes from there what is done, and ends with the same bits.
+
+    Parameters
+    ----------
+    folder : path-like
+        Where to; created if it does not exist.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS, DeepFeatures, Layer
+    >>> layer = Layer(EPLS(10, max_iter=3), patch_size=3, n_patches=500)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stack = DeepFeatures([layer], checkpoint=LayerCheckpoint(folder), random_state=0)
+    ...     _ = stack.fit(load_digits().images)
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+        #: For whoever wants to be the only one to use the folder.
+        self.lock = FolderLock(self.folder, "training", "give each training a folder of its own")
+
+    def keep(self, number: int, layer: Layer) -> Callable[[int, Any, Callable[[], ImageFeatures]], ImageFeatures]:
+        """What returns the features of each group of a layer: read from the folder, or learned and written to it."""
+        settings = {name: repr(value) for name, value in layer.get_params().items()}
+
+        def kept(group: int, patches: Any, learn: Callable[[], ImageFeatures]) -> ImageFeatures:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            path = self.folder / f"layer{number}-group{group:04d}.epls"
+            # The patches tell images, seed and the layers below.
+            run = settings | {"patches": hashlib.sha256(np.ascontiguousarray(patches)).hexdigest()}
+            if path.exists():
+                features: ImageFeatures
+                try:
+                    features, notes = load_with_notes(path)
+                except ValueError:
+                    warnings.warn(f"{path} is damaged: the group is learned again", stacklevel=2)
+                else:
+                    if notes.get("run") != run:
+                        raise ValueError(
+                            f"{path} is of another training, with other settings, images or random_state: give "
+                            f"another folder, or empty this one"
+                        )
+                    return features
+            features = learn()
+            save_model(features, path, notes={"run": run})
+            return features
+
+        return kept
+
+    def clear(self) -> None:
+        """Remove what was kept: the training is done."""
+        for path in self.folder.glob("layer[0-9]*-group[0-9]*.epls"):
+            path.unlink(missing_ok=True)

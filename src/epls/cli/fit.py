@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ..datasets.opening import Vectors
 
 # An option is for what depends on the data or the machine at hand. What has a good default is left to --set.
-_OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid")
+_OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid", "layers", "mirror")
+# A stack chooses these itself.
+_OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 _OF_VECTORS = ("scale",)
 _SECTIONS = {
     "Options for images": (*_OF_IMAGES, "longest_side", "channels", "skip_bad"),
@@ -53,6 +55,11 @@ class _InSections(click.Command):
 @options.n_patches(1, usual="100 for each component, or 50,000")
 @options.stride(1)
 @options.grid
+@click.option("--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
+              help="Layers, each learned from the maps of the one below. With 2 or more, units and patches follow from "
+              "the size of the images.")  # fmt: skip
+@click.option("--mirror", is_flag=True,
+              help="Average the features of an image and its mirror image. Not for digits and letters.")  # fmt: skip
 @options.longest_side
 @options.image_folder
 @click.option("--scale/--no-scale", default=None,
@@ -84,12 +91,15 @@ def command(
     from ..datasets.opening import Vectors, open_data
     from ..evaluation.summary import model_summary
     from ..images.pooling import smallest_side
-    from ..persistence import save_model
+    from ..persistence import LayerCheckpoint, save_model
 
     options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
-    kept = None if checkpoint is None else Checkpoint(checkpoint, keep=True)
+    deep = chosen["layers"] > 1
+    kept: Checkpoint | LayerCheckpoint | None = None
+    if checkpoint is not None:
+        kept = LayerCheckpoint(checkpoint) if deep else Checkpoint(checkpoint, keep=True)
     with options.limited(threads), StageProgress() as progress, ExitStack() as held:
         with options.opening():
             opened = open_data(
@@ -99,8 +109,10 @@ def command(
         options.tell_skipped(opened)
         vectors = opened if isinstance(opened, Vectors) else None
         _refuse_others(context, data, vectors is not None, given)
-        learner = _learner(chosen, given[""], vectors is not None, kept, progress)
-        if vectors is None:
+        learner = _learner(chosen, given[""], vectors is not None, None if deep else kept, progress)
+        if deep:
+            model = _deep_model(context, learner, chosen, given, opened, kept, progress)
+        elif vectors is None:
             model = _image_model(learner, chosen, given)
         else:
             model = _vector_model(learner, chosen, vectors, data)
@@ -160,17 +172,49 @@ def _learner(
 
 
 def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
-    from ..encoders import ENCODERS
     from ..evaluation.experiment import with_settings
     from ..images.features import ImageFeatures
 
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: there is an option for it, --{name.replace('_', '-')}")
-    name = options.full_name(chosen["encoder"] or learner.own_encoder)
-    encoder = with_settings(ENCODERS[name](), given["encoder"], f"the encoder {name}")
-    parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "random_state")}
+    parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "mirror", "random_state")}
+    encoder = _encoder(learner, chosen, given)
     features = ImageFeatures(learner, whiten=learner.whitens, encoder=encoder, **parameters)
     return with_settings(features, given["images"], "ImageFeatures")
+
+
+def _encoder(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
+    from ..encoders import ENCODERS
+    from ..evaluation.experiment import with_settings
+
+    name = options.full_name(chosen["encoder"] or learner.own_encoder)
+    return with_settings(ENCODERS[name](), given["encoder"], f"the encoder {name}")
+
+
+def _deep_model(
+    context: click.Context, learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]], images: Any,
+    kept: Any, progress: StageProgress,
+) -> Any:  # fmt: skip
+    from ..images.collection import ImageCollection
+    from ..images.deep import DeepFeatures
+    from ..images.stacks import tell_epochs, usual_layers
+
+    for name in _OF_ONE_LAYER:
+        if _was_given(context, name):
+            raise click.UsageError(
+                f"--{name.replace('_', '-')} is for one layer: leave it out, or give --layers 1; layers of your own "
+                f"are for Python, epls.DeepFeatures([epls.Layer(...), ...])"
+            )
+    if given["images"]:
+        raise click.UsageError(f"--set images.{next(iter(given['images']))}: a stack has no such setting; leave it out")
+    layers = usual_layers(
+        *ImageCollection(images, 1).smallest_size(), n_layers=chosen["layers"], estimator=learner,
+        encoder=_encoder(learner, chosen, given), whiten=learner.whitens,
+    )  # fmt: skip
+    tell_epochs(layers, progress)
+    return DeepFeatures(
+        layers, grid=chosen["grid"], mirror=chosen["mirror"], checkpoint=kept, random_state=chosen["random_state"]
+    )
 
 
 def _vector_model(learner: Any, chosen: dict[str, Any], vectors: Vectors, data: Path) -> Any:
@@ -193,7 +237,7 @@ def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        if checkpoint is None or not any(checkpoint.glob("checkpoint-*")):
+        if checkpoint is None or not any(checkpoint.glob("*-*")):
             raise
         raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
 

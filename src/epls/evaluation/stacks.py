@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..callbacks import OnEpoch
 from ..images.deep import DeepFeatures
-from ..images.stacks import usual_layers
+from ..images.stacks import tell_epochs, usual_layers
 from ..learners.base import Learner
 from ..utils.types import Array
 from .cache import Cache
@@ -63,8 +62,7 @@ class Stack:
         fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
 
         def learned() -> DeepFeatures:
-            for number, layer in enumerate(layers, 1):
-                _tell_epochs(layer.estimator, f"learn layer {number}", progress)
+            tell_epochs(layers, progress)
             return fitting.fit(unlabelled)
 
         self.features, learn_seconds = cache.model(self._inputs, learned)
@@ -101,8 +99,3 @@ class Stack:
             found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
             start = stop
         return found
-
-
-def _tell_epochs(learner: Any, stage: str, progress: Callable[[str, int, int], None]) -> None:
-    if hasattr(learner, "set_callbacks"):
-        learner.set_callbacks(OnEpoch(lambda done, total: progress(stage, done, total)))

@@ -17,7 +17,7 @@ Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 
 # Pixels are taken as they are in these types; others become float32.
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
-
+_SIZES_LOOKED_AT = 100
 
 #: Squares of such pixels, summed over patches of any size that fits in memory, are numbers of float32.
 LARGEST_PIXEL = 1e14
@@ -99,6 +99,15 @@ class ImageCollection:
                 f"images gray or all color"
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
+
+    def smallest_size(self) -> tuple[int, int]:
+        """The least height and the least width of the images; of a sequence of arrays, of its first hundred."""
+        shapes = getattr(self.images, "shapes", None)
+        if shapes is None and hasattr(self.images, "shape"):
+            shapes = [self.images.shape[1:]]
+        if shapes is None:
+            shapes = [np.shape(self.images[number]) for number in range(min(len(self.images), _SIZES_LOOKED_AT))]
+        return min(int(shape[0]) for shape in shapes), min(int(shape[1]) for shape in shapes)
 
     def name(self, number: int) -> str:
         """How an image is called: by its file, or by its number."""

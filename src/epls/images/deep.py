@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import HasMethods, Interval
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
@@ -45,6 +45,9 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
     mirror : bool, default=False
         Whether the features of an image are the mean of its own and those of its mirror image, left and right
         exchanged: for objects that may face either way, not for digits and letters. It takes twice the time.
+    checkpoint : LayerCheckpoint or None, default=None
+        Keeps what was learned from each group of channels, so that ``fit`` goes on from there if it is interrupted;
+        see :class:`epls.LayerCheckpoint`. :func:`epls.save_model` does not save it.
     random_state : int, RandomState instance or None, default=None
         Draws patches and groups of channels, and seeds estimators whose own ``random_state`` is None.
     device : str or None, default=None
@@ -79,6 +82,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         "layers": [list, tuple, None],
         "grid": [Interval(Integral, 1, FINEST_GRID, closed="both")],
         "mirror": ["boolean"],
+        "checkpoint": [HasMethods(["keep"]), None],
         "random_state": ["random_state"],
         "device": [str, None],
     }
@@ -89,12 +93,14 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         *,
         grid: int = 2,
         mirror: bool = False,
+        checkpoint: Any = None,
         random_state: Any = None,
         device: str | None = None,
     ) -> None:
         self.layers = layers
         self.grid = grid
         self.mirror = mirror
+        self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
 
@@ -119,9 +125,11 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         layers = self._new_layers(images)
         images.smallest_side = smallest_image(layers, self.grid)
         fitted: list[Layer] = []
-        for layer in layers:
+        for number, layer in enumerate(layers, 1):
             source: Any = images if not fitted else _Maps(images, fitted, random)
-            fitted.append(layer.set_params(random_state=random.randint(2**31 - 1)).fit(source))
+            layer.set_params(random_state=random.randint(2**31 - 1))
+            kept = {} if self.checkpoint is None else {"keep": self.checkpoint.keep(number, layer)}
+            fitted.append(layer.fit(source, **kept))
         self.layers_ = fitted
         self.n_channels_ = images.n_channels
         self.whole_numbers_ = images.whole_numbers
@@ -129,7 +137,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
 
     def _new_layers(self, images: ImageCollection) -> list[Layer]:
         if self.layers is None:
-            return usual_layers(*images[0].shape[:2])
+            return usual_layers(*images.smallest_size())
         if len(self.layers) == 0 or not all(isinstance(layer, Layer) for layer in self.layers):
             kinds = [type(layer).__name__ for layer in self.layers]
             raise ValueError(

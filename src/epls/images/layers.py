@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from .features import ImageFeatures
 from .patches import sample_patches
 from .pooling import Cells, PatchPositions, RegionGrid, log_scaled, pool_sums
 
+# Given the number of a group, its patches, and what learns from these.
+Keep: TypeAlias = Callable[[int, NDArray[Any], Callable[[], ImageFeatures]], ImageFeatures]
 _PATCH_VALUES = 2**27  # of the patches that groups of channels are learned from: half a GiB
 
 
@@ -128,7 +131,7 @@ class Layer(Saved, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Images, y: Any = None) -> Layer:
+    def fit(self, X: Images, y: Any = None, *, keep: Keep = lambda number, patches, learn: learn()) -> Layer:
         """Find the groups of channels, and learn components from patches of each.
 
         Parameters
@@ -137,6 +140,9 @@ class Layer(Saved, BaseEstimator):
             Images, or maps of the layer below. Only those that patches are drawn from are read, one at a time.
         y : None
             Ignored.
+        keep : callable
+            Given the number of a group, its patches and what learns from them, returns the features of the group:
+            learned, or from where they were kept before.
 
         Returns
         -------
@@ -150,14 +156,23 @@ class Layer(Saved, BaseEstimator):
         if self.n_groups is not None:
             channels = similar_channels(by_channel[:, 0], self.n_groups, self.group_size, random)
         features = []
-        for group in channels:
+        for number, group in enumerate(channels):
             part = self._new_features(random.randint(2**31 - 1))
             patches = np.ascontiguousarray(by_channel[:, :, group]).reshape(len(pixels), -1)
-            features.append(part.fit_patches(patches, len(group), whole_numbers=images.whole_numbers))
+            learn = partial(part.fit_patches, patches, len(group), whole_numbers=images.whole_numbers)
+            features.append(self._fitting(keep(number, patches, learn), len(group)))
         self.channels_ = channels
         self.features_ = features
         self.n_channels_ = images.n_channels
         return self
+
+    def _fitting(self, part: Any, n_channels: int) -> ImageFeatures:
+        """The features of a group, if they fit this layer: they may come from a file."""
+        if not isinstance(part, ImageFeatures) or part.n_channels_ != n_channels:
+            raise ValueError(f"a group of {n_channels} channels must have features of so many channels")
+        if (part.patch_size, part.stride, part.mirror) != (self.patch_size, self.stride, False):
+            raise ValueError("the features of a group must have the layer's patch_size and stride, and no mirror")
+        return part
 
     def _n_patches(self, n_channels: int) -> int:
         n_patches = self.n_patches or usual_n_patches(EPLS() if self.estimator is None else self.estimator)
@@ -207,10 +222,7 @@ class Layer(Saved, BaseEstimator):
                 raise ValueError(f"the channels of a group must be increasing numbers below {self.n_channels_}")
             if self.n_groups is None and len(group) != self.n_channels_:
                 raise ValueError("a layer without groups must see all channels")
-            if not isinstance(part, ImageFeatures) or part.n_channels_ != len(group):
-                raise ValueError(f"a group of {len(group)} channels must have features of so many channels")
-            if (part.patch_size, part.stride, part.mirror) != (self.patch_size, self.stride, False):
-                raise ValueError("the features of a group must have the layer's patch_size and stride, and no mirror")
+            self._fitting(part, len(group))
         self.channels_, self.features_ = groups, features
 
     def new_encoders(self) -> Callable[[], LayerEncoder]:

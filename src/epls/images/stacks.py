@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sklearn.base import clone
 
+from ..callbacks import OnEpoch
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from .layers import Layer
@@ -57,6 +59,8 @@ def usual_layers(
     [(5, 2, None), (3, 2, 24)]
     """
     learner = EPLS() if estimator is None else estimator
+    if "n_components" not in learner.get_params():
+        raise ValueError(f"layers need a learner with n_components: {type(learner).__name__} has none, give another")
     shared: dict[str, Any] = {"encoder": encoder, "whiten": whiten}
     side = min(height, width)
     patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH
@@ -80,3 +84,25 @@ def usual_layers(
             Layer(group_learner, patch_size=patch_size, n_groups=_GROUPS, group_size=_GROUP_SIZE, pool=pool, **shared)
         )
     return layers
+
+
+def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], None]) -> None:
+    """Let layers tell how far their learning is: the stage, and how many of how many epochs of all groups are done."""
+    for number, layer in enumerate(layers, 1):
+        if hasattr(layer.estimator, "set_callbacks"):
+            layer.estimator.set_callbacks(
+                OnEpoch(_EpochsOfGroups(f"learn layer {number}", layer.n_groups or 1, progress))
+            )
+
+
+class _EpochsOfGroups:
+    """Counts the epochs of groups that are learned one after the other."""
+
+    def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
+        self._stage, self._n_groups, self._progress = stage, n_groups, progress
+        self._group, self._last = 0, 0
+
+    def __call__(self, done: int, total: int) -> None:
+        self._group += done <= self._last  # the next group begins
+        self._last = done
+        self._progress(self._stage, self._group * total + done, self._n_groups * total)
