@@ -24,10 +24,9 @@ from ..utils.types import Array
 from .collection import ImageCollection, Images
 from .counts import FEWEST_PATCHES, patches_per_image, usual_n_patches
 from .dense import fitting_images, sums_and_counts
-from .patches import contrast_floor_of, normalize_patches, prepared_patches, sample_patches
+from .patches import Preparation, fitted_preparation, prepared_patches, sample_patches
 from .pooling import pool_sums, smallest_side
 from .samples import ImagePatchSamples
-from .whitening import ZCAWhitening
 
 FINEST_GRID = 1000  # no photograph has room for more regions
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
@@ -185,17 +184,16 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
             )
         n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
-        contrast_floor, patches, whitening = self._preparation(pixels)
+        preparation, patches = fitted_preparation(pixels, self.whiten)
         if by_image:
             n_of_image = patches_per_image(estimator, n_patches, len(images))
-            settings = (self.patch_size, n_patches, n_of_image, contrast_floor, whitening, random)
+            settings = (self.patch_size, n_patches, n_of_image, *preparation, random)
             estimator.fit_samples(ImagePatchSamples(images, *settings))
         else:
-            # Some, such as FrozenEstimator, require a y.
-            estimator.fit(patches if whitening is None else whitening.transform(patches), None)
+            estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
         # Drawn anew: with a seed, the same patches tell the scale of an encoder that is given later.
         typical = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        self._set_fitted(estimator, contrast_floor, whitening, typical, images.n_channels, images.whole_numbers)
+        self._set_fitted(estimator, preparation, typical, images.n_channels, images.whole_numbers)
         return self
 
     def fit_patches(self, pixels: NDArray[Any], n_channels: int, *, whole_numbers: bool = False) -> ImageFeatures:
@@ -215,9 +213,9 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         self
         """
         estimator = self._new_estimator(check_random_state(self.random_state))
-        contrast_floor, patches, whitening = self._preparation(pixels)
-        estimator.fit(patches if whitening is None else whitening.transform(patches), None)
-        self._set_fitted(estimator, contrast_floor, whitening, pixels[:_TYPICAL_PATCHES], n_channels, whole_numbers)
+        preparation, patches = fitted_preparation(pixels, self.whiten)
+        estimator.fit(patches, None)
+        self._set_fitted(estimator, preparation, pixels[:_TYPICAL_PATCHES], n_channels, whole_numbers)
         return self
 
     def _new_estimator(self, random: np.random.RandomState) -> Any:
@@ -226,30 +224,15 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
             estimator.set_params(random_state=random.randint(2**31 - 1))
         return estimator
 
-    def _preparation(self, pixels: NDArray[Any]) -> tuple[float, Array, ZCAWhitening | None]:
-        """The contrast floor of patches, the patches normalised with it, and the whitening of these."""
-        contrast_floor = contrast_floor_of(pixels)
-        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-        return contrast_floor, patches, ZCAWhitening().fit(patches) if self.whiten else None
-
     def _set_fitted(
-        self,
-        estimator: Any,
-        contrast_floor: float,
-        whitening: ZCAWhitening | None,
-        typical: NDArray[Any],
-        n_channels: int,
-        whole_numbers: bool,
+        self, estimator: Any, preparation: Preparation, typical: NDArray[Any], n_channels: int, whole_numbers: bool
     ) -> None:
         """Set all that is learned; ``typical`` are patches of pixels that tell the scale of the codes."""
         encoder = self._new_encoder(estimator)
-        self.typical_code_ = self._typical_code(encoder, prepared_patches(typical, contrast_floor, whitening))
-        self.estimator_ = estimator
-        self.encoder_ = encoder
-        self.whitening_ = whitening
-        self.contrast_floor_ = contrast_floor
-        self.n_channels_ = n_channels
-        self.whole_numbers_ = whole_numbers
+        self.typical_code_ = self._typical_code(encoder, prepared_patches(typical, *preparation))
+        self.estimator_, self.encoder_ = estimator, encoder
+        self.contrast_floor_, self.whitening_ = preparation
+        self.n_channels_, self.whole_numbers_ = n_channels, whole_numbers
 
     def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
         """Fitted features with another encoder or pooling, and with the components that were learned here.
@@ -275,8 +258,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         other._validate_params()
         images = fitting_images(other, X)
         other.encoder_ = other._new_encoder(self.estimator_)
-        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        other.typical_code_ = other._typical_code(other.encoder_, self.prepare_patches(pixels))
+        patches = self.draw_patches(images, _TYPICAL_PATCHES, random_state=self.random_state)
+        other.typical_code_ = other._typical_code(other.encoder_, patches)
         return other
 
     def transform(self, X: Images) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -114,6 +114,23 @@ def contrast_floor_of(pixels: NDArray[Any]) -> float:
             f"images by one number, so that they range over about 1 to 255"
         )
     return contrast_floor
+
+
+class Preparation(NamedTuple):
+    """How patches are prepared for an estimator and an encoder: normalised, and whitened if there is a whitening."""
+
+    contrast_floor: float
+    whitening: ZCAWhitening | None
+
+
+def fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Preparation, Array]:
+    """The preparation that suits patches of pixels, and these patches, prepared."""
+    contrast_floor = contrast_floor_of(pixels)
+    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+    if not whiten:
+        return Preparation(contrast_floor, None), patches
+    whitening = ZCAWhitening().fit(patches)
+    return Preparation(contrast_floor, whitening), whitening.transform(patches)
 
 
 def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
