@@ -78,6 +78,34 @@ def test_mirror_images_by_hand(stl10, tmp_path, capsys):
             assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
+    from epls import DeepFeatures
+    from epls.datasets import load_stl10
+    from epls.evaluation.protocol import judge
+    from epls.images import counts, stacks
+
+    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
+    for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
+        monkeypatch.setattr(stacks, name, value)
+    data = load_stl10(stl10)
+    images, settings = data.train_images, {"max_iter": 2, "random_state": 0}
+    single = ImageFeatures(EPLS(8, **settings), patch_size=10, n_patches=400, stride=20, random_state=0).fit(images)
+    layers = stacks.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
+    stack = DeepFeatures(layers, random_state=0).fit(images)
+    views = [np.hstack([model.transform(view) for model in (single, stack)]) for view in (images, images[:, :, ::-1])]
+    for kind, X in (("features", np.mean(views, axis=0)), ("decisions", np.stack(views, axis=1))):
+        command = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2"]
+        code, out, err = epls(capsys, *command, "--layers", "2", "--mirror", kind, "--json")
+        assert code == 0, err
+        report = json.loads(out)
+        assert "2layers" in report["files"][0]
+        assert [layer["n_units"] for layer in report["training"]["layers"]] == [6, 8]
+        for fold, verdict in zip(data.folds, report["folds"], strict=False):
+            rest = np.setdiff1d(np.arange(60), fold)
+            found = judge(X[fold], data.train_labels[fold], X[rest], data.train_labels[rest])
+            assert found.accuracy == pytest.approx(verdict["accuracy"])
+
+
 def test_again_takes_what_is_there(result, stl10, capsys):
     output, report = result
     before = {path: path.stat().st_mtime_ns for path in (output / "stages").iterdir()}
