@@ -107,5 +107,5 @@ def test_what_is_no_data_is_refused(images, tmp_path):
     np.save(tmp_path / "text.npy", np.array(["a", "b"]))
     with pytest.raises(ValueError, match="must be real numbers"):
         open_data(tmp_path / "text.npy")
-    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color" or None'):
+    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color", "all" or None'):
         open_data(images, channels="grey")
