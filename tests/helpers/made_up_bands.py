@@ -15,9 +15,7 @@ def cube(height, width, n_bands, dtype=np.uint16, seed=0):
     places = np.add.outer(random.uniform(5) * np.arange(height), random.uniform(5) * np.arange(width)) / 8
     waves = 1 + np.sin(places[:, :, None] + np.linspace(0, 3, n_bands)) + 0.2 * random.uniform(size=(height, width, 1))
     waves += 0.05 * random.uniform(size=(height, width, n_bands))
-    scale = {"u": 0.4 * np.iinfo(dtype).max, "i": 0.4 * np.iinfo(dtype).max}.get(np.dtype(dtype).kind, 0) if (
-        np.dtype(dtype).kind in "ui"
-    ) else 1.0
+    scale = 0.4 * np.iinfo(dtype).max if np.dtype(dtype).kind in "ui" else 1.0
     return (scale * waves).astype(dtype)
 
 
@@ -30,7 +28,7 @@ def tiff(image, *, planar=False, **options):
     return file.getvalue()
 
 
-def handmade_tiff(image, rows_in_strip, compress, codec, predictor=1, order="<", **tags):
+def handmade_tiff(image, rows_in_strip, compress, codec, predictor=1, order="<"):
     """The content of a TIFF file, pixel by pixel, with any codec and predictor: tifffile alone knows few of them."""
     height, width, n_bands = image.shape
     stored = image.astype(image.dtype.newbyteorder(order))
@@ -40,7 +38,7 @@ def handmade_tiff(image, rows_in_strip, compress, codec, predictor=1, order="<",
     starts = 8 + np.cumsum([0, *map(len, strips)])
     fields = {256: [width], 257: [height], 258: [8 * image.dtype.itemsize] * n_bands, 259: [codec], 262: [1],
               273: list(starts[:-1]), 277: [n_bands], 278: [rows_in_strip], 279: list(map(len, strips)), 284: [1],
-              317: [predictor], 339: [kind] * n_bands, **{int(tag): [value] for tag, value in tags.items()}}  # fmt: skip
+              317: [predictor], 339: [kind] * n_bands}  # fmt: skip
     return with_tags(b"".join(strips), fields, order)
 
 

@@ -26,6 +26,8 @@ _UNCOMPRESSED, _LZW, _PACK_BITS, _DEFLATE = 1, 5, 32773, (8, 32946)
 _CODECS = (_UNCOMPRESSED, _LZW, _PACK_BITS, *_DEFLATE)
 # White is zero, black is zero, RGB, inks: others have to be converted before bands can be told apart.
 _PHOTOMETRICS = (0, 1, 2, 5)
+# Subfile, sizes, bits, compression, meaning, strips, tiles, bands and their order, type of values, depth.
+_TAGS = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 339, 32997, 32998}
 _REDUCED_OR_MASK = 0b101  # in the tag NewSubfileType
 _TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4", "f8")
 _STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -189,7 +191,10 @@ class TiffBands:
             raise BadImageError(f"not an image, or a damaged TIFF file ({error})") from error
         first = self._pages[0]
         if not as_bands and first.n_bands == 1:
-            raise BadImageError("not an image, or of a kind that Pillow cannot read")
+            raise BadImageError(
+                f'one band of {first.dtype.name}, which Pillow cannot read: read it with channels="all" (on the '
+                f"command line, --channels all)"
+            )
         self.orientation = first.orientation
         n_values = sum(page.n_values for page in self._pages)
         self.n_values = _checked_size(first.height, first.width, len(self._pages) * first.n_bands, n_values)
@@ -244,10 +249,12 @@ def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
 
 def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     """What the tags of a page say, if it can be true in a file of so many bytes."""
+    if lost := _tags_in(page) - {tag.code for tag in page.tags}:
+        raise BadImageError(f"a damaged or truncated TIFF file: its tags {sorted(lost)} cannot be read")
     width, height = _number(page, "imagewidth", 2**32), _number(page, "imagelength", 2**32)
     n_bands = _number(page, "samplesperpixel", 2**16)
     kind = "" if page.dtype is None else np.dtype(page.dtype).str[1:]
-    if kind not in _TYPES:
+    if kind not in _TYPES or page.bitspersample != 8 * np.dtype(kind).itemsize:
         raise BadImageError(
             f"{n_bands} band(s) of {str(page.bitspersample)[:40]} bits, where all must have whole numbers of 8, 16 or "
             f"32 bits, or floating-point numbers of 16, 32 or 64: convert it with another program"
@@ -287,6 +294,17 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     if max(size for _, size in places) > 2 * checked.segment_bytes + 2**16:
         raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
     return checked
+
+
+def _tags_in(page: Any) -> set[int]:
+    """The tags of a page that say how to read it, whatever their values are: tifffile leaves out damaged ones."""
+    file, tiff = page.parent.filehandle, page.parent
+    form, n_bytes = ("Q", 20) if tiff.is_bigtiff else ("H", 12)
+    file.seek(page.offset)
+    (n_tags,) = struct.unpack(tiff.byteorder + form, file.read(struct.calcsize(form)))
+    entries = file.read(n_tags * n_bytes)
+    codes = {struct.unpack_from(tiff.byteorder + "H", entries, n_bytes * k)[0] for k in range(n_tags)}
+    return codes & _TAGS
 
 
 def _number(page: Any, name: str, limit: int) -> int:

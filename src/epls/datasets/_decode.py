@@ -274,6 +274,6 @@ def _eight_bits(gray: NDArray[Any]) -> Bytes:
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
             f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}, where 0 to 65535 in whole numbers is "
-            f"the most: convert it to 8 or 16 bits, or keep the values of a TIFF file with channels=\"all\""
+            f'the most: convert it to 8 or 16 bits, or keep the values of a TIFF file with channels="all"'
         )
     return ((gray.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)
