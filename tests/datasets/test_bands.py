@@ -226,12 +226,14 @@ TILES = {"t273": None, "t278": None, "t279": None, "t259": [8], "t324": [8], "t3
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (lying(t256=[2**20]), "1048576 x 5 pixels, where no side may have more than 65,535: cut it up"),
-        (lying(t256=[60_000], t257=[60_000], t278=[60_000]), "14,400,000,000 values.* limit is 134,217,728"),
-        (lying(t277=[65_535], t258=[8] * 65_535, t256=[50], t257=[50], t278=[50]), "163,837,500 values"),
+        (lying(t256=[2**20], t259=[8]), "1048576 x 5 pixels, where no side may have more than 65,535: cut it up"),
+        (lying(t256=[12_000], t257=[3_000], t278=[3_000], t259=[5]), "144,000,000 values.* limit is 134,217,728"),
+        (lying(t277=[65_535], t258=[8] * 65_535, t256=[50], t257=[50], t278=[50], t259=[8]), "163,837,500 values"),
         (lying(BOMB, **TILES, t322=[6_000], t323=[6_000]), "144,000,000 values to decode"),
         (lying(BOMB, **TILES, t322=[2**14], t323=[2**14]), "tiles of 1,073,741,824 bytes.*the limit is 268,435,456"),
         (lying(t273=[2**31]), "beyond its end"),
+        (lying(t279=[100]), "100 bytes, where its pixels need 140"),
+        (lying(t256=[9_000], t257=[3_000], t278=[3_000]), "140 bytes, where its pixels need 108,000,000"),
         (lying(t279=[2**32 - 1]), "beyond its end"),
         (lying(t278=[1]), "1 strips or tiles, where 5 are needed"),
         (lying(t278=[0]), "rowsperstrip is 0"),
@@ -257,8 +259,9 @@ def test_lies_are_found_before_memory_is_taken(tmp_path, monkeypatch, content, r
 
 
 def test_a_strip_that_is_too_short(tmp_path):
+    body = zlib.compress(bytes(100))
     with pytest.raises(BadImageError, match="100 bytes of a strip or tile that has 140"):
-        decode_image(written(tmp_path, lying(t279=[100])))
+        decode_image(written(tmp_path, lying(body, t259=[8], t279=[len(body)])))
 
 
 def test_what_pillow_decompresses_is_within_its_limit(tmp_path, monkeypatch):

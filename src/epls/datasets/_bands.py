@@ -291,6 +291,9 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
             f"strips or tiles of {checked.segment_bytes:,} bytes, which are to be decompressed in one piece; the limit "
             f"is {_LARGEST_SEGMENT:,}: save it in smaller ones, or without compression"
         )
+    n_stored, n_needed = sum(size for _, size in places), checked.dtype.itemsize * height * width * n_bands
+    if codec == _UNCOMPRESSED and n_stored < n_needed:
+        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, where its pixels need {n_needed:,}")
     if max(size for _, size in places) > 2 * checked.segment_bytes + 2**16:
         raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
     return checked
