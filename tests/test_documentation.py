@@ -40,7 +40,7 @@ def inline_code(page):
 
 @pytest.fixture
 def names(tmp_path, monkeypatch):
-    """The names that pages take for granted, in a folder with photographs, where training is short."""
+    """The names that pages take for granted, in a folder with photographs and scenes, where training is short."""
     from PIL import Image
     from sklearn.datasets import load_digits, load_sample_images
 
@@ -58,6 +58,11 @@ def names(tmp_path, monkeypatch):
         path = tmp_path / "PHOTOS" / f"class{label}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(path)
+    (tmp_path / "SCENES").mkdir()
+    for number in range(3):
+        np.save(
+            tmp_path / "SCENES" / f"{number}.npy", random.randint(5000, size=(12, 12 + number, 50), dtype=np.uint16)
+        )
     X, y = load_digits(return_X_y=True)
     return {"X": X, "y": y, "images": images, "labels": labels, "unlabelled_images": images}
 

@@ -48,7 +48,7 @@ def watch(read):
     try:
         result = read()
     except BaseException as caught:
-        error = caught
+        error = caught.with_traceback(None)  # whose frames, this one among them, would keep what was read
     seconds = time.process_time() - started
     return result, error, f"BAD: {seconds:.0f} s" if seconds > SECONDS else None
 

@@ -4,9 +4,10 @@
     python benchmarks/attack/images.py --quick
     python benchmarks/attack/images.py --files 50000 --seed 7
 
-JPEG, PNG, GIF, TIFF, WebP, BMP and PPM files in all modes that they have, single and animated, have bits flipped, bytes
-set, parts cut, doubled or cleared; or another size is written to where the size is, with a checksum that is right, so
-that a file of few bytes claims to be a large image. Every file is opened in a child process whose memory is limited.
+JPEG, PNG, GIF, TIFF, WebP, BMP and PPM files in all modes that they have, single and animated, TIFF files of many bands
+and .npy files have bits flipped, bytes set, parts cut, doubled or cleared; or another size is written to where the size
+is, with a checksum that is right, so that a file of few bytes claims to be a large image. Every file is opened in a
+child process whose memory is limited.
 """
 
 import io
@@ -14,6 +15,7 @@ import struct
 import zlib
 
 import numpy as np
+import tifffile
 from common import damaged, limit_memory, main, watch
 from PIL import Image
 
@@ -56,6 +58,45 @@ def subjects():
     yield "bmp", packed_bmp(40, 30)
 
 
+def banded():
+    """The content of small images of many bands, by ending."""
+    random = np.random.RandomState(0)
+    for dtype in (np.uint8, np.uint16, np.float32):
+        for bands in (random.randint(200, size=(24, 30, 50)), np.full((40, 33, 7), 100)):
+            yield from in_all_forms(bands.astype(dtype))
+
+
+def in_all_forms(image):
+    """An image of many bands as .npy and as TIFF: interleaved or not, in strips and tiles, compressed, and in pages."""
+    content = io.BytesIO()
+    np.save(content, image)
+    yield "npy", content.getvalue()
+    planes = np.ascontiguousarray(np.moveaxis(image, 2, 0))
+    ways = [{"compression": compression, **parts, "byteorder": order, "metadata": None}
+            for compression in (None, "zlib") for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
+            for order in "<>"]  # fmt: skip
+    for way in ways:
+        for array, layout in ((image, "contig"), (planes, "separate"), (planes, None)):
+            content = io.BytesIO()
+            tifffile.imwrite(content, array, photometric="minisblack", planarconfig=layout, **way)
+            yield "tif", content.getvalue()
+    for compression in ("tiff_lzw", "packbits"):  # which tifffile alone does not write
+        content, flat = io.BytesIO(), image.reshape(len(image), -1)
+        Image.fromarray(flat.view(np.uint8)).save(content, "TIFF", compression=compression, strip_size=2**20)
+        yield "tif", with_bands(content.getvalue(), image)
+
+
+def with_bands(content, image):
+    """The compressed bytes of a gray image, in a file that says that they are pixels of many bands."""
+    gray = Image.open(io.BytesIO(content)).tag_v2
+    (start,), (size,) = gray[273], gray[279]
+    tags = {256: image.shape[1], 257: image.shape[0], 258: 8 * image.itemsize, 259: gray[259], 262: 1, 273: 8,
+            277: image.shape[2], 278: image.shape[0], 279: size, 284: 1}  # fmt: skip
+    entries = b"".join(struct.pack("<HHII", tag, 4, 1, value) for tag, value in tags.items())
+    header = struct.pack("<2sHI", b"II", 42, 8 + size)
+    return header + content[start : start + size] + struct.pack("<H", len(tags)) + entries + bytes(4)
+
+
 def packed_bmp(width, height):
     """A BMP file compressed by run lengths, which Pillow does not write: one pixel a line, the rest left out."""
     colors, body = bytes(1024), b"\x01\x05\x00\x00" * height
@@ -86,11 +127,15 @@ def resized(ending, content, random):
         content[frame + 5 : frame + 9] = struct.pack(">HH", *(side % 65536 for side in sides))
     elif ending == "webp" and content[12:16] == b"VP8X":
         content[24:30] = b"".join(struct.pack("<I", side % 2**24)[:3] for side in sides)
-    elif ending == "tif":
+    elif ending == "npy":
+        shape = str((*sides, 50)).encode()
+        content[content.index(b"(") : content.index(b")") + 1] = shape  # and the header has another length
+    elif ending == "tif" and content[:4] == b"II*\0":
         start = struct.unpack_from("<I", content, 4)[0]
         for entry in range(start + 2, start + 2 + 12 * struct.unpack_from("<H", content, start)[0], 12):
             tag = struct.unpack_from("<H", content, entry)[0]
-            if tag in (256, 257, 278):  # width, height, rows in a strip
+            # Width, height, rows in a strip; of some, the bands and the sides of a tile.
+            if tag in (256, 257, 278) or (tag in (277, 322, 323) and random.randint(3) == 0):
                 struct.pack_into("<HII", content, entry + 2, 4, 1, sides[tag % 2])
     elif ending == "ppm":
         words = bytes(content).split(maxsplit=3)
@@ -100,12 +145,16 @@ def resized(ending, content, random):
 
 def attack(folder, random, n_files):
     """The outcome of each of some files; runs in a child."""
-    originals = list(subjects())
-    for number, (ending, content) in enumerate(originals):  # what is whole is read
+    photographs, bands = list(subjects()), list(banded())
+    for number, (ending, content) in enumerate(photographs + bands):  # what is whole is read
         (folder / f"{number}.{ending}").write_bytes(content)
-        decode_image(folder / f"{number}.{ending}")
+        try:
+            decode_image(folder / f"{number}.{ending}")
+        except BadImageError:  # pages of one band each in float32
+            decode_image(folder / f"{number}.{ending}", "all")
     limit_memory()
     for number in range(n_files):
+        originals = bands if random.randint(3) == 0 else photographs
         ending, content = originals[random.randint(len(originals))]
         if random.randint(3) == 0:
             content = resized(ending, content, random)
@@ -113,7 +162,10 @@ def attack(folder, random, n_files):
             content = damaged(content, random, header=100)
         target = folder / f"mutated.{ending}"
         target.write_bytes(content)
-        ways = {"channels": (None, "gray", "color")[number % 3], "longest_side": (None, None, 20)[random.randint(3)]}
+        ways = {
+            "channels": (None, "gray", "color", "all")[number % 4],
+            "longest_side": (None, None, 20)[random.randint(3)],
+        }
         yield f"{ending}: {outcome_of(target, ways)}"
 
 
@@ -128,7 +180,9 @@ def outcome_of(file, ways):
         return "refused"
     if error is not None:
         return f"BAD: {type(error).__name__}: {error}"[:200]
-    return "a picture" if found.dtype == np.uint8 and found.ndim in (2, 3) else f"BAD: {found.shape}"
+    is_bands = file.suffix in (".tif", ".npy") and found.dtype.kind in "uifb" and np.isfinite(found).all()
+    is_picture = found.ndim in (2, 3) and found.size > 0 and (found.dtype == np.uint8 or is_bands)
+    return "a picture" if is_picture else f"BAD: {found.shape}"
 
 
 if __name__ == "__main__":

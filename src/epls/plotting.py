@@ -1,4 +1,4 @@
-"""Pictures of what was learned. Needs matplotlib (``pip install "epls[plot]"``), except for :func:`filter_grid`."""
+"""Pictures of what was learned. Those on axes need matplotlib (``pip install "epls[plot]"``)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def filter_grid(
     components : array-like of shape (n_components, n_features)
         Components of image patches.
     patch_shape : (height, width) or (height, width, channels)
-        The shape of a patch; one channel (gray) or three (red, green, blue).
+        The shape of a patch; one channel (gray), three (red, green, blue), or others, which are shown in
+        :func:`false_colors`.
     n_filters : int or None, default=100
         How many to show, drawn at random as in the paper's figure; None shows all in their order.
     random_state : int, RandomState or None, default=0
@@ -41,10 +42,10 @@ def filter_grid(
     """
     flat = check_array(components, dtype=np.float64)
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
-    if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)) or shape[2] not in (1, 3):
+    if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)):
         raise ValueError(
             f"components have {flat.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
-            f"width) or (height, width, 3) of the patches that they were learned from"
+            f"width) or (height, width, channels) of the patches that they were learned from"
         )
     if n_filters is not None and n_filters < 1:
         raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
@@ -62,10 +63,59 @@ def filter_grid(
 
 
 def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Filters (n, height, width, channels) as bytes: zero is mid gray, and each has its own scale."""
+    """Filters (n, height, width, channels) as bytes, of one channel or three: zero is mid gray, each has its scale."""
+    filters = false_colors(filters)
     largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
     scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
     return np.rint(scaled * 255).astype(np.uint8)
+
+
+def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
+    """Pixels with three channels to be shown as red, green and blue, whatever number of channels they have.
+
+    Channels are taken as a spectrum from short waves to long ones. The first third of them is averaged to blue, the
+    middle third to green, the last third to red. Thirds share a channel where their number is no multiple of three.
+
+    Parameters
+    ----------
+    pixels : ndarray of shape (..., channels)
+        Pixels. Those of one channel (gray) and of three (red, green, blue) are returned as they are.
+
+    Returns
+    -------
+    ndarray of shape (..., 3), or (..., 1) for one channel
+        The colors; float32, or float64 for float64, if they were averaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> false_colors(np.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]]))
+    array([[55., 35., 15.]])
+    """
+    if pixels.shape[-1] in (1, 3):
+        return pixels
+    dtype = np.float64 if pixels.dtype == np.float64 else np.float32
+    thirds = _thirds(pixels.shape[-1])[::-1]
+    return np.stack([pixels[..., start:stop].mean(axis=-1, dtype=dtype) for start, stop in thirds], axis=-1)
+
+
+def colors_shown(n_channels: int) -> str | None:
+    """What :func:`false_colors` does with so many channels, in words; None where colors are the image's own.
+
+    Examples
+    --------
+    >>> colors_shown(50)
+    '50 channels, counted from 0: blue is the mean of 0 to 16, green of 16 to 33, red of 33 to 49'
+    """
+    if n_channels in (1, 3):
+        return None
+    blue, green, red = (f"{a} to {b - 1}" if b - a > 1 else str(a) for a, b in _thirds(n_channels))
+    return f"{n_channels} channels, counted from 0: blue is the mean of {blue}, green of {green}, red of {red}"
+
+
+def _thirds(n_channels: int) -> list[tuple[int, int]]:
+    """First channel and end of three parts of equal size, at least a channel each."""
+    return [(k * n_channels // 3, -(-(k + 1) * n_channels // 3)) for k in range(3)]
 
 
 def plot_filters(

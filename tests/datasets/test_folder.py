@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up_bands import cube, tiff
 from sklearn.datasets import load_sample_images
 
 from epls.datasets import ImageFolder
@@ -188,7 +189,12 @@ def test_a_file_that_changes_after_the_start_is_named(tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"channels": "rgb"}, "channels='rgb': give"), ({"smallest_side": 0}, "smallest_side=0: give 1 or more")],
+    [
+        ({"channels": "rgb"}, "channels='rgb': give"),
+        ({"smallest_side": 0}, "smallest_side=0: give 1 or more"),
+        ({"expected": 0}, "expected=0: give"),
+        ({"expected": "blue"}, "expected=.blue.: give"),
+    ],
 )
 def test_settings_are_checked(tmp_path, settings, message):
     with pytest.raises(ValueError, match=message):
@@ -218,3 +224,63 @@ def test_large_images_are_shrunk(tmp_path):
     np.testing.assert_array_equal(folder[2], photograph[:30, :40])
     with pytest.raises(ValueError, match="longest_side=5 must be at least smallest_side=10"):
         ImageFolder(tmp_path, smallest_side=10, longest_side=5)
+
+
+def test_npy_images_of_mixed_sizes(tmp_path):
+    arrays = {"a/1.npy": cube(8, 9, 50), "a/2.NPY": cube(7, 12, 50), "b/3.npy": cube(30, 5, 50)}
+    for name, array in arrays.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        with (tmp_path / name).open("wb") as file:
+            np.save(file, array)
+    folder = ImageFolder(tmp_path)
+    assert folder.names == list(arrays)
+    assert folder.shapes == [array.shape for array in arrays.values()]
+    assert folder.class_names == ("a", "b")
+    for image, array in zip(folder, arrays.values(), strict=True):
+        np.testing.assert_array_equal(image, array)
+        assert image.dtype == np.uint16
+    np.save(tmp_path / "a" / "1.npy", arrays["a/1.npy"].astype(np.int32))
+    with pytest.raises(OSError, match=r"1\.npy had values of type uint16 .* has int32 now"):
+        folder[0]
+
+
+def test_arrays_beside_photographs_are_passed_over(tmp_path):
+    save(tmp_path / "photo.png", pixels(9, 9, 3))
+    np.save(tmp_path / "features.npy", np.zeros((5, 6, 7)))
+    folder = ImageFolder(tmp_path)
+    assert folder.names == ["photo.png"]
+    assert folder.skipped == []
+
+
+def test_one_number_of_channels_and_one_type(tmp_path):
+    for k in range(3):
+        np.save(tmp_path / f"good{k}.npy", cube(9, 9, 50))
+    np.save(tmp_path / "fewer.npy", cube(9, 9, 49))
+    np.save(tmp_path / "other.npy", cube(9, 9, 50, np.uint8))
+    np.save(tmp_path / "gray.npy", cube(9, 9, 1))
+    with pytest.raises(ValueError, match=r"3 of 6 image files") as caught:
+        ImageFolder(tmp_path)
+    for part in (
+        "fewer.npy: 49-channel uint16, among 3 50-channel uint16 images",
+        "other.npy: 50-channel, among 3 50-channel uint16 images",
+        "gray.npy: gray uint16, among 3 50-channel uint16 images",
+    ):
+        assert part in str(caught.value)
+    assert 'channels="color"' not in str(caught.value)
+    assert ImageFolder(tmp_path, skip_bad=True).names == ["good0.npy", "good1.npy", "good2.npy"]
+    only = ImageFolder(tmp_path, skip_bad=True, expected=49)
+    assert only.names == ["fewer.npy"]
+    assert (tmp_path / "gray.npy", "gray uint16, where 49-channel is needed") in only.skipped
+    with pytest.raises(ValueError, match=r"6 of 6 .*where 7-channel is needed.*none is left"):
+        ImageFolder(tmp_path, expected=7)
+
+
+def test_all_bands_of_tiff_files_if_asked_for(tmp_path):
+    """Near infrared after red, green and blue, which is taken for transparency otherwise."""
+    image = cube(9, 8, 4, np.uint8)
+    (tmp_path / "a.tif").write_bytes(tiff(image, photometric="rgb", extrasamples=[0]))
+    np.testing.assert_array_equal(ImageFolder(tmp_path)[0], image[:, :, :3])
+    np.testing.assert_array_equal(ImageFolder(tmp_path, channels="all")[0], image)
+    save(tmp_path / "b.png", pixels(9, 8, 3))
+    with pytest.raises(ValueError, match=r"b\.png: color, where 4-channel is needed"):
+        ImageFolder(tmp_path, channels="all", expected=4)

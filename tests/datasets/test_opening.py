@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 import zarr
+from made_up_bands import cube
 from numpy.testing import assert_array_equal
 from PIL import Image
 
 from epls import ImageFolder
 from epls.datasets.chunked import ChunkedImages
-from epls.datasets.opening import ParameterError, Vectors, open_data
+from epls.datasets.opening import ParameterError, Vectors, is_part_of, open_data, rows_have_names
 
 X = np.random.RandomState(0).normal(size=(30, 3)).astype(np.float32)
 
@@ -107,5 +108,42 @@ def test_what_is_no_data_is_refused(images, tmp_path):
     np.save(tmp_path / "text.npy", np.array(["a", "b"]))
     with pytest.raises(ValueError, match="must be real numbers"):
         open_data(tmp_path / "text.npy")
-    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color" or None'):
+    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color", "all" or None'):
         open_data(images, channels="grey")
+
+
+def test_folders_of_npy_files_are_images_by_their_dimensions(tmp_path):
+    for name, shapes in {
+        "vectors": [(5, 4), (6, 4)],
+        "cubes": [(5, 4, 50), (6, 7, 50)],
+        "arrays": [(2, 5, 4, 50)],
+    }.items():
+        (tmp_path / name).mkdir()
+        for number, shape in enumerate(shapes):
+            np.save(tmp_path / name / f"{number}.npy", np.ones(shape, np.float32))
+    assert isinstance(open_data(tmp_path / "vectors"), Vectors)
+    cubes = open_data(tmp_path / "cubes", longest_side=6, skip_bad=True)
+    assert isinstance(cubes, ImageFolder)
+    assert cubes.shapes == [(5, 4, 50), (5, 6, 50)]
+    assert rows_have_names(tmp_path / "cubes")
+    assert not rows_have_names(tmp_path / "vectors")
+    assert is_part_of(tmp_path / "cubes" / "new.npy", tmp_path / "cubes")
+    with pytest.raises(ValueError, match=r"0\.npy: an array of shape \(2, 5, 4, 50\), where .* one image"):
+        open_data(tmp_path / "arrays")
+    (tmp_path / "vectors" / "0.npy").write_bytes(b"damaged")
+    with pytest.raises(ValueError, match=r"0\.npy is not a \.npy file"):
+        open_data(tmp_path / "vectors")
+    np.save(tmp_path / "cubes" / "1.npy", np.ones((6, 7)))
+    with pytest.raises(ValueError, match=r"1\.npy: an array of shape \(6, 7\)"):
+        open_data(tmp_path / "cubes")
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+def test_arrays_of_50_channels(tmp_path, dtype):
+    images = np.stack([cube(6, 7, 50, dtype, seed) for seed in range(3)])
+    np.save(tmp_path / "i.npy", images)
+    np.savez_compressed(tmp_path / "i.npz", images=images, labels=np.arange(3))
+    for name in ("i.npy", "i.npz"):
+        opened = open_data(tmp_path / name)
+        assert_array_equal(opened, images)
+        assert opened.dtype == dtype

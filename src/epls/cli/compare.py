@@ -131,9 +131,8 @@ def _wanted(
 def _keep_filters(filters: dict[int, Any], number: int, features: ImageFeatures) -> None:
     from ..plotting import filter_grid
 
-    if features.n_channels_ in (1, 3):
-        shape = (features.patch_size, features.patch_size, features.n_channels_)
-        filters[number] = filter_grid(features.encoder_.components(), shape)
+    shape = (features.patch_size, features.patch_size, features.n_channels_)
+    filters[number] = filter_grid(features.encoder_.components(), shape)
 
 
 def _write(

@@ -81,9 +81,9 @@ def command(
 ) -> None:  # fmt: skip
     """Learn features from DATA.
 
-    DATA is a folder of image files, a .npy or .npz array of images (n, height, width[, channels]) or of vectors (n,
-    n_features), a .csv or .parquet table of vectors, a folder of .npy files of vectors, or a zarr array. Vectors may be
-    more than fit in memory.
+    DATA is a folder of image files or of .npy files (height, width, channels), a .npy or .npz array of images (n,
+    height, width[, channels]) or of vectors (n, n_features), a .csv or .parquet table of vectors, a folder of .npy
+    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be more than fit in memory.
 
     Learners that need whitened patches get them, and are combined with the encoder that belongs to them.
     """

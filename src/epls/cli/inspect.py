@@ -75,6 +75,7 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
     from rich.text import Text
 
     from ..images.models import image_features, learner_of, noted_columns
+    from ..plotting import colors_shown
 
     components = getattr(learner_of(model), "components_", None)
     if components is None:
@@ -88,6 +89,8 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
             console.print("Filters: epls report draws them; they are too large for a terminal.")
             return
         _draw(console, components[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
+        if (told := colors_shown(features.n_channels_)) is not None:
+            console.print(f"Colors: {told}.")
         return
     names = noted_columns(notes) or getattr(model, "feature_names_in_", None)
     if names is None or len(names) != components.shape[1]:

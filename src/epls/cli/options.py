@@ -104,7 +104,9 @@ def image_folder(command: Command) -> Command:
     """The options that say how a folder of images is read."""
     skip_bad = click.option("--skip-bad", is_flag=True, help="Leave out images that cannot be used, and list them.")
     channels = click.option(
-        "--channels", type=click.Choice(["gray", "color"]), help="Convert all images.  [default: as they are]"
+        "--channels",
+        type=click.Choice(["gray", "color", "all"]),
+        help="Convert all images; all: read every band of TIFF files as it is stored.  [default: as they are]",
     )
     return skip_bad(channels(command))
 

@@ -1,4 +1,4 @@
-"""One image file as an array of bytes, gray or color, whatever it holds. Needs Pillow."""
+"""One image file as an array: bytes, gray or color, whatever it holds; or bands as they are stored. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
+from ._bands import BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
 from ._files import Bytes
 
 # What turns an image upright, for each EXIF orientation but the upright one (EXIF 2.3, tag 0x0112).
-_UPRIGHT: dict[int, Callable[[Bytes], Bytes]] = {
+_UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     2: lambda image: image[:, ::-1],
     3: lambda image: image[::-1, ::-1],
     4: lambda image: image[::-1],
@@ -38,12 +39,9 @@ _LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow takes some bytes for every row, 
 _LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
 _STRIP = 2**20  # pixels that are converted at a time
 _TIFF_TILE = 322, 323  # the tags of a tile's width and height
+_SAMPLES_PER_PIXEL, _PLANAR_CONFIGURATION, _EXTRA_SAMPLES = 277, 284, 338
 # Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
 _WARNINGS = threading.Lock()
-
-
-class BadImageError(ValueError):
-    """A file that is no usable image. The message is the reason, without the file's name."""
 
 
 def require_pillow() -> Any:
@@ -52,6 +50,7 @@ def require_pillow() -> Any:
         from PIL import Image
     except ImportError as error:
         raise ImportError('reading image files needs Pillow: pip install "epls[images]"') from error
+    quiet_logger("PIL")
     return Image
 
 
@@ -80,28 +79,32 @@ class _Room:
 _ROOM = _Room(LARGEST_IMAGE)
 
 
-def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> Bytes:
+def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
     """Read an image file, turned upright as its EXIF data say.
+
+    Photographs become bytes. TIFF files whose bands are more than gray or color, which Pillow cannot read, and .npy
+    files stay as they are stored, but for float64, which becomes float32.
 
     An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
     side may have more than 65,535. What has more is refused before it is decoded: a small file can hold an image that
     fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its size
-    or less.
+    or less. What stays as it is stored may have 134,217,728 values (2**27), pixels times channels.
 
     Parameters
     ----------
     path : Path
         The file. Of an animation, the first image is taken.
-    channels : {"gray", "color"} or None
+    channels : {"gray", "color", "all"} or None
         What to convert it to; by default gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha
-        is dropped, and 16 bits per pixel are rounded to 8.
+        is dropped, and 16 bits per pixel are rounded to 8. "all" keeps the values of all bands of a TIFF file; if its
+        pages have one band each, they are the bands.
     longest_side : int or None
         Pixels of height or width, whichever is more, that a larger image is shrunk to; by default none is.
 
     Returns
     -------
-    ndarray of uint8 of shape (height, width) or (height, width, 3)
-        The pixels.
+    ndarray of shape (height, width) or (height, width, channels)
+        The pixels, uint8 unless they stay as they are stored.
 
     Raises
     ------
@@ -112,6 +115,9 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     try:
         # Given a name, Pillow maps uncompressed TIFF files and garbles those that are to be turned on their side.
         with open_regular(path) as file:
+            if (bands := _bands(module, path, file, channels)) is not None:
+                with _ROOM.taken(bands.n_values // 2):  # a value takes up to 8 bytes while it is read
+                    return _as_stored(module, bands, longest_side)
             image, size = _opened(module, file, longest_side)
             with _ROOM.taken(image.width * image.height):
                 image.load()
@@ -170,6 +176,56 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     return image, size
 
 
+def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> NpyImage | TiffBands | None:
+    """A file whose values are to stay as they are stored; None for others, which Pillow is left to read."""
+    found: NpyImage | TiffBands
+    if path.suffix.lower() == ".npy":
+        found = NpyImage(file)
+    elif is_tiff(file) and (channels == "all" or not _is_for_pillow(module, file)):
+        found = TiffBands(module, file, as_bands=channels == "all")
+    else:
+        return None
+    if channels in ("gray", "color"):
+        raise BadImageError(
+            f'channels of its own, which are not converted to {channels}: leave out channels="{channels}" (on the '
+            f"command line, --channels)"
+        )
+    return found
+
+
+def _is_for_pillow(module: Any, file: BinaryIO) -> bool:
+    """Whether Pillow knows what the bands of a TIFF file mean, or will say what is wrong. It is left at its start."""
+    try:
+        with _quiet():
+            image = module.open(file, formats=("TIFF",))
+        # Of bands that are stored one after the other it sees the first only: it returns that one, or fails later.
+        return len(image.getbands()) > 1 or not _is_planar(image.tag_v2)
+    except module.UnidentifiedImageError:
+        return False
+    except Exception:  # reported when it is opened again
+        return True
+    finally:
+        file.seek(0)
+
+
+def _is_planar(tags: Any) -> bool:
+    """Whether there are several bands, one after the other, and the last of two is not transparency."""
+    n_samples, alpha = int(tags.get(_SAMPLES_PER_PIXEL, 1)), tags.get(_EXTRA_SAMPLES) in ((1,), (2,))
+    return tags.get(_PLANAR_CONFIGURATION) == 2 and n_samples > (2 if alpha else 1)
+
+
+def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | None) -> NDArray[Any]:
+    def resized(band: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(module.fromarray(band).resize(size, module.Resampling.LANCZOS))
+
+    image = bands.read()
+    turn = _UPRIGHT.get(getattr(bands, "orientation", 1))
+    if turn is not None:
+        image = np.ascontiguousarray(turn(image))
+    size = _small_size((image.shape[1], image.shape[0]), longest_side)
+    return image if size == image.shape[1::-1] else shrunk_bands(image, size, resized)
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Silence Pillow's warnings: those about metadata do no harm, and sizes are checked by :func:`_opened`."""
@@ -218,6 +274,6 @@ def _eight_bits(gray: NDArray[Any]) -> Bytes:
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
             f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}, where 0 to 65535 in whole numbers is "
-            f"the most: convert it to 8 or 16 bits"
+            f'the most: convert it to 8 or 16 bits, or keep the values of a TIFF file with channels="all"'
         )
     return ((gray.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)

@@ -6,15 +6,17 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..data.blocks import as_blocks, open_shards
+from ..utils.files import open_regular
+from ..utils.npy import read_npy_header
 from .arrays import ARRAYS, load_array
 from .chunked import ChunkedImages, FileImages
-from .folder import SUFFIXES, ImageFolder
+from .folder import SUFFIXES, Channels, Expected, ImageFolder
 from .tables import TABLES, load_table
 
 _BYTES_IN_MEMORY = 2**28
@@ -76,8 +78,8 @@ Opened: TypeAlias = Vectors | ImageFolder | ChunkedImages | NDArray[Any]
 def open_data(
     path: str | os.PathLike[str],
     *,
-    channels: Literal["gray", "color"] | None = None,
-    expected: Literal["gray", "color"] | None = None,
+    channels: Channels | None = None,
+    expected: Expected | None = None,
     smallest_side: int = 1,
     longest_side: int | None = None,
     skip_bad: bool = False,
@@ -91,8 +93,9 @@ def open_data(
     Parameters
     ----------
     path : path-like
-        A folder of image files; a folder of .npy files of vectors; a zarr array; a .npy or .npz array; or a .csv or
-        .parquet table of vectors. An array of two dimensions holds vectors, one of three or four holds images.
+        A folder of image files; a folder of .npy files, each of vectors (n, n_features) or each an image (height,
+        width, channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. An array of two
+        dimensions holds vectors, one of three or four holds images.
     channels, expected, smallest_side, longest_side, skip_bad, progress
         For folders of images: see :class:`epls.ImageFolder`.
     key : str or None, default=None
@@ -147,7 +150,7 @@ def is_part_of(file: Path, folder: Path) -> bool:
     if not file.resolve().is_relative_to(folder.resolve()):
         return False
     kind = _kind(folder)
-    return kind == _ZARR or file.suffix.lower() in ({".npy"} if kind == _SHARDS else SUFFIXES)
+    return kind == _ZARR or file.suffix.lower() in ({".npy"} if kind == _SHARDS else {*SUFFIXES, ".npy"})
 
 
 def _kind(path: Path) -> str:
@@ -158,7 +161,18 @@ def _kind(path: Path) -> str:
     if any((path / name).exists() for name in ("zarr.json", ".zarray")):
         return _ZARR
     files = [file for file in path.iterdir() if not file.name.startswith(".")]
-    return _SHARDS if files and all(file.suffix == ".npy" and file.is_file() for file in files) else _IMAGES
+    if not files or not all(file.suffix == ".npy" and file.is_file() for file in files):
+        return _IMAGES
+    return _IMAGES if _n_axes(min(files)) > 2 else _SHARDS
+
+
+def _n_axes(file: Path) -> int:
+    """The dimensions of the array in a .npy file; 0 if it cannot be read, which is reported when it is opened."""
+    try:
+        with open_regular(file) as opened:
+            return len(read_npy_header(opened, os.fstat(opened.fileno()).st_size).shape)
+    except (OSError, ValueError):
+        return 0
 
 
 def _check_parameters(path: Path, kind: str, **given: Any) -> None:

@@ -94,9 +94,10 @@ class ImageCollection:
             )
         image = image.reshape(*image.shape[:2], -1)
         if image.shape[2] != self.n_channels:
+            kinds = {image.shape[2], self.n_channels}
+            advice = "make all images gray or all color" if kinds <= {1, 3} else "give images with the same channels"
             raise ValueError(
-                f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: make all "
-                f"images gray or all color"
+                f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: {advice}"
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 

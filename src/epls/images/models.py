@@ -63,7 +63,7 @@ def open_data_for(
     if features is not None and Path(path).is_dir():
         noted = _noted(notes, "channels", lambda value: isinstance(value, str))
         folder["channels"] = channels or _BEFORE.get(noted, noted)
-        folder["expected"] = {1: "gray", 3: "color"}.get(features.n_channels_)
+        folder["expected"] = features.n_channels_
         folder["longest_side"] = _noted(notes, "longest_side", lambda value: type(value) is int and value > 0)
     names = getattr(model, "feature_names_in_", None)
     columns = noted_columns(notes) or (None if names is None else [str(name) for name in names])

@@ -16,7 +16,7 @@ from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
 from ..images.models import image_features, learner_of
 from ..images.patches import sample_placed_patches
-from ..plotting import filter_pictures
+from ..plotting import colors_shown, false_colors, filter_pictures
 from ..utils.types import Array
 from . import pictures
 from .filters import filter_statistics
@@ -25,6 +25,7 @@ from .units import N_BINS, UnitStatistics, unit_statistics
 
 _CODES = 48_000_000  # 192 MB; some times that is needed
 _MOST_SAMPLES = 30_000
+_VALUES = 2**27  # of patches of many channels: half a gigabyte
 _MOST_IMAGES = 200
 _THUMBNAIL = 160  # pixels
 _TOP = 9  # patches or samples of each unit
@@ -94,7 +95,8 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     numbers = np.sort(random.permutation(len(images))[:_MOST_IMAGES])
     shown = ImageCollection(_Subset(images, numbers), model.patch_size, model.n_channels_, model.whole_numbers_)
     components = model.encoder_.components()
-    pixels, places = sample_placed_patches(shown, _n_samples(len(components)), model.patch_size, random_state=random)
+    n_samples = min(_n_samples(len(components)), max(_VALUES // components.shape[1], 1000))
+    pixels, places = sample_placed_patches(shown, n_samples, model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]
     codes = _checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), components)
@@ -115,8 +117,8 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
     n_top = min(_TOP, max(1, _PATCH_BYTES // (tile_bytes * len(components))))
     top = [_apart(samples, places, model.patch_size, n_top) for samples in statistics.strongest]
     used = np.unique(np.concatenate(top))
-    low, high = (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
-    tiles = pictures.shrunk(pictures.as_bytes(pixels[used].reshape(-1, *shape), low, high), _LARGEST_TILE)
+    low, high = pictures.shown_range(_colors(pixels, shape), model.n_channels_)
+    tiles = pictures.shrunk(pictures.as_bytes(_colors(pixels[used], shape), low, high), _LARGEST_TILE)
     content["patches"] = _sheet(pictures.as_color(tiles)) | {"size": model.patch_size}
     content["top"] = [
         [
@@ -135,9 +137,16 @@ def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -
         f"{len(codes):,} different patches of {len(shown):,} out of {len(images):,} images",
         f"the learner's own; features of images are made by {encoder}, stride {model.stride}, {model.pooling} pooling",
     )
+    if (told := colors_shown(model.n_channels_)) is not None:
+        content["facts"].append(["Colours", f"of filters and images are not true: {told}"])
     content["charts"] = _charts(model.estimator_, statistics)
     content["measures"] = _measures(content)
     return content
+
+
+def _colors(pixels: NDArray[Any], shape: tuple[int, int, int]) -> NDArray[Any]:
+    """Patches in rows as pictures of one channel or three."""
+    return false_colors(pixels.reshape(-1, *shape))
 
 
 def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.random.RandomState) -> dict[str, Any]:
@@ -282,7 +291,7 @@ def _sheet(tiles: NDArray[np.uint8]) -> dict[str, Any]:
 
 def _thumbnail(images: ImageCollection, number: int, low: float, high: float) -> dict[str, Any]:
     image = images[number]
-    pixels = np.ascontiguousarray(pictures.as_color(pictures.as_bytes(image, low, high)))
+    pixels = np.ascontiguousarray(pictures.as_color(pictures.as_bytes(false_colors(image), low, high)))
     url = pictures.thumbnail(pixels, _THUMBNAIL)
     return {"url": url, "name": images.name(number), "height": image.shape[0], "width": image.shape[1]}
 

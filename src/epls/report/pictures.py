@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ..utils.types import Array
 
+_OUTLIERS = (0.5, 99.5)  # percent
 _BAR_TILE = 24  # pixels, height and width of a picture of a component that is no image
 
 
@@ -89,8 +90,16 @@ def _strongest(columns: Array) -> Array:
 
 
 def as_color(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pictures (..., channels) with red, green and blue: of other than three channels, the first as gray."""
-    return pixels if pixels.shape[-1] == 3 else np.repeat(pixels[..., :1], 3, axis=-1)
+    """Pictures (..., 1 or 3 channels) with red, green and blue."""
+    return pixels if pixels.shape[-1] == 3 else np.repeat(pixels, 3, axis=-1)
+
+
+def shown_range(pixels: NDArray[Any], n_channels: int) -> tuple[float, float]:
+    """What is dark and what is bright in pictures of pixels, which were brought to one channel or three."""
+    if n_channels not in (1, 3):  # a few outliers in some band would leave the rest dark
+        low, high = np.percentile(pixels, _OUTLIERS)
+        return float(low), float(high)
+    return (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
 
 
 def as_bytes(pixels: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
