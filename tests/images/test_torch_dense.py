@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_sample_images
 
 from epls import EPLS, ImageFeatures, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.images import torch_dense as dense
+from epls.images import torch_codes
 from epls.torch import DenseFeatures, to_module
 
 ENCODERS = {
@@ -77,7 +77,7 @@ def test_strips_and_groups_change_nothing(encoder, photograph, monkeypatch):
     features = ImageFeatures(EPLS(10, max_iter=2), encoder=encoder, **settings).fit(images)
     whole = features.transform(images)
     for n_elements in (1, 5000, 60_000):
-        monkeypatch.setattr(dense, "_STRIP_ELEMENTS", n_elements)
+        monkeypatch.setattr(torch_codes, "_STRIP_ELEMENTS", n_elements)
         np.testing.assert_allclose(features.transform(images), whole, atol=1e-4)
 
 
