@@ -54,12 +54,15 @@ def as_tensor(images):
 
 def draw_layer(draw, number):
     encoder = ENCODERS[draw(st.sampled_from(list(ENCODERS)), "encoder")](split_sign=draw(st.booleans(), "split"))
+    n_groups = draw(st.sampled_from([None, 1, 2]), "groups")
+    # A patch of one value is 0 when its mean is subtracted.
+    smallest = 1 if number > 0 and n_groups is None else 2
     return Layer(
         EPLS(4, max_iter=1, activation=draw(st.sampled_from(["logistic", "tanh"]), "activation")),
-        patch_size=draw(st.integers(1 + (number == 0), 3), "size"),
+        patch_size=draw(st.integers(smallest, 3), "size"),
         stride=draw(st.integers(1, 2), "stride"),
         encoder=encoder,
-        n_groups=draw(st.sampled_from([None, 1, 2]), "groups"),
+        n_groups=n_groups,
         group_size=draw(st.integers(1, 4), "group size"),
         pool=draw(st.integers(1, 3), "pool"),
         pool_stride=draw(st.sampled_from([None, 1, 2, 4]), "pool stride"),
@@ -80,6 +83,7 @@ def test_equal_to_numpy_whatever_the_settings(data):
     least = smallest_image(layers, grid)
     assume(least < 120)
     shapes = draw(st.lists(st.tuples(*[st.integers(least, least + 9)] * 2), min_size=1, max_size=3), "shapes")
+    shapes.append((least + 20, least + 20))  # where patches differ in all layers
     images = [random.randint(256, size=(*shape, n_channels)).astype(np.uint8) for shape in shapes]
     features = DeepFeatures(layers, grid=grid, mirror=mirror, random_state=0)
     try:
