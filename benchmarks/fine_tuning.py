@@ -1,8 +1,8 @@
 """Deep features as pre-training: a network fine-tuned from learned weights, from random ones, and a linear SVM.
 
-    python benchmarks/fine_tuning.py digits                                      # scikit-learn's, a minute
+    python benchmarks/fine_tuning.py                                             # scikit-learn's digits
     python benchmarks/fine_tuning.py STL10 CIFAR10 --folds 3 --json table.json   # folders of the official files
-    python benchmarks/fine_tuning.py digits --quick
+    python benchmarks/fine_tuning.py --quick
 
 A stack of two EPLS layers is learned without labels. With 10, 100 and all labels a class (at most ``--most``), each of
 these is trained and tested on images that it has not seen:
@@ -212,7 +212,7 @@ def table(records):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", nargs="+", metavar="DATA", help='folder of STL-10 or CIFAR-10, or "digits"')
+    parser.add_argument("data", nargs="*", metavar="DATA", default=["digits"], help="folders of STL-10 and CIFAR-10")
     parser.add_argument("--labels", type=int, nargs="+", default=[10, 100, 10**9], help="labels a class")
     parser.add_argument("--most", type=int, default=400, help="labels a class at most, in all")
     parser.add_argument("--folds", type=int, default=2)

@@ -112,6 +112,21 @@ def test_the_module_of_features_gives_what_transform_gives(photograph):
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
+def test_state_dicts(photograph):
+    """They have the scale of patches and codes, which those of version 0.1.0 did not."""
+    settings = {"patch_size": 5, "n_patches": 500, "random_state": 0}
+    image = torch.tensor(photograph[:30, :40]).movedim(2, 0)[None]
+    module = to_module(ImageFeatures(EPLS(12, max_iter=2), **settings).fit([photograph]))
+    other = to_module(ImageFeatures(EPLS(12, max_iter=3), **settings).fit([photograph // 2]))
+    other.load_state_dict(module.state_dict())
+    torch.testing.assert_close(other(image), module(image))
+    old = {name: values for name, values in module.state_dict().items() if name.startswith("encode.")}
+    assert len(old) == len(module.state_dict()) - 2
+    again = to_module(ImageFeatures(EPLS(12, max_iter=2), **settings).fit([photograph]))
+    again.load_state_dict(old)
+    torch.testing.assert_close(again(image), module(image))
+
+
 class TestErrors:
     def test_an_encoder_that_is_no_layer(self, photograph):
         features = ImageFeatures(
