@@ -107,11 +107,12 @@ for (name, found), color in zip(curves.items(), ("tab:red", "0.4"), strict=True)
     axes.fill_between(epochs, np.min(found, axis=0), np.max(found, axis=0), color=color, alpha=0.2, linewidth=0)
 axes.axhline(np.mean(frozen), color="tab:blue", linestyle="--", label="linear SVM on learned features")
 axes.set(xlabel="epochs with 100 labelled images", ylabel="% of unseen digits classified correctly", ylim=(50, 100))
+axes.set_xticks([1, 5, 10, 15, 20])
 axes.legend(loc="lower right")
 plt.show()
 
 # %%
-# The learned weights are a good start: that network is ahead from the first epoch on, and the one from random weights
-# does not catch up in these epochs. With so few labels, fine-tuning is no better than a linear classifier on the
-# features as they are, which needs no learning rate and no number of epochs. :doc:`/guide/torch` has a table for more
-# labels and for photographs.
+# The learned weights are a good start: that network is ahead from the first epoch on. The one from random weights does
+# not catch up in these epochs, nor with other learning rates from 0.0003 to 0.01. With so few labels, fine-tuning is no
+# better than a linear classifier on the features as they are, which needs no learning rate and no number of epochs.
+# :doc:`/guide/torch` has a table for more labels and for photographs.
