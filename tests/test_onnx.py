@@ -7,8 +7,9 @@ import onnxruntime
 import pytest
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
+from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, ImageFeatures, NaturalEncoder, SoftThresholdEncoder
+from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, SoftThresholdEncoder
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.images.patches import sample_patches
 from epls.onnx import to_onnx
@@ -87,7 +88,7 @@ class TestErrors:
                 to_onnx(features, tmp_path / "model.onnx", **settings)
         with pytest.raises(ValueError, match=r"image_shape=\(24, 6\): give .* at least 7"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 6))
-        with pytest.raises(ValueError, match="image_shape is for ImageFeatures"):
+        with pytest.raises(ValueError, match="image_shape is for ImageFeatures and DeepFeatures"):
             to_onnx(model, tmp_path / "model.onnx", image_shape=(8, 8))
         with pytest.raises(ValueError, match=r"64 values, which is not patch_shape=\(5, 5\)"):
             to_onnx(model, tmp_path / "model.onnx", patch_shape=(5, 5))
@@ -118,3 +119,46 @@ def test_mirror_images(photographs, tmp_path):
     for images in (photographs, photographs[:1]):
         found = run(tmp_path / "model.onnx", images.transpose(0, 3, 1, 2))
         np.testing.assert_allclose(found, features.transform(images), rtol=1e-3, atol=1e-4)
+
+
+class TestDeepFeatures:
+    @pytest.mark.parametrize(
+        ("pooling", "mirror", "settings"),
+        [
+            ("log", False, {"n_groups": 3, "group_size": 4}),
+            ("mean", True, {"n_groups": 2, "group_size": 20, "stride": 2}),
+            ("max", True, {"encoder": "soft_threshold", "n_groups": 2, "group_size": 5}),
+            ("log", False, {"encoder": NaturalEncoder(split_sign=True), "whiten": True}),
+        ],
+    )
+    def test_two_layers(self, photographs, tmp_path, pooling, mirror, settings):
+        first = Layer(EPLS(9, max_iter=3), patch_size=5, pool=3, pool_stride=2, pooling=pooling, n_patches=500)
+        second = Layer(EPLS(5, max_iter=3, activation="tanh"), patch_size=3, n_patches=500, **settings)
+        features = DeepFeatures([first, second], mirror=mirror, random_state=0).fit(photographs)
+        to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
+        for n_images in (1, 3):
+            found = run(tmp_path / "deep.onnx", photographs[:n_images].transpose(0, 3, 1, 2))
+            np.testing.assert_allclose(found, features.transform(photographs[:n_images]), rtol=1e-4, atol=1e-4)
+
+    def test_one_layer_and_three_of_gray_fractions(self, photographs, tmp_path):
+        gray = photographs[..., 1] / 255
+        for n_layers in (1, 3):
+            layers = [Layer(EPLS(6, max_iter=2), patch_size=3, pool=2, pool_stride=1, n_patches=300)] * n_layers
+            features = DeepFeatures(layers, grid=3, random_state=0).fit(gray)
+            to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
+            found = run(tmp_path / "deep.onnx", gray[:, None])
+            np.testing.assert_allclose(found, features.transform(gray), rtol=1e-4, atol=1e-4)
+
+    def test_errors(self, photographs, tmp_path):
+        layers = [Layer(EPLS(5, max_iter=1), encoder=encoder, n_patches=100) for encoder in ("natural", "triangle")]
+        features = DeepFeatures(layers, random_state=0)
+        with pytest.raises(NotFittedError):
+            to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
+        features.fit(photographs)
+        with pytest.raises(ValueError, match=r"need image_shape, the \(height, width\)"):
+            to_onnx(features, tmp_path / "deep.onnx")
+        with pytest.raises(ValueError, match=r"image_shape=\(24, 15\): give .* at least 16"):
+            to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 15))
+        with pytest.raises(ValueError, match="TriangleEncoder with the components of EPLS are not the outputs"):
+            to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
+        assert not list(tmp_path.iterdir())

@@ -8,13 +8,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .algorithm.activations import Activation
 from .algorithm.layer import FoldedLayer, layer_of, patch_filters
+from .images.deep import DeepFeatures, smallest_image
 from .images.dense import patch_layer
 from .images.features import ImageFeatures
-from .images.pooling import RegionGrid, image_regions, smallest_side
+from .images.layers import Layer
+from .images.pooling import PatchPositions, RegionGrid, image_regions, smallest_side
 from .utils.files import write_atomically
 from .utils.types import Array
 
@@ -42,7 +45,7 @@ def to_onnx(
 
     Parameters
     ----------
-    model : EPLS, another learner that is one layer of units, or ImageFeatures
+    model : EPLS, another learner that is one layer of units, ImageFeatures or DeepFeatures
         Fitted. Features of images need the encoder "soft_threshold", or "natural" with a layer of units.
     path : path-like
         Where to. What stood there is replaced only once the new file is complete.
@@ -51,7 +54,7 @@ def to_onnx(
         the output the codes (N, n_components, ...) at every position. The patches must be as they come: where they
         were normalised one by one, write the ``ImageFeatures`` instead.
     image_shape : (height, width) or None, default=None
-        For ImageFeatures, which need it: the size of the images (N, channels, height, width).
+        For ImageFeatures and DeepFeatures, which need it: the size of the images (N, channels, height, width).
 
     Examples
     --------
@@ -65,12 +68,13 @@ def to_onnx(
     ['model.onnx']
     """
     graph = _Graph()
-    if isinstance(model, ImageFeatures):
+    if isinstance(model, ImageFeatures | DeepFeatures):
         if patch_shape is not None or image_shape is None:
             raise ValueError("features of images need image_shape, the (height, width) of the images, and nothing else")
-        shapes = _image_features(graph, model, image_shape)
+        check_is_fitted(model)
+        shapes = _features_of_images(graph, model, image_shape)
     elif image_shape is not None:
-        raise ValueError("image_shape is for ImageFeatures: give patch_shape to apply a learner of patches to images")
+        raise ValueError("image_shape is for ImageFeatures and DeepFeatures: give patch_shape for a learner of patches")
     else:
         shapes = _layer(graph, layer_of(model), patch_shape)
     write_atomically(Path(path), graph.model(*shapes))
@@ -98,6 +102,10 @@ class _Graph:
         self.last = f"result{len(self._nodes)}"
         self._nodes.append(self._onnx.helper.make_node(operator, names, [self.last], **attributes))
         return self.last
+
+    def join(self, results: list[str], axis: int) -> str:
+        """Earlier results, one after the other along an axis."""
+        return self.add("Concat", *results[1:], given=results[0], axis=axis)
 
     def constant(self, array: NDArray[Any]) -> str:
         """Numbers that are part of the file."""
@@ -145,22 +153,77 @@ def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | Non
     return input_shape, output_shape
 
 
-def _image_features(graph: _Graph, features: ImageFeatures, image_shape: tuple[int, int]) -> tuple[Shape, Shape]:
-    layer = patch_layer(features)
-    least = smallest_side(features.patch_size, features.stride, features.grid)
+def _features_of_images(
+    graph: _Graph, features: ImageFeatures | DeepFeatures, image_shape: tuple[int, int]
+) -> tuple[Shape, Shape]:
+    if isinstance(features, DeepFeatures):
+        least = smallest_image(features.layers_, features.grid)
+    else:
+        least = smallest_side(features.patch_size, features.stride, features.grid)
     if len(image_shape) != 2 or min(image_shape) < least:
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
-    n_features = features.grid**2 * features.encoder_.n_codes
+    n_features = len(features.get_feature_names_out())
     if features.mirror:  # the mirror images follow the images
         graph.add("Slice", *(np.array([number]) for number in (-1, -(2**31), 3, -1)))
-        graph.add("Concat", graph.last, given="input", axis=0)
-    _add_patches(graph, features)
-    _add_codes(graph, layer, features.encoder_.split_sign)
-    _add_pooling(graph, features, image_regions(features, *image_shape))
+        graph.join(["input", graph.last], axis=0)
+    if isinstance(features, DeepFeatures):
+        _add_stack(graph, features, image_shape)
+    else:
+        _add_patch_codes(graph, features)
+        _add_pooling(graph, features, image_regions(features, *image_shape))
+        graph.add("Flatten")
     if features.mirror:
         graph.add("Reshape", np.array([2, -1, n_features]))
         graph.add("ReduceMean", axes=[0], keepdims=0)
     return ["N", features.n_channels_, *image_shape], ["N", n_features]
+
+
+def _add_stack(graph: _Graph, features: DeepFeatures, image_shape: tuple[int, int]) -> None:
+    """From images to the features of all layers."""
+    found, shape = [], image_shape
+    for layer in features.layers_:
+        is_last = layer is features.layers_[-1]
+        pooled, maps = _add_groups(graph, layer, features.grid, shape, with_maps=not is_last)
+        found.append(graph.add("Flatten", given=graph.join(pooled, axis=2)))
+        if not is_last:
+            graph.join(maps, axis=1)
+            shape = layer.map_shape(*shape)
+    graph.join(found, axis=1)
+
+
+def _add_groups(
+    graph: _Graph, layer: Layer, grid: int, image_shape: tuple[int, int], with_maps: bool
+) -> tuple[list[str], list[str]]:
+    """For each group of channels, the features (N, n_regions, n_codes), and the map (N, n_codes, rows, columns)."""
+    images, features, maps = graph.last, [], []
+    positions = PatchPositions(*image_shape, layer.patch_size, layer.stride).shape
+    for part, channels in zip(layer.features_, layer.channels_, strict=True):
+        graph.last = images
+        if len(channels) < layer.n_channels_:
+            graph.add("Gather", channels, axis=1)
+        _add_patch_codes(graph, part)
+        codes = graph.last
+        features.append(_add_pooling(graph, part, RegionGrid(positions, grid)))
+        if with_maps:
+            graph.add("Reshape", np.array([0, part.encoder_.n_codes, *positions]), given=codes)
+            maps.append(_add_cells(graph, layer, part.typical_code_))
+    return features, maps
+
+
+def _add_cells(graph: _Graph, layer: Layer, typical_code: float) -> str:
+    """From codes (N, n_codes, rows, columns) to a smaller map."""
+    operator = "MaxPool" if layer.pooling == "max" else "AveragePool"
+    graph.add(operator, kernel_shape=[layer.pool] * 2, strides=[layer.pool_stride or layer.pool] * 2)
+    if layer.pooling == "log":
+        return _add_log(graph, typical_code)
+    return graph.add("Div", np.array(typical_code))
+
+
+def _add_patch_codes(graph: _Graph, features: ImageFeatures) -> None:
+    """From images to codes (N, n_codes, n_positions)."""
+    layer = patch_layer(features)  # first: it says which encoders can be written
+    _add_patches(graph, features)
+    _add_codes(graph, layer, features.encoder_.split_sign)
 
 
 def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
@@ -188,21 +251,26 @@ def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> None:
         graph.add("Neg", given=net)
         graph.add("Add", (layer.intercept + layer.center)[:, None])
         graph.add(_operator(layer.activation))
-        graph.add("Concat", graph.last, given=codes, axis=1)
+        graph.join([codes, graph.last], axis=1)
 
 
-def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> None:
-    """From codes to features (N, n_regions * n_codes)."""
-    pooled = graph.add("MatMul", _pooling_matrix(regions, features.pooling))
+def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> str:
+    """From codes to features (N, n_regions, n_codes)."""
+    graph.add("MatMul", _pooling_matrix(regions, features.pooling))
     if features.pooling == "log":
-        graph.add("Abs")
-        graph.add("Div", np.array(features.typical_code_))
-        graph.add("Add", np.array(1.0))
-        size_of_pooled = graph.add("Log")
-        graph.add("Sign", given=pooled)
-        graph.add("Mul", size_of_pooled)
-    graph.add("Transpose", perm=[0, 2, 1])
-    graph.add("Flatten")
+        _add_log(graph, features.typical_code_)
+    return graph.add("Transpose", perm=[0, 2, 1])
+
+
+def _add_log(graph: _Graph, typical_code: float) -> str:
+    """log(1 + code / typical), with the sign of the code."""
+    codes = graph.last
+    graph.add("Abs")
+    graph.add("Div", np.array(typical_code))
+    graph.add("Add", np.array(1.0))
+    size = graph.add("Log")
+    graph.add("Sign", given=codes)
+    return graph.add("Mul", size)
 
 
 def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:

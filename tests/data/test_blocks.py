@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from epls import EPLS, OMP, ImageFeatures, open_shards
+from epls import EPLS, OMP, DeepFeatures, ImageFeatures, Layer, open_shards
 from epls.data.blocks import ArrayBlocks, FileBlocks, JoinedBlocks, RowRange, as_blocks, checked_blocks
+from epls.data.parts import lazy_transform
 
 
 @pytest.fixture(name="X")
@@ -156,6 +157,41 @@ def test_images_in_dask_and_zarr_arrays(tmp_path):
     lazy = features.transform(da.from_array(images, chunks=(5, 8, 16, 3)))
     assert isinstance(lazy, da.Array)
     assert_array_equal(lazy.compute(), expected)
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_deep_features_of_dask_and_zarr_arrays(device, tmp_path):
+    if device is not None:
+        pytest.importorskip("torch")
+    images = np.random.RandomState(0).randint(256, size=(12, 16, 18, 3)).astype(np.uint8)
+    stored = zarr.create_array(str(tmp_path / "i.zarr"), shape=images.shape, chunks=(5, 16, 18, 3), dtype=images.dtype)
+    stored[:] = images
+    layers = [
+        Layer(EPLS(8, max_iter=2), patch_size=4, pool=3, pool_stride=2, n_patches=200),
+        Layer(EPLS(4, max_iter=2), patch_size=2, n_groups=2, group_size=3, n_patches=200),
+    ]
+    features = DeepFeatures(layers, mirror=True, random_state=0, device=device).fit(images)
+    expected = features.transform(images)
+    read = []
+
+    def block(number):
+        read.append(number)
+        return images[4 * number : 4 * (number + 1)]
+
+    blocks = [da.from_delayed(dask.delayed(block)(k), (4, *images.shape[1:]), images.dtype) for k in range(3)]
+    lazy = features.transform(da.concatenate(blocks))
+    assert isinstance(lazy, da.Array)
+    assert read == []
+    assert (lazy.shape, lazy.dtype) == (expected.shape, expected.dtype)
+    assert_allclose(lazy[4:8].compute(scheduler="synchronous"), expected[4:8], atol=1e-6)
+    assert read == [1]
+    assert_allclose(lazy.compute(), expected, atol=1e-6)
+    assert_allclose(features.transform(da.from_array(images, chunks=(5, 8, 9, 3))).compute(), expected, atol=1e-6)
+    assert_allclose(lazy_transform(features, stored).compute(), expected, atol=1e-6)  # epls.distributed.transform
+    assert_allclose(features.transform(stored), expected, atol=1e-6)
+    again = DeepFeatures(layers, random_state=0).fit(da.from_array(images, chunks=(5, 8, 18, 3)))
+    for found, known in zip(again.layers_[1].features_, features.layers_[1].features_, strict=True):
+        assert_array_equal(found.estimator_.components_, known.estimator_.components_)
 
 
 def test_parts_that_cannot_be_used(X):

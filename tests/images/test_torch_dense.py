@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_sample_images
 
 from epls import EPLS, ImageFeatures, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.images import torch_dense as dense
+from epls.images import torch_codes
 from epls.torch import DenseFeatures, to_module
 
 ENCODERS = {
@@ -77,7 +77,7 @@ def test_strips_and_groups_change_nothing(encoder, photograph, monkeypatch):
     features = ImageFeatures(EPLS(10, max_iter=2), encoder=encoder, **settings).fit(images)
     whole = features.transform(images)
     for n_elements in (1, 5000, 60_000):
-        monkeypatch.setattr(dense, "_STRIP_ELEMENTS", n_elements)
+        monkeypatch.setattr(torch_codes, "_STRIP_ELEMENTS", n_elements)
         np.testing.assert_allclose(features.transform(images), whole, atol=1e-4)
 
 
@@ -110,6 +110,21 @@ def test_the_module_of_features_gives_what_transform_gives(photograph):
     expected = features.fit(images).transform(images)
     found = DenseFeatures(features)(torch.tensor(images).movedim(3, 1)).detach().numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_state_dicts(photograph):
+    """They have the scale of patches and codes, which those of version 0.1.0 did not."""
+    settings = {"patch_size": 5, "n_patches": 500, "random_state": 0}
+    image = torch.tensor(photograph[:30, :40]).movedim(2, 0)[None]
+    module = to_module(ImageFeatures(EPLS(12, max_iter=2), **settings).fit([photograph]))
+    other = to_module(ImageFeatures(EPLS(12, max_iter=3), **settings).fit([photograph // 2]))
+    other.load_state_dict(module.state_dict())
+    torch.testing.assert_close(other(image), module(image))
+    old = {name: values for name, values in module.state_dict().items() if name.startswith("encode.")}
+    assert len(old) == len(module.state_dict()) - 2
+    again = to_module(ImageFeatures(EPLS(12, max_iter=2), **settings).fit([photograph]))
+    again.load_state_dict(old)
+    torch.testing.assert_close(again(image), module(image))
 
 
 class TestErrors:

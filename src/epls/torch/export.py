@@ -10,7 +10,9 @@ from torch import nn
 
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.layer import FoldedLayer, layer_of, patch_filters
+from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
+from ..images.torch_deep import DeepNetwork
 from ..images.torch_dense import DenseFeatures
 
 
@@ -76,16 +78,18 @@ def to_module(model: Any) -> nn.Module:
 
     Parameters
     ----------
-    model : EPLS, another learner that is one layer of units, or ImageFeatures
+    model : EPLS, another learner that is one layer of units, ImageFeatures, or DeepFeatures
         Fitted.
 
     Returns
     -------
-    torch.nn.Sequential or DenseFeatures
+    torch.nn.Sequential, DenseFeatures or DeepNetwork
         From samples (N, n_features) to codes, or from images (N, channels, height, width) to features.
     """
     if isinstance(model, ImageFeatures):
         return DenseFeatures(model)
+    if isinstance(model, DeepFeatures):
+        return DeepNetwork(model)
     return nn.Sequential(to_linear(model), in_torch(layer_of(model).activation).module())
 
 

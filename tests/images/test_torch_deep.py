@@ -1,0 +1,237 @@
+"""Stacks of layers in torch, against NumPy and, for their slopes, finite differences."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, reject, settings
+from hypothesis import strategies as st
+from sklearn.cluster import KMeans
+from sklearn.datasets import load_sample_images
+from torch import nn
+
+from epls import EPLS, DeepFeatures, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
+from epls.images import torch_codes
+from epls.images.deep import smallest_image
+from epls.images.pooling import Cells
+from epls.images.torch_codes import CellStrips
+from epls.torch import DeepNetwork, to_module
+
+ENCODERS = {
+    "natural": NaturalEncoder,
+    "soft_threshold": SoftThresholdEncoder,
+    "triangle": TriangleEncoder,
+}
+SMALL = {"n_patches": 400}
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    return load_sample_images().images
+
+
+@pytest.fixture(scope="module")
+def crops(photographs):
+    corners = [(0, 0), (200, 300), (350, 90), (100, 500)]
+    return np.stack([p[top : top + 36, left : left + 40] for p in photographs for top, left in corners])
+
+
+def two_layers(pooling="log", **settings):
+    """A stack with groups of channels and overlapping cells."""
+    first = Layer(EPLS(12, max_iter=3), patch_size=5, pool=4, pool_stride=3, pooling=pooling, **SMALL)
+    second = Layer(EPLS(6, max_iter=3), patch_size=3, n_groups=3, group_size=5, pool=2, pooling=pooling, **SMALL)
+    return DeepFeatures([first, second], random_state=0, **settings)
+
+
+def in_torch(features, images):
+    with torch.no_grad():
+        return to_module(features)(as_tensor(images)).numpy()
+
+
+def as_tensor(images):
+    images = images[..., None] if images.ndim == 3 else images
+    return torch.tensor(np.asarray(images, np.float32)).movedim(3, 1)
+
+
+def draw_layer(draw, number):
+    encoder = ENCODERS[draw(st.sampled_from(list(ENCODERS)), "encoder")](split_sign=draw(st.booleans(), "split"))
+    n_groups = draw(st.sampled_from([None, 1, 2]), "groups")
+    # A patch of one value is 0 when its mean is subtracted.
+    smallest = 1 if number > 0 and n_groups is None else 2
+    return Layer(
+        EPLS(4, max_iter=1, activation=draw(st.sampled_from(["logistic", "tanh"]), "activation")),
+        patch_size=draw(st.integers(smallest, 3), "size"),
+        stride=draw(st.integers(1, 2), "stride"),
+        encoder=encoder,
+        n_groups=n_groups,
+        group_size=draw(st.integers(1, 4), "group size"),
+        pool=draw(st.integers(1, 3), "pool"),
+        pool_stride=draw(st.sampled_from([None, 1, 2, 4]), "pool stride"),
+        pooling=draw(st.sampled_from(["log", "mean", "max"]), "pooling"),
+        whiten=draw(st.booleans(), "whiten"),
+        n_patches=60,
+    )
+
+
+@settings(max_examples=30)
+@given(data=st.data())
+def test_equal_to_numpy_whatever_the_settings(data):
+    draw = data.draw
+    layers = [draw_layer(draw, number) for number in range(draw(st.integers(1, 3), "layers"))]
+    random = np.random.RandomState(draw(st.integers(0, 99), "seed"))
+    n_channels = draw(st.sampled_from([1, 3]), "channels")
+    grid, mirror = draw(st.integers(1, 2), "grid"), draw(st.booleans(), "mirror")
+    least = smallest_image(layers, grid)
+    assume(least < 120)
+    shapes = draw(st.lists(st.tuples(*[st.integers(least, least + 9)] * 2), min_size=1, max_size=3), "shapes")
+    shapes.append((least + 20, least + 20))  # where patches differ in all layers
+    images = [random.randint(256, size=(*shape, n_channels)).astype(np.uint8) for shape in shapes]
+    features = DeepFeatures(layers, grid=grid, mirror=mirror, random_state=0)
+    try:
+        features.fit(images)
+    except ValueError as error:
+        if "all codes of patches" in str(error):  # whose units are never active
+            reject()
+        raise
+    expected = features.transform(images)
+    found = features.set_params(device="cpu").transform(images)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("pooling", ["log", "mean", "max"])
+@pytest.mark.parametrize("mirror", [False, True])
+def test_photographs(pooling, mirror, crops):
+    features = two_layers(pooling, mirror=mirror).fit(crops)
+    np.testing.assert_allclose(in_torch(features, crops), features.transform(crops), rtol=1e-4, atol=1e-4)
+
+
+def test_fractions_and_gray_images(crops):
+    for images in (crops / 255, crops[..., 1], crops[..., 1].astype(np.float32) / 100):
+        features = two_layers().fit(images)
+        np.testing.assert_allclose(in_torch(features, images), features.transform(images), rtol=1e-4, atol=1e-4)
+
+
+def test_three_layers_with_other_learners(photographs):
+    crops = np.stack([photographs[k % 2][40 * k : 40 * k + 48, 60 * k : 60 * k + 48] for k in range(8)])
+    layers = [
+        Layer(KMeans(10, n_init=1), patch_size=6, encoder="triangle", whiten=True, pool=3, pool_stride=2, **SMALL),
+        Layer(EPLS(6, max_iter=3), patch_size=3, encoder="soft_threshold", n_groups=2, group_size=4, **SMALL),
+        Layer(EPLS(8, max_iter=3, activation="tanh"), patch_size=2, stride=2, pooling="max", **SMALL),
+    ]
+    features = DeepFeatures(layers, grid=1, random_state=0).fit(crops)
+    np.testing.assert_allclose(in_torch(features, crops), features.transform(crops), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_maps(layer, crops):
+    features = two_layers().fit(crops)
+    expected = np.stack(list(features.maps(crops, layer)))
+    with torch.no_grad():
+        found = to_module(features).maps(as_tensor(crops), layer).movedim(1, 3).numpy()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+class TestOnADevice:
+    def test_mixed_sizes_and_mirror_images(self, photographs):
+        images = [photographs[k % 2][50 * k : 90 + 50 * k, : 40 + 7 * (k // 2)] for k in range(6)]
+        features = two_layers(mirror=True).fit(images)
+        expected, views = features.transform(images), list(features.views(features.fitting_images(images), held=False))
+        features.set_params(device="cpu")
+        np.testing.assert_allclose(features.transform(images), expected, rtol=1e-4, atol=1e-4)
+        found = list(features.views(features.fitting_images(images), start=1, held=True))
+        assert [view.shape for view in found] == [(2, features._n_features_out)] * 5
+        np.testing.assert_allclose(found, views[1:], rtol=1e-4, atol=1e-4)
+
+    def test_strips_and_batches_change_nothing(self, photographs, monkeypatch):
+        images = [photographs[k % 2][k : k + 50, : 40 + k % 3] for k in (0, 3, 6, 7, 8)]
+        features = two_layers("max", device="cpu").fit(images)
+        whole = features.transform(images)
+        for n_elements in (1, 5000, 60_000):
+            monkeypatch.setattr(torch_codes, "_STRIP_ELEMENTS", n_elements)
+            np.testing.assert_allclose(features.transform(images), whole, atol=1e-4)
+
+    def test_images_with_patches_for_the_features_of_the_last_layer_but_no_map_of_it(self, crops):
+        layers = [Layer(EPLS(5, max_iter=2), patch_size=5, pool=2, **SMALL), Layer(EPLS(4), pool=9, **SMALL)]
+        features = DeepFeatures(layers, random_state=0).fit(crops)
+        small = crops[:2, :16, :16]
+        np.testing.assert_allclose(in_torch(features, small), features.transform(small), rtol=1e-4, atol=1e-4)
+        with pytest.raises(ValueError, match=r"needed is .* at least 30"):
+            to_module(features).maps(as_tensor(small), 2)
+
+
+@given(data=st.data())
+def test_strips_are_pooled_as_whole_maps_are(data):
+    draw = data.draw
+    size, stride, rest = (draw(st.integers(*limits)) for limits in ((1, 4), (1, 6), (0, 9)))
+    shape, largest = (size + rest, size + draw(st.integers(0, 5))), draw(st.booleans())
+    codes = np.random.RandomState(draw(st.integers(0, 99))).normal(size=(*shape, 2)).astype(np.float32)
+    cells = Cells(shape, size, stride, largest)
+    room = cells.room(2)
+    cells.add(codes.reshape(-1, 2), np.arange(shape[0] * shape[1]), room)
+    strips = CellStrips(size, stride, largest)
+    cuts = sorted(draw(st.sets(st.integers(1, shape[0] - 1), max_size=5))) if shape[0] > 1 else []
+    for strip in np.split(codes, cuts):
+        strips.add(torch.tensor(strip).movedim(2, 0)[None])
+    np.testing.assert_allclose(strips.pooled()[0].movedim(0, 2), cells.pooled(room), rtol=1e-5, atol=1e-5)
+
+
+class TestTraining:
+    @pytest.mark.parametrize("encoder", ["natural", "triangle"])
+    def test_slopes(self, encoder, photographs):
+        first = Layer(EPLS(3, max_iter=2), patch_size=3, encoder=encoder, stride=2, pool=2, pool_stride=1, **SMALL)
+        second = Layer(EPLS(2, max_iter=2), patch_size=2, encoder=encoder, n_groups=2, group_size=2, **SMALL)
+        features = DeepFeatures([first, second], mirror=True, random_state=0).fit(photographs)
+        network = to_module(features).double()
+        image = torch.tensor(photographs[0][100:110, 100:110].transpose(2, 0, 1)[None], dtype=torch.float64)
+        assert torch.autograd.gradcheck(network, image.requires_grad_(), eps=1e-3, atol=1e-6)
+
+    @pytest.mark.parametrize("pooling", ["log", "mean", "max"])
+    def test_the_features_of_the_last_layer_train_all_layers(self, pooling, crops):
+        network = to_module(two_layers(pooling).fit(crops))
+        network(as_tensor(crops))[:, -18:].square().sum().backward()
+        slopes = {name: p.grad for name, p in network.named_parameters()}
+        assert len(slopes) == 3 * (1 + 3)
+        assert all(torch.isfinite(slope).all() and slope.abs().max() > 0 for slope in slopes.values())
+
+    def test_all_parameters_take_part_in_fine_tuning(self, crops):
+        torch.manual_seed(0)
+        network = to_module(two_layers().fit(crops))
+        pixels, labels = as_tensor(crops), torch.tensor([0, 1, 1, 0, 1, 0, 0, 1])
+        head = nn.Linear(network.n_features, 2)
+        before = [parameter.clone() for parameter in network.parameters()]
+        optimizer = torch.optim.Adam([*network.parameters(), *head.parameters()], lr=3e-3)
+        losses = []
+        for _ in range(40):
+            loss = nn.functional.cross_entropy(head(network(pixels)), labels)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[-1] < 0.3 * losses[0]
+        assert all((old != new).any() for old, new in zip(before, network.parameters(), strict=True))
+
+    def test_a_state_dict_has_all_that_was_learned(self, crops):
+        features, others = two_layers().fit(crops), two_layers().set_params(random_state=1).fit(crops[:4] // 2)
+        network, other = to_module(features), to_module(others)
+        expected = network(as_tensor(crops))
+        assert (other(as_tensor(crops)) - expected).abs().max() > 0.1
+        other.load_state_dict(network.state_dict())
+        torch.testing.assert_close(other(as_tensor(crops)), expected)
+
+
+class TestErrors:
+    def test_an_encoder_that_is_no_layer(self, crops):
+        layers = [Layer(EPLS(5, max_iter=2), encoder="sparse_coding", **SMALL)]
+        features = DeepFeatures(layers, device="cpu").fit(crops)
+        with pytest.raises(ValueError, match=r"Encoder with the components of EPLS are not .* soft threshold"):
+            features.transform(crops)
+
+    @pytest.mark.parametrize("shape", [(3, 36, 40), (1, 36, 40, 3), (1, 3, 16, 40)])
+    def test_images_of_another_shape(self, shape, crops):
+        network = to_module(two_layers().fit(crops))
+        with pytest.raises(ValueError, match=r"needed is \(N, 3, height, width\) .* at least 17"):
+            network(torch.zeros(shape))
+
+    def test_a_layer_that_there_is_not(self, crops):
+        with pytest.raises(ValueError, match="layer=3: there are layers 1 to 2"):
+            DeepNetwork(two_layers().fit(crops)).maps(as_tensor(crops), 3)
