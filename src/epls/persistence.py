@@ -293,7 +293,7 @@ class LayerCheckpoint:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"layer{number}-group{group:04d}.epls"
             # The patches tell images, seed and the layers below.
-            run = settings | {"patches": hashlib.sha256(np.ascontiguousarray(patches)).hexdigest()}
+            run = settings | {"patches": hashlib.sha256(np.ascontiguousarray(patches).data).hexdigest()}
             if path.exists():
                 features: ImageFeatures
                 try:

@@ -109,7 +109,8 @@ def command(
         options.tell_skipped(opened)
         vectors = opened if isinstance(opened, Vectors) else None
         _refuse_others(context, data, vectors is not None, given)
-        learner = _learner(chosen, given[""], vectors is not None, None if deep else kept, progress)
+        kept_by_learner = kept if isinstance(kept, Checkpoint) else None
+        learner = _learner(chosen, given[""], vectors is not None, kept_by_learner, progress)
         if deep:
             model = _deep_model(context, learner, chosen, given, opened, kept, progress)
         elif vectors is None:

@@ -19,8 +19,8 @@ from ..utils.fields import Number, Saved
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
 from .collection import ImageCollection, Images
-from .features import FINEST_GRID
 from .layers import Layer, LayerEncoder
+from .pooling import FINEST_GRID
 from .stacks import usual_layers
 
 Result = TypeVar("Result")

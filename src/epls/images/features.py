@@ -25,10 +25,9 @@ from .collection import ImageCollection, Images
 from .counts import FEWEST_PATCHES, patches_per_image, usual_n_patches
 from .dense import fitting_images, sums_and_counts
 from .patches import Preparation, fitted_preparation, prepared_patches, sample_patches
-from .pooling import pool_sums, smallest_side
+from .pooling import FINEST_GRID, pool_sums, smallest_side
 from .samples import ImagePatchSamples
 
-FINEST_GRID = 1000  # no photograph has room for more regions
 _TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
 
 
@@ -258,8 +257,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         other._validate_params()
         images = fitting_images(other, X)
         other.encoder_ = other._new_encoder(self.estimator_)
-        patches = self.draw_patches(images, _TYPICAL_PATCHES, random_state=self.random_state)
-        other.typical_code_ = other._typical_code(other.encoder_, patches)
+        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        other.typical_code_ = other._typical_code(other.encoder_, self.prepare_patches(pixels))
         return other
 
     def transform(self, X: Images) -> Array:

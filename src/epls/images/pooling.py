@@ -17,6 +17,8 @@ from ..utils.types import Array, Indices
 if TYPE_CHECKING:
     from .features import ImageFeatures
 
+FINEST_GRID = 1000  # no photograph has room for more regions
+
 
 class PatchPositions:
     """The positions of the patches of an image, numbered row by row.
