@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, TypeVar
@@ -311,13 +312,16 @@ class _Maps:
         self._images = images
         n_maps = min(len(images), _MAPS_TO_LEARN_FROM)
         self._numbers = np.sort(sample_without_replacement(len(images), n_maps, random_state=random))
-        self._map_of = _stack_maps(layers)
+        self._layers, self._of_thread = layers, threading.local()
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __getitem__(self, number: int) -> Array:
-        return self._map_of(self._images[self._numbers[number]])
+        if not hasattr(self._of_thread, "map_of"):
+            self._of_thread.map_of = _stack_maps(self._layers)
+        found: Array = self._of_thread.map_of(self._images[self._numbers[number]])
+        return found
 
 
 def _stack_features(layers: Sequence[Layer], grid: int) -> Callable[[NDArray[Any]], Array]:

@@ -19,6 +19,7 @@ from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import COUNTS, Number, Saved
+from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
 from .channels import similar_channels
 from .collection import ImageCollection, Images
@@ -142,7 +143,7 @@ class Layer(Saved, BaseEstimator):
             Ignored.
         keep : callable
             Given the number of a group, its patches and what learns from them, returns the features of the group:
-            learned, or from where they were kept before.
+            learned, or from where they were kept before. Several threads call it.
 
         Returns
         -------
@@ -155,12 +156,16 @@ class Layer(Saved, BaseEstimator):
         channels = [np.arange(images.n_channels)]
         if self.n_groups is not None:
             channels = similar_channels(by_channel[:, 0], self.n_groups, self.group_size, random)
-        features = []
-        for number, group in enumerate(channels):
-            part = self._new_features(random.randint(2**31 - 1))
+        seeds = random.randint(2**31 - 1, size=len(channels))
+
+        def learned(number: int) -> ImageFeatures:
+            part, group = self._new_features(int(seeds[number])), channels[number]
             patches = np.ascontiguousarray(by_channel[:, :, group]).reshape(len(pixels), -1)
             learn = partial(part.fit_patches, patches, len(group), whole_numbers=images.whole_numbers)
-            features.append(self._fitting(keep(number, patches, learn), len(group)))
+            return self._fitting(keep(number, patches, learn), len(group))
+
+        # Products of a group are too small for several threads, which each learn a group instead.
+        features = [learned(0)] if len(channels) == 1 else list(map_tasks(lambda: learned, range(len(channels))))
         self.channels_ = channels
         self.features_ = features
         self.n_channels_ = images.n_channels

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from ..kernels.patches import gather_patches
+from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .whitening import ZCAWhitening
@@ -22,7 +23,8 @@ def sample_patches(
 ) -> NDArray[Any]:
     """Square patches from random places of random images.
 
-    Only images that are drawn are read, each once, and one at a time: a memory map or a folder is never loaded whole.
+    Only images that are drawn are read, each once, and one at a time in each thread: a memory map or a folder is never
+    loaded whole.
 
     Parameters
     ----------
@@ -62,15 +64,18 @@ def sample_placed_patches(
     places = np.empty((n_patches, 3), np.intp)
     patches: NDArray[Any] | None = None
     order = np.argsort(numbers, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
-        image = collection[numbers[rows[0]]]
-        windows = sliding_window_view(image, (patch_size, patch_size), axis=(0, 1))
+    groups = np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1)
+
+    def found_in_image(rows: Indices) -> tuple[NDArray[Any], NDArray[np.intp]]:
+        windows = sliding_window_view(collection[numbers[rows[0]]], (patch_size, patch_size), axis=(0, 1))
         tops, lefts = (where[rows] * windows.shape[:2]).astype(int).T
         found = windows[tops, lefts].transpose(0, 2, 3, 1).reshape(len(rows), -1)
+        return found, np.column_stack([numbers[rows], tops, lefts])
+
+    for rows, (found, place) in zip(groups, map_tasks(lambda: found_in_image, groups), strict=True):
         if patches is None:
             patches = np.empty((n_patches, found.shape[1]), found.dtype)
-        patches[rows] = found
-        places[rows] = np.column_stack([numbers[rows], tops, lefts])
+        patches[rows], places[rows] = found, place
     assert patches is not None  # there is at least one group of rows
     return patches, places
 

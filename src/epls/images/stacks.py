@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any
 
 from sklearn.base import clone
@@ -96,13 +97,13 @@ def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], Non
 
 
 class _EpochsOfGroups:
-    """Counts the epochs of groups that are learned one after the other."""
+    """Counts the epochs of all groups of a layer, which several threads learn."""
 
     def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
         self._stage, self._n_groups, self._progress = stage, n_groups, progress
-        self._group, self._last = 0, 0
+        self._done, self._lock = 0, Lock()
 
     def __call__(self, done: int, total: int) -> None:
-        self._group += done <= self._last  # the next group begins
-        self._last = done
-        self._progress(self._stage, self._group * total + done, self._n_groups * total)
+        with self._lock:
+            self._done += 1
+            self._progress(self._stage, self._done, self._n_groups * total)
