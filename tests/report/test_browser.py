@@ -94,7 +94,7 @@ def shown_units(chrome):
 
 
 def units_of(html):
-    return json.loads(html.split('id="content">')[1].split("</script>")[0])["units"]
+    return json.loads(html.split('id="content">')[1].split("</script>")[0])["layers"][0]["units"]
 
 
 def drag(chrome, slider, value):

@@ -40,7 +40,10 @@ def command(model: Path, filters: int, as_json: bool) -> None:
     console = Console(highlight=False, markup=False)
     for number, layer in enumerate(facts.pop("layers", []), 1):
         settings = layer.pop("settings of the learner")
-        facts |= {f"layer {number}": layer, f"settings of its learner{'s' * (layer['groups'] > 1)} ({number})": settings}
+        facts |= {
+            f"layer {number}": layer,
+            f"settings of its learner{'s' * (layer['groups'] > 1)} ({number})": settings,
+        }
     _show_facts(console, {name: _text(value) for name, value in facts.items()})
     if filters:
         _show_units(console, loaded, notes, filters)
