@@ -13,12 +13,22 @@ from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
 from ..images.layers import Layer
 from ..images.models import ModelLayer, image_features, layers_of, learner_of, least_side
+from ..images.scanning import scan_layers
 from ..learners._layer_learner import LayerLearner
 from ..learners.epls import EPLS
-from ..metrics import dead_outputs, summary, unresponsive_units
+from ..metrics import (
+    dead_outputs,
+    lifetime_sparsity,
+    population_sparsity,
+    redundancy,
+    summary,
+    unresponsive_units,
+)
 from ..utils.threads import row_blocks
+from ..utils.types import Array
 
 _SAMPLES = 10_000
+_IMAGES = 100  # that these are drawn from, where maps are made
 
 
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
@@ -26,7 +36,7 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : fitted ImageFeatures, learner, or Pipeline that ends in a learner
+    model : fitted ImageFeatures, DeepFeatures, learner, or Pipeline that ends in a learner
         The model.
     data : Vectors or images
         The data, of which some are encoded.
@@ -34,21 +44,60 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
     Returns
     -------
     dict
-        The kind of data, numbers of samples, units and epochs, and what :func:`epls.metrics.summary` measures.
+        The kind of data, numbers of samples, units and epochs, and what :func:`epls.metrics.summary` measures. For
+        several layers, these are in a list of the layers, and their mean, total or largest is given as well.
     """
+    if isinstance(model, DeepFeatures):
+        return _stack_summary(model, data)
     learner = learner_of(model)
     if isinstance(data, Vectors):
         codes = model.transform(data.some(_SAMPLES))
         about_data: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
     else:
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
-        about_data = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+        about_data = _about_images(data)
     return {
         **about_data,
         "samples": len(data),
         "units": len(learner.components_),
         "epochs": getattr(learner, "n_iter_", None),
         **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
+    }
+
+
+def _about_images(data: Any) -> dict[str, Any]:
+    return {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+
+
+def _stack_summary(model: DeepFeatures, data: Any) -> dict[str, Any]:
+    images = model.fitting_images(data)
+    some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
+    answers = scan_layers(model, some, _SAMPLES)
+    layers = [_layer_summary(layer, answers[k].codes) for k, layer in enumerate(layers_of(model))]
+    means = {key: np.mean([layer[key] for layer in layers]) for key in ("population sparsity", "lifetime sparsity")}
+    epochs = [layer["epochs"] for layer in layers if layer["epochs"] is not None]
+    return {
+        **_about_images(data),
+        "samples": len(data),
+        "units": sum(layer["units"] for layer in layers),
+        "epochs": max(epochs, default=None),
+        "unresponsive units": sum(layer["unresponsive units"] for layer in layers),
+        "largest redundancy": max(layer["largest redundancy"] for layer in layers),
+        **{key: round(float(mean), 4) for key, mean in means.items()},
+        "layers": layers,
+    }
+
+
+def _layer_summary(layer: ModelLayer, codes: Array) -> dict[str, Any]:
+    epochs = [group.estimator_.n_iter_ for group in layer.groups if hasattr(group.estimator_, "n_iter_")]
+    redundancies = [redundancy(group.encoder_.components()).max() for group in layer.groups]
+    return {
+        "units": layer.n_units,
+        "epochs": max(epochs, default=None),
+        "population sparsity": round(float(population_sparsity(codes).mean()), 4),
+        "lifetime sparsity": round(float(lifetime_sparsity(codes).mean()), 4),
+        "unresponsive units": len(unresponsive_units(codes)),
+        "largest redundancy": round(float(max(redundancies)), 4),
     }
 
 

@@ -161,10 +161,8 @@ def some_images(
     model: ImageModel, X: Images, most: int, random: np.random.RandomState
 ) -> tuple[ImageCollection, ImageCollection]:
     """All images, and up to ``most`` of them to be shown, which a unit of each layer fits in."""
-    settings = (least_side(model, 1), model.n_channels_, model.whole_numbers_)
-    images = ImageCollection(X, *settings)
-    numbers = np.sort(random.permutation(len(images))[:most])
-    return images, ImageCollection(Subset(images, numbers), *settings)
+    images = ImageCollection(X, least_side(model, 1), model.n_channels_, model.whole_numbers_)
+    return images, images.some(np.sort(random.permutation(len(images))[:most]))
 
 
 def values_of(images: ImageCollection) -> tuple[float, float]:
@@ -173,18 +171,3 @@ def values_of(images: ImageCollection) -> tuple[float, float]:
         return 0.0, 255.0
     ranges = [(float(image.min()), float(image.max())) for image in (images[k] for k in range(len(images)))]
     return min(low for low, _ in ranges), max(high for _, high in ranges)
-
-
-class Subset(Sequence[NDArray[Any]]):
-    """Some images, as they were given, read when they are needed."""
-
-    def __init__(self, images: ImageCollection, numbers: NDArray[np.intp]) -> None:
-        self._images = images.images
-        self._numbers = numbers
-        self.names = [images.name(int(number)) for number in numbers]
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._images[int(self._numbers[number])]
