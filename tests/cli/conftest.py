@@ -5,9 +5,10 @@ import pytest
 import zarr
 from PIL import Image
 from sklearn.datasets import load_breast_cancer, load_sample_images
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import save_model
+from epls import EPLS, DeepFeatures, Layer, save_model
 from epls.cli.main import run
 
 
@@ -76,6 +77,19 @@ def work(tmp_path_factory):
     (folder / "missing.csv").write_text("a,b\n1,2\n3,\n5,6\n")
     frame.drop(columns=["target", "mean radius"]).to_csv(folder / "other.csv", index=False)
     save_model(StandardScaler().fit(np.load(folder / "vectors.npy")), folder / "scaler.epls")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def stack(pictures, tmp_path_factory):
+    """A model of two layers, alone and as the first step of a pipeline: the paths of both."""
+    folder = tmp_path_factory.mktemp("stack")
+    first = Layer(EPLS(8, max_iter=2), patch_size=4, pool=2, n_patches=300)
+    second = Layer(EPLS(5, max_iter=2), patch_size=3, n_groups=2, group_size=4, n_patches=300)
+    features = DeepFeatures([first, second], random_state=0).fit(pictures)
+    save_model(features, folder / "alone.epls")
+    scaler = StandardScaler().fit(features.transform(pictures))
+    save_model(Pipeline([("features", features), ("scaler", scaler)]), folder / "scaled.epls")
     return folder
 
 

@@ -67,6 +67,31 @@ def test_pipelines_that_begin_with_images(work, tmp_path, capsys):
     assert epls(capsys, "report", tmp_path / "m", "--data", work / "photos", "-o", tmp_path / "r.html")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"), [("alone", "DeepFeatures"), ("scaled", "Pipeline of DeepFeatures, StandardScaler")]
+)
+def test_several_layers(stack, capsys, name, kind):
+    code, out, err = epls(capsys, "inspect", stack / f"{name}.epls")
+    assert (code, err) == (0, "")
+    text = " ".join(out.split())
+    assert f"kind {kind}" in text
+    assert (
+        "layer 1 learner: EPLS, units: 8, groups: 1, channels that a unit sees: 3 of 3, patches: 4 x 4 pixels" in text
+    )
+    assert "log pooling of 2 x 2 positions, every 2" in text
+    assert "layer 2 learner: EPLS, units: 10, groups: 2, channels that a unit sees: 4 of 8" in text
+    assert "part of the image that a unit sees: 9 x 9 pixels" in text  # 4 + 1, and 2 x 2 more
+    assert "features of an image 72" in text
+    assert "epls report draws them" in text
+
+
+def test_several_layers_as_json(stack, capsys):
+    told = json.loads(epls(capsys, "inspect", stack / "alone.epls", "--json")[1])
+    assert [layer["units"] for layer in told["layers"]] == [8, 10]
+    assert told["layers"][1]["settings of the learner"]["n_components"] == 5
+    assert told["smallest image"] == "11 x 11 pixels"
+
+
 def test_json(work, capsys):
     _, out, _ = epls(capsys, "inspect", work / "table.epls", "--json")
     told = json.loads(out)

@@ -17,6 +17,17 @@ def test_images(work, tmp_path, capsys):
     assert '"name":"0.png"' in html
 
 
+@pytest.mark.parametrize("name", ["alone", "scaled"])
+def test_several_layers(stack, pictures, tmp_path, capsys, name):
+    output = tmp_path / "r.html"
+    code, _, err = epls(capsys, "report", stack / f"{name}.epls", "--data", pictures, "-o", output)
+    assert code == 0
+    assert "encode: 6 of 6" in err
+    html = output.read_text()
+    assert "2 of 2: EPLS, 10 units in 2 groups" in html
+    assert '"name":"picture3.png"' in html
+
+
 def test_vectors_with_the_names_of_the_table(work, tmp_path, capsys):
     output = tmp_path / "r.html"
     code, _, _ = epls(capsys, "report", work / "table.epls", "--data", work / "table.parquet", "-o", output)

@@ -25,6 +25,28 @@ def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]
 
 
+@pytest.mark.parametrize("name", ["alone", "scaled"])
+def test_several_layers(stack, pictures, tmp_path, capsys, name):
+    code, out, _ = epls(capsys, "transform", stack / f"{name}.epls", pictures, "-o", tmp_path / "f.npz")
+    assert code == 0
+    assert "features of 6 images, 72 each" in out  # four regions with 8 + 2 x 5 codes
+    expected = load_model(stack / f"{name}.epls").transform(pictures)
+    assert_allclose(np.load(tmp_path / "f.npz")["features"], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_images_that_are_too_small_for_the_layers_are_found_first(stack, tmp_path, capsys):
+    (tmp_path / "pictures").mkdir()
+    for side in (9, 10, 11, 12):
+        Image.new("RGB", (side, 30)).save(tmp_path / "pictures" / f"{side:02}.png")
+    arguments = ["transform", stack / "alone.epls", tmp_path / "pictures", "-o", tmp_path / "f.npz"]
+    code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert "09.png" in err
+    assert "11" in err
+    code, out, _ = epls(capsys, *arguments, "--skip-bad", "--json")
+    assert json.loads(out)["skipped"] == 2
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not allow such names")
 def test_any_file_name_is_kept_with_its_row(model, pictures, tmp_path, capsys):
     """A file of names, one a line, would have a line too many."""

@@ -7,8 +7,8 @@ import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
-from epls import EPLS, OMP, PAPER, ImageFeatures, RandomPatches
-from epls.evaluation.summary import dead_units, silent_units, training_facts
+from epls import EPLS, OMP, PAPER, DeepFeatures, ImageFeatures, Layer, RandomPatches
+from epls.evaluation.summary import dead_units, model_summary, silent_units, training_facts
 
 IMAGES = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
 
@@ -78,3 +78,16 @@ def test_other_learners_tell_what_they_have():
     assert training_facts(RandomPatches(10, random_state=0).fit(X)) == {
         "n_iter": None, "ended_by": None, "loss_curve": None,
     }  # fmt: skip
+
+
+def test_each_layer_is_measured():
+    first = Layer(EPLS(6, max_iter=3), patch_size=3, pool=2, n_patches=200)
+    second = Layer(EPLS(4, max_iter=2), patch_size=2, n_groups=2, group_size=3, n_patches=200)
+    model = DeepFeatures([first, second], random_state=0).fit(IMAGES)
+    model.layers_[1].features_[1].estimator_.components_[:] = 0
+    found = model_summary(model, IMAGES)
+    assert (found["kind"], found["samples"], found["units"], found["epochs"]) == ("images", 20, 14, 3)
+    assert [layer["units"] for layer in found["layers"]] == [6, 8]
+    assert [layer["unresponsive units"] for layer in found["layers"]] == [0, 4]
+    assert found["unresponsive units"] == 4
+    assert 0 < found["layers"][1]["population sparsity"] < 1

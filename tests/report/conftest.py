@@ -6,7 +6,7 @@ from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, ImageFeatures
+from epls import EPLS, DeepFeatures, ImageFeatures, Layer
 from epls.report import model_page
 
 
@@ -25,6 +25,28 @@ def image_model(photographs):
 @pytest.fixture(scope="session")
 def image_page(image_model, photographs):
     return model_page(image_model, photographs, title="Filters & </script><b>more</b>")
+
+
+@pytest.fixture(scope="session")
+def pieces():
+    """Twelve different pieces of photographs."""
+    return np.stack(
+        [image[k : k + 48, 2 * k : 2 * k + 48] for image in load_sample_images().images for k in range(0, 300, 50)]
+    )
+
+
+@pytest.fixture(scope="session")
+def deep_model(pieces):
+    """Three layers, whose units see 5, 10 and 20 pixels a side."""
+    first = Layer(EPLS(16, max_iter=5), patch_size=5, pool=2, n_patches=2000)
+    second = Layer(EPLS(10, max_iter=5), patch_size=3, n_groups=3, group_size=8, pool=2, n_patches=2000)
+    third = Layer(EPLS(9, max_iter=5), patch_size=3, n_patches=2000)
+    return DeepFeatures([first, second, third], random_state=0).fit(pieces)
+
+
+@pytest.fixture(scope="session")
+def deep_page(deep_model, pieces):
+    return model_page(deep_model, pieces)
 
 
 @pytest.fixture(scope="session")

@@ -94,7 +94,7 @@ def shown_units(chrome):
 
 
 def units_of(html):
-    return json.loads(html.split('id="content">')[1].split("</script>")[0])["units"]
+    return json.loads(html.split('id="content">')[1].split("</script>")[0])["layers"][0]["units"]
 
 
 def drag(chrome, slider, value):
@@ -287,3 +287,90 @@ def test_a_comparison(open_page):
     assert "64.0, 66.0" in panel.text
     ActionChains(chrome).send_keys(Keys.ESCAPE).perform()
     assert not panel.is_displayed()
+
+
+def chosen_tab(chrome):
+    return chrome.find_element(By.CSS_SELECTOR, "#layers [aria-selected='true'] b").text
+
+
+def test_layers_by_mouse(open_page, deep_page):
+    chrome = open_page(deep_page)
+    assert chosen_tab(chrome) == "Layer 1"
+    assert len(shown_units(chrome)) == 16
+    chrome.find_elements(By.CSS_SELECTOR, "#layers button")[1].click()
+    assert chosen_tab(chrome) == "Layer 2"
+    assert len(shown_units(chrome)) == 30
+    assert "2 of 3: EPLS, 30 units in 3 groups" in chrome.find_element(By.ID, "facts").text
+    assert "the units of layer 1 that feed it" in chrome.find_element(By.ID, "intro").text
+    tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[4]
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].click()", tile)
+    panel = chrome.find_element(By.ID, "unit")
+    assert "Unit 4 of layer 2" in panel.text
+    parts = panel.find_elements(By.CSS_SELECTOR, ".patch")
+    assert len(parts) == 9
+    before = panel.find_element(By.CSS_SELECTOR, ".where img").get_attribute("src")
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", parts[1])
+    parts[1].click()  # in another image
+    assert panel.find_element(By.CSS_SELECTOR, ".where img").get_attribute("src") != before
+    assert len(panel.find_elements(By.CSS_SELECTOR, ".input .weights rect")) == 8 * 9
+    below = panel.find_element(By.CSS_SELECTOR, ".input .of-unit")
+    name = below.get_attribute("title")
+    assert name.endswith("of layer 1")
+    chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", below)
+    below.click()
+    assert chosen_tab(chrome) == "Layer 1"
+    assert name.capitalize() in panel.text
+    assert not panel.find_elements(By.CSS_SELECTOR, ".input")
+    panel.find_element(By.CLASS_NAME, "back").click()
+    assert chosen_tab(chrome) == "Layer 2"
+    assert "Unit 4 of layer 2" in panel.text
+    panel.find_element(By.CLASS_NAME, "close").click()
+    assert not panel.is_displayed()
+
+
+def test_layers_by_keyboard(open_page, deep_page):
+    chrome = open_page(deep_page, "#layer-2-unit-7")
+    panel = chrome.find_element(By.ID, "unit")
+    assert "Unit 7 of layer 2" in panel.text
+
+    def press(key):
+        ActionChains(chrome).send_keys(key).perform()
+
+    chrome.find_element(By.CSS_SELECTOR, "#layers [aria-selected='true']").send_keys(Keys.ARROW_RIGHT)
+    assert chosen_tab(chrome) == "Layer 3"
+    assert not panel.is_displayed()
+    press(Keys.ARROW_RIGHT)
+    assert chosen_tab(chrome) == "Layer 3"
+    press(Keys.HOME)
+    assert chosen_tab(chrome) == "Layer 1"
+    press(Keys.END)
+    assert chosen_tab(chrome) == "Layer 3"
+    assert chrome.current_url.endswith("#layer-3")
+    chrome.find_element(By.ID, "all").send_keys(Keys.TAB)
+    press(Keys.ARROW_RIGHT)
+    assert "Unit 1 of layer 3" in panel.text
+    assert chrome.current_url.endswith("#layer-3-unit-1")
+    panel.find_element(By.CSS_SELECTOR, ".input .of-unit").send_keys(Keys.ENTER)
+    assert chosen_tab(chrome) == "Layer 2"
+    assert chrome.switch_to.active_element.get_attribute("class") == "close"
+    press(Keys.ESCAPE)
+    assert not panel.is_displayed()
+    assert "of-unit" in chrome.switch_to.active_element.get_attribute("class")
+
+
+def test_sorting_stays_with_the_layer(open_page, deep_page):
+    chrome = open_page(deep_page)
+    Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("colour")
+    chrome.find_elements(By.CSS_SELECTOR, "#layers button")[1].click()  # whose units have no colour
+    assert Select(chrome.find_element(By.ID, "sort")).first_selected_option.text == "number"
+    Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("group")
+    assert sorted(shown_units(chrome)) == list(range(30))
+    chrome.find_elements(By.CSS_SELECTOR, "#layers button")[2].click()
+    assert shown_units(chrome) == list(range(9))
+
+
+@pytest.mark.parametrize("place", ["#layer-9", "#layer-2-unit-99", "#unit-", "#", "#else"])
+def test_addresses_of_nothing(open_page, deep_page, place):
+    chrome = open_page(deep_page, place)
+    assert not chrome.find_element(By.ID, "unit").is_displayed()
+    assert len(shown_units(chrome)) in (16, 30)

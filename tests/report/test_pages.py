@@ -27,6 +27,11 @@ def content(page):
     return json.loads(re.search(r'<script type="application/json" id="content">(.*?)</script>', page, re.S)[1])
 
 
+def only_layer(page):
+    (layer,) = content(page)["layers"]
+    return layer
+
+
 def picture(url):
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(url.split(",")[1]))).convert("RGB"))
 
@@ -40,7 +45,7 @@ def tile(sheet, number):
 
 def test_top_patches_are_where_they_are_said_to_be(image_page, image_model, photographs):
     """Cut from the image at that place, a patch looks like its tile, and the unit answers as told."""
-    page = content(image_page)
+    page = only_layer(image_page)
     encoder = NaturalEncoder(image_model.estimator_)
     for unit in (0, 7, 29):
         answers = [top["answer"] for top in page["top"][unit]]
@@ -54,7 +59,7 @@ def test_top_patches_are_where_they_are_said_to_be(image_page, image_model, phot
 
 
 def test_tiles_are_the_filters(image_page, image_model):
-    page = content(image_page)
+    page = only_layer(image_page)
     component = image_model.estimator_.components_[17].reshape(6, 6, 3)
     expected = 255 * (component / np.abs(component).max() / 2 + 0.5)
     assert_allclose(tile(page["tiles"], 17), expected, atol=1)
@@ -80,7 +85,7 @@ def test_nothing_is_loaded_from_elsewhere(image_page, vector_page):
 
 
 def test_vectors_have_features_and_samples(vector_page, vector_model, vectors):
-    page = content(vector_page)
+    page = only_layer(vector_page)
     codes = vector_model.transform(vectors)
     assert page["kind"] == "vectors"
     for unit in range(12):
@@ -96,13 +101,13 @@ def test_vectors_have_features_and_samples(vector_page, vector_model, vectors):
 
 def test_only_so_many_samples_are_taken():
     X = np.random.RandomState(0).normal(size=(40_000, 3)).astype(np.float32)
-    page = content(model_page(Raw().fit(X), X))
+    page = only_layer(model_page(Raw().fit(X), X))
     assert dict(page["facts"])["Shown here"] == "30,000 of 40,000 samples"
 
 
 def test_top_patches_are_different_ones(image_page):
     """No two of a unit overlap by half, however small the images are."""
-    for top in content(image_page)["top"]:
+    for top in only_layer(image_page)["top"]:
         places = [entry["place"] for entry in top]
         for k, (image, row, column) in enumerate(places):
             for other, other_row, other_column in places[:k]:
@@ -113,7 +118,7 @@ def test_an_image_with_a_single_patch():
     image = np.random.RandomState(0).randint(256, size=(1, 5, 5), dtype=np.uint8)
     more = np.random.RandomState(1).randint(256, size=(9, 9, 9), dtype=np.uint8)
     model = ImageFeatures(EPLS(3, max_iter=2), patch_size=5, n_patches=100, random_state=0).fit(more)
-    page = content(model_page(model, image))
+    page = only_layer(model_page(model, image))
     assert dict(page["facts"])["Shown here"] == "1 different patches of 1 out of 1 images"
     assert [len(top) for top in page["top"]] == [1, 1, 1]
 
@@ -122,7 +127,7 @@ def test_an_image_with_a_single_patch():
 def test_whole_numbers_of_other_types(dtype):
     images = np.random.RandomState(0).randint(2 if dtype is bool else 60_000, size=(6, 20, 20)).astype(dtype)
     model = ImageFeatures(EPLS(6, max_iter=2), patch_size=5, n_patches=500, random_state=0).fit(images)
-    page = content(model_page(model, images))
+    page = only_layer(model_page(model, images))
     top = page["top"][2][0]
     number, row, column = top["place"]
     patch = images[number, row : row + 5, column : column + 5].astype(float)
@@ -132,7 +137,7 @@ def test_whole_numbers_of_other_types(dtype):
 
 def test_figures_of_data_on_any_scale():
     X = np.random.RandomState(0).normal(size=(200, 5))
-    units = [content(model_page(model, scale * X))["units"] for scale in (1, 1e-9)
+    units = [only_layer(model_page(model, scale * X))["units"] for scale in (1, 1e-9)
              for model in [OMP(4, random_state=0).fit(scale * X)]]  # fmt: skip
     assert_allclose(np.array(units[0]["mean"]) * 1e-9, units[1]["mean"], rtol=1e-3)
     assert min(units[1]["largest"]) > 0
@@ -142,7 +147,7 @@ def test_learners_of_scikit_learn(photographs):
     """Those without components_ too."""
     kmeans = MiniBatchKMeans(8, n_init=1, random_state=0)
     model = ImageFeatures(kmeans, patch_size=6, n_patches=500, encoder="triangle", whiten=True, random_state=0)
-    page = content(model_page(model.fit(photographs), photographs))
+    page = only_layer(model_page(model.fit(photographs), photographs))
     assert len(page["units"]["mean"]) == 8
     assert "TriangleEncoder" in dict(page["facts"])["Answers"]
 
@@ -156,13 +161,13 @@ def test_every_learner_has_a_page(name):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of two iterations
         learner.fit(X)
-    page = content(model_page(learner, X))
+    page = only_layer(model_page(learner, X))
     assert len(page["top"]) == len(learner.components_)
 
 
 def test_names_of_what_the_learner_was_given(vectors):
     model = make_pipeline(PCA(3), EPLS(4, max_iter=2)).fit(vectors)
-    page = content(model_page(model, vectors))
+    page = only_layer(model_page(model, vectors))
     assert {name for unit in page["features"] for name, _ in unit} == {"pca0", "pca1", "pca2"}
     plain = EPLS(4, max_iter=2).fit(vectors.to_numpy())
     with pytest.raises(ValueError, match="1 feature_names were given, and the learner has 30"):
@@ -177,7 +182,7 @@ def test_models_without_units(vectors):
 
 def test_gray_images_of_fractions(gray):
     model = ImageFeatures(EPLS(8, max_iter=2), patch_size=5, n_patches=500, random_state=0).fit(gray)
-    page = content(model_page(model, gray))
+    page = only_layer(model_page(model, gray))
     assert set(page["units"]["color"]) == {0}
     top = page["top"][2][0]
     number, row, column = top["place"]
@@ -188,9 +193,9 @@ def test_gray_images_of_fractions(gray):
 def test_large_patches_and_whitening(photographs):
     images = [photograph[..., 1] for photograph in photographs]
     model = ImageFeatures(OMP(5), patch_size=30, n_patches=300, whiten=True, random_state=0).fit(images)
-    page = content(model_page(model, images))
+    page = only_layer(model_page(model, images))
     assert tile(page["patches"], 0).shape == (15, 15, 3)  # two by two averaged
-    assert page["patches"]["size"] == 30
+    assert page["size"] == 30
 
 
 @pytest.mark.slow

@@ -12,6 +12,8 @@ from . import options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from ..images.models import ModelLayer
+
 _UNITS_LISTED = 8
 _FEATURES_LISTED = 4
 _LISTED = 6
@@ -36,6 +38,12 @@ def command(model: Path, filters: int, as_json: bool) -> None:
     from rich.console import Console
 
     console = Console(highlight=False, markup=False)
+    for number, layer in enumerate(facts.pop("layers", []), 1):
+        settings = layer.pop("settings of the learner")
+        facts |= {
+            f"layer {number}": layer,
+            f"settings of its learner{'s' * (layer['groups'] > 1)} ({number})": settings,
+        }
     _show_facts(console, {name: _text(value) for name, value in facts.items()})
     if filters:
         _show_units(console, loaded, notes, filters)
@@ -74,23 +82,14 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
     import numpy as np
     from rich.text import Text
 
-    from ..images.models import image_features, learner_of, noted_columns
-    from ..plotting import colors_shown
+    from ..images.models import image_features, layers_of, learner_of, noted_columns
 
-    components = getattr(learner_of(model), "components_", None)
-    if components is None:
-        return
     features = image_features(model)
     if features is not None:
-        if console.color_system is None:
-            console.print("Filters: epls report draws them, and so does this in a terminal with colors.")
-            return
-        if features.patch_size > _LARGEST_FILTER:
-            console.print("Filters: epls report draws them; they are too large for a terminal.")
-            return
-        _draw(console, components[:filters].reshape(-1, features.patch_size, features.patch_size, features.n_channels_))
-        if (told := colors_shown(features.n_channels_)) is not None:
-            console.print(f"Colors: {told}.")
+        _show_filters(console, layers_of(features)[0], filters)
+        return
+    components = getattr(learner_of(model), "components_", None)
+    if components is None:
         return
     names = noted_columns(notes) or getattr(model, "feature_names_in_", None)
     if names is None or len(names) != components.shape[1]:
@@ -99,6 +98,23 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
         strongest = np.argsort(-np.abs(component))[:_FEATURES_LISTED]
         told = ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest)
         console.print(Text(options.one_line(f"unit {unit}: {told}")), overflow="fold")
+
+
+def _show_filters(console: Console, layer: ModelLayer, filters: int) -> None:
+    """Those of the layer that sees the images."""
+    from ..plotting import colors_shown
+
+    components = getattr(layer.groups[0].estimator_, "components_", None)
+    if components is None or len(layer.groups) > 1:  # units of several groups see different channels
+        return
+    if console.color_system is None:
+        console.print("Filters: epls report draws them, and so does this in a terminal with colors.")
+    elif layer.patch_size > _LARGEST_FILTER:
+        console.print("Filters: epls report draws them; they are too large for a terminal.")
+    else:
+        _draw(console, components[:filters].reshape(-1, layer.patch_size, layer.patch_size, layer.n_channels))
+        if (told := colors_shown(layer.n_channels)) is not None:
+            console.print(f"Colors: {told}.")
 
 
 def _draw(console: Console, filters: Any) -> None:

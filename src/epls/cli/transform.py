@@ -36,8 +36,7 @@ def command(
     """
     from ..datasets.opening import Vectors, rows_have_names
     from ..datasets.writing import check_ending, features_file
-    from ..images.models import codes_of, image_features, open_data_for
-    from ..images.pooling import smallest_side
+    from ..images.models import codes_of, image_features, least_side, open_data_for
     from ..persistence import load_with_notes
 
     try:
@@ -47,7 +46,7 @@ def command(
     options.check_output(output, force, model, data)
     loaded, notes = load_with_notes(model)
     features = image_features(loaded)
-    least = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
+    least = 1 if features is None else least_side(features)
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
             opened = open_data_for(

@@ -9,14 +9,26 @@ import numpy as np
 from ..algorithm.progress import has_settled
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
+from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
-from ..images.models import image_features, learner_of
+from ..images.layers import Layer
+from ..images.models import ModelLayer, image_features, layers_of, learner_of, least_side
+from ..images.scanning import scan_layers
 from ..learners._layer_learner import LayerLearner
 from ..learners.epls import EPLS
-from ..metrics import dead_outputs, summary, unresponsive_units
+from ..metrics import (
+    dead_outputs,
+    lifetime_sparsity,
+    population_sparsity,
+    redundancy,
+    summary,
+    unresponsive_units,
+)
 from ..utils.threads import row_blocks
+from ..utils.types import Array
 
 _SAMPLES = 10_000
+_IMAGES = 100  # that these are drawn from, where maps are made
 
 
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
@@ -24,7 +36,7 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
 
     Parameters
     ----------
-    model : fitted ImageFeatures, learner, or Pipeline that ends in a learner
+    model : fitted ImageFeatures, DeepFeatures, learner, or Pipeline that ends in a learner
         The model.
     data : Vectors or images
         The data, of which some are encoded.
@@ -32,21 +44,60 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
     Returns
     -------
     dict
-        The kind of data, numbers of samples, units and epochs, and what :func:`epls.metrics.summary` measures.
+        The kind of data, numbers of samples, units and epochs, and what :func:`epls.metrics.summary` measures. For
+        several layers, these are in a list of the layers, and their mean, total or largest is given as well.
     """
+    if isinstance(model, DeepFeatures):
+        return _stack_summary(model, data)
     learner = learner_of(model)
     if isinstance(data, Vectors):
         codes = model.transform(data.some(_SAMPLES))
         about_data: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
     else:
         codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
-        about_data = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+        about_data = _about_images(data)
     return {
         **about_data,
         "samples": len(data),
         "units": len(learner.components_),
         "epochs": getattr(learner, "n_iter_", None),
         **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
+    }
+
+
+def _about_images(data: Any) -> dict[str, Any]:
+    return {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
+
+
+def _stack_summary(model: DeepFeatures, data: Any) -> dict[str, Any]:
+    images = model.fitting_images(data)
+    some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
+    answers = scan_layers(model, some, _SAMPLES)
+    layers = [_layer_summary(layer, answers[k].codes) for k, layer in enumerate(layers_of(model))]
+    means = {key: np.mean([layer[key] for layer in layers]) for key in ("population sparsity", "lifetime sparsity")}
+    epochs = [layer["epochs"] for layer in layers if layer["epochs"] is not None]
+    return {
+        **_about_images(data),
+        "samples": len(data),
+        "units": sum(layer["units"] for layer in layers),
+        "epochs": max(epochs, default=None),
+        "unresponsive units": sum(layer["unresponsive units"] for layer in layers),
+        "largest redundancy": max(layer["largest redundancy"] for layer in layers),
+        **{key: round(float(mean), 4) for key, mean in means.items()},
+        "layers": layers,
+    }
+
+
+def _layer_summary(layer: ModelLayer, codes: Array) -> dict[str, Any]:
+    epochs = [group.estimator_.n_iter_ for group in layer.groups if hasattr(group.estimator_, "n_iter_")]
+    redundancies = [redundancy(group.encoder_.components()).max() for group in layer.groups]
+    return {
+        "units": layer.n_units,
+        "epochs": max(epochs, default=None),
+        "population sparsity": round(float(population_sparsity(codes).mean()), 4),
+        "lifetime sparsity": round(float(lifetime_sparsity(codes).mean()), 4),
+        "unresponsive units": len(unresponsive_units(codes)),
+        "largest redundancy": round(float(max(redundancies)), 4),
     }
 
 
@@ -60,25 +111,71 @@ def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     notes : dict
         What :func:`epls.read_notes` returns.
     """
+    features = image_features(model)
+    facts = {"kind": _kind(model)} | (_stack_facts(features) if isinstance(features, DeepFeatures) else _facts(model))
+    if notes.get("feature_names"):
+        facts["columns"] = notes["feature_names"]
+    told = {"kind", "units", "epochs", "feature_names"}
+    measured = {key: value for key, value in notes.items() if key not in told and value not in (None, [])}
+    return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
+
+
+def _facts(model: Any) -> dict[str, Any]:
+    """Of a model with one learner."""
     learner = learner_of(model)
-    facts: dict[str, Any] = {"kind": _kind(model), "learner": type(learner).__name__}
+    facts: dict[str, Any] = {"learner": type(learner).__name__}
     components = getattr(learner, "components_", None)
     if components is not None:
         facts["units"], facts["values a unit sees"] = components.shape
     features = image_features(model)
     if features is not None:
-        facts["patches"] = f"{features.patch_size} x {features.patch_size} pixels, {features.n_channels_} channel(s)"
+        (layer,) = layers_of(features)
+        facts["patches"] = f"{layer.patch_size} x {layer.patch_size} pixels, {layer.n_channels} channel(s)"
         facts["features of an image"] = features._n_features_out
         facts["settings"] = {key: value for key, value in features.get_params(deep=False).items() if key != "estimator"}
     facts["settings of the learner"] = learner.get_params(deep=False)
     curve = getattr(learner, "loss_curve_", None)
     if curve:
         facts["epochs"], facts["error, first and last"] = len(curve), [float(curve[0]), float(curve[-1])]
-    if notes.get("feature_names"):
-        facts["columns"] = notes["feature_names"]
-    told = {"kind", "units", "epochs", "feature_names"}
-    measured = {key: value for key, value in notes.items() if key not in told and value not in (None, [])}
-    return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
+    return facts
+
+
+def _stack_facts(features: DeepFeatures) -> dict[str, Any]:
+    """Of layers, each with a learner for each of its groups."""
+    layers = layers_of(features)
+    return {
+        "units": sum(layer.n_units for layer in layers),
+        "features of an image": features._n_features_out,
+        "smallest image": f"{least_side(features)} x {least_side(features)} pixels",
+        "settings": {key: value for key, value in features.get_params(deep=False).items() if key != "layers"},
+        "layers": [
+            _layer_facts(layer, made_from, is_last=layer is layers[-1])
+            for layer, made_from in zip(layers, features.layers_, strict=True)
+        ],
+    }
+
+
+def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str, Any]:
+    learners = [group.estimator_ for group in layer.groups]
+    below = "pixels" if layer.sees == layer.patch_size else "pixels of the map below"
+    facts: dict[str, Any] = {
+        "learner": type(learners[0]).__name__,
+        "units": layer.n_units,
+        "groups": len(learners),
+        "channels that a unit sees": f"{len(layer.channels[0])} of {layer.n_channels}",
+        "patches": f"{layer.patch_size} x {layer.patch_size} {below}",
+        "part of the image that a unit sees": f"{layer.sees} x {layer.sees} pixels",
+        "encoder": type(layer.groups[0].encoder_).__name__,
+    }
+    if not is_last:
+        every = made_from.pool_stride or made_from.pool
+        facts["map for the next layer"] = (
+            f"{made_from.pooling} pooling of {made_from.pool} x {made_from.pool} positions, every {every}"
+        )
+    epochs = [getattr(learner, "n_iter_", None) for learner in learners]
+    if all(epochs):
+        facts["epochs"] = epochs
+    return facts | {"settings of the learner": learners[0].get_params(deep=False)}
 
 
 def training_facts(learner: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ..data.blocks import package_of
 from ..datasets.chunked import ChunkedImages
 from ..datasets.folder import ImageFolder
+from ..utils.types import Indices
 
 Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 
@@ -115,8 +116,27 @@ class ImageCollection:
         names = getattr(self.images, "names", None)
         return f"image {number}" if names is None else str(names[number])
 
+    def some(self, numbers: Indices) -> ImageCollection:
+        """The images of some numbers, which are read when they are needed; they keep their names."""
+        return ImageCollection(_Subset(self, numbers), self.smallest_side, self.n_channels, self.whole_numbers)
+
     def _name(self, number: int) -> str:
         return self.name(number) if getattr(self.images, "names", None) is None else f"the image {self.name(number)}"
+
+
+class _Subset(Sequence[NDArray[Any]]):
+    """Some images, as they were given."""
+
+    def __init__(self, images: ImageCollection, numbers: Indices) -> None:
+        self._images = images.images
+        self._numbers = numbers
+        self.names = [images.name(int(number)) for number in numbers]
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._images[int(self._numbers[number])]
 
 
 def _is_whole(dtype: np.dtype[Any]) -> bool:

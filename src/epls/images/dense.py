@@ -83,8 +83,17 @@ class DenseEncoder:
         """The sums (n_regions, n_codes) of the codes of an image."""
         return self.sums_and_cells(image, regions, None)[0]
 
-    def sums_and_cells(self, image: NDArray[Any], regions: RegionGrid, cells: Cells | None) -> tuple[Array, Array]:
-        """The sums of the codes of an image over regions, and its map pooled to cells; without these, it is empty."""
+    def sums_and_cells(
+        self,
+        image: NDArray[Any],
+        regions: RegionGrid,
+        cells: Cells | None,
+        see: Callable[[Indices, Array], None] | None = None,
+    ) -> tuple[Array, Array]:
+        """The sums of the codes of an image over regions, and its map pooled to cells; without these, it is empty.
+
+        ``see`` is called with the positions and the codes of each block.
+        """
         # In float64: single precision loses count of the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), self._n_codes))
         pooled = np.empty(0, np.float32) if cells is None else cells.room(self._n_codes)
@@ -92,6 +101,8 @@ class DenseEncoder:
             regions.add(found, block, sums)
             if cells is not None:
                 cells.add(found, block, pooled)
+            if see is not None:
+                see(block, found)
         return sums.astype(np.float32), pooled if cells is None else cells.pooled(pooled)
 
     def _positions(self, image: NDArray[Any]) -> PatchPositions:

@@ -31,6 +31,8 @@ from .pooling import Cells, PatchPositions, RegionGrid, log_scaled, pool_sums
 
 # Given the number of a group, its patches, and what learns from these.
 Keep: TypeAlias = Callable[[int, NDArray[Any], Callable[[], ImageFeatures]], ImageFeatures]
+#: Is called with the number of a group's first code, positions, and codes (n_positions, n_codes).
+SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
 _PATCH_VALUES = 2**27  # of the patches that groups of channels are learned from: half a GiB
 
 
@@ -258,15 +260,23 @@ class LayerEncoder:
         assert found is not None  # it was asked for
         return found
 
-    def features_and_map(self, image: NDArray[Any], grid: int, with_map: bool) -> tuple[Array, Array | None]:
-        """The features (grid * grid, n_codes) of an image, and its map, if that is asked for."""
+    def features_and_map(
+        self, image: NDArray[Any], grid: int, with_map: bool, see: SeeCodes | None = None
+    ) -> tuple[Array, Array | None]:
+        """The features (grid * grid, n_codes) of an image, and its map, if that is asked for.
+
+        ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
+        which are valid until it returns.
+        """
         layer = self._layer
         shape = layer._positions(*image.shape[:2]).shape
         regions = RegionGrid(shape, grid)
         cells = Cells(shape, layer.pool, layer.pool_stride or layer.pool, layer.pooling == "max") if with_map else None
-        pooled, maps = [], []
+        pooled, maps, first = [], [], 0
         for part, encoder, channels in zip(layer.features_, self._groups, layer.channels_, strict=True):
-            sums, found = encoder.sums_and_cells(_of_channels(image, channels), regions, cells)
+            see_group = None if see is None else partial(see, first)
+            sums, found = encoder.sums_and_cells(_of_channels(image, channels), regions, cells, see_group)
+            first += sums.shape[1]
             pooled.append(pool_sums(part, sums, regions.counts).reshape(grid**2, -1))
             if with_map:
                 maps.append(self._scaled(found, part.typical_code_))

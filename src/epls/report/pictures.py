@@ -29,6 +29,18 @@ def png(pixels: NDArray[np.uint8]) -> str:
     return data_url(file.getvalue(), "image/png")
 
 
+def jpeg(pixels: NDArray[np.uint8]) -> str:
+    """A photograph (height, width, 3) inside of a page; in blocks of 8 x 8 pixels, which do not run into each other."""
+    file = io.BytesIO()
+    _pillow().fromarray(pixels).save(file, "jpeg", quality=80, subsampling=0, optimize=True)
+    return data_url(file.getvalue(), "image/jpeg")
+
+
+def resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """A picture (height, width, 3) made smaller or larger, to a square."""
+    return np.asarray(_pillow().fromarray(np.ascontiguousarray(pixels)).resize((side, side)))
+
+
 def thumbnail(pixels: NDArray[np.uint8], longest_side: int) -> str:
     """A photograph (height, width, 3) inside of a page, made smaller if it is larger than that."""
     picture = _pillow().fromarray(pixels)

@@ -64,9 +64,25 @@ class UnitStatistics:
     dead: Indices
 
 
-def unit_statistics(codes: Array, components: Array, n_top: int) -> UnitStatistics:
-    """Figures of units from the codes of samples (n_samples, n_units) and their components (n_units, n_features)."""
+def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
+    """Figures of units from the codes of samples, and their components.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (n_samples, n_units)
+        The codes of all units.
+    components : ndarray of shape (n, n_features)
+        The components of the units that the figures are of.
+    n_top : int
+        How many of the strongest samples are found.
+    units : ndarray of int of shape (n,) or None, default=None
+        The units that the figures are of; None is all. Wins, population sparsity and dead units are of all units, and
+        similar units are sought among these.
+    """
     answers = np.abs(codes)
+    wins, own = _wins(answers), codes
+    if units is not None:
+        own, answers, wins = codes[:, units], answers[:, units], wins[units]
     unit_components = unit_rows(np.asarray(components, np.float32))
     nearest, cosines = _most_similar(np.abs(unit_components @ unit_components.T))
     together, correlations = _most_similar(_correlations(answers))
@@ -75,7 +91,7 @@ def unit_statistics(codes: Array, components: Array, n_top: int) -> UnitStatisti
         mean=answers.mean(axis=0, dtype=np.float64),
         largest=answers.max(axis=0),
         often=often,
-        wins=_wins(answers),
+        wins=wins,
         histogram=histogram,
         strongest=strongest,
         nearest=nearest,
@@ -83,7 +99,7 @@ def unit_statistics(codes: Array, components: Array, n_top: int) -> UnitStatisti
         together=together,
         correlations=correlations,
         redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(components)),
-        lifetime_sparsity=lifetime_sparsity(codes),
+        lifetime_sparsity=lifetime_sparsity(own),
         population_sparsity=population_sparsity(codes),
         dead=unresponsive_units(codes),
     )

@@ -13,10 +13,8 @@ function element(name, properties = {}, ...children) {
   return made;
 }
 
-function showFacts() {
-  for (const [name, value] of content.facts) {
-    byId("facts").append(element("div", {}, element("dt", {}, name), element("dd", {}, value)));
-  }
+function showFacts(facts) {
+  byId("facts").replaceChildren(...facts.map(([name, value]) => element("div", {}, element("dt", {}, name), element("dd", {}, value))));
 }
 
 byId("theme").addEventListener("click", () => {

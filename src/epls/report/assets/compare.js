@@ -106,5 +106,5 @@ for (const { key, title } of columns) {
   }
   heads.append(head);
 }
-showFacts();
+showFacts(content.facts);
 arrange();
