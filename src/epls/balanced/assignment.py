@@ -111,6 +111,7 @@ def balanced_assignment(
     n_rows, n_columns = scores.shape
     limits = Limits(_checked_counts("capacity", capacity, n_columns), _checked_counts("minimum", minimum, n_columns))
     check_limits(limits, n_rows)
+    limits = Limits(np.minimum(limits.capacity, n_rows), limits.minimum)
     if n_rows == 0:
         return (np.empty(0, np.intp), 0.0) if return_gap else np.empty(0, np.intp)
     with Crew(None if _size(scores) >= _WORTH_A_CREW else 1) as crew:

@@ -156,9 +156,7 @@ class Crew:
 
     def share(self, kernel: Callable[..., object], *arguments: Any) -> None:
         """Call ``kernel(part, n_parts, *arguments)`` for all parts, each in a thread."""
-        futures = [
-            self._pool.submit(kernel, part, self.n_threads, *arguments) for part in range(1, self.n_threads)
-        ]
+        futures = [self._pool.submit(kernel, part, self.n_threads, *arguments) for part in range(1, self.n_threads)]
         kernel(0, self.n_threads, *arguments)
         for future in futures:
             future.result()
