@@ -50,7 +50,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any
 
     Parameters
     ----------
-    model : a learner such as EPLS, ImageFeatures, ZCAWhitening, BalancedKMeans, or a Pipeline of StandardScaler and such
+    model : a learner such as EPLS, ImageFeatures, ZCAWhitening, BalancedKMeans, or a Pipeline with StandardScaler
         A fitted model. Its settings must be plain values or models of this library: an activation of
         your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like

@@ -122,7 +122,7 @@ def balanced_assignment(
 
 def _checked_cost(cost: Any, maximize: bool) -> Any:
     """A C-contiguous array, or a csr_array without infinite entries, of float32 or float64."""
-    given = sparse.csr_array(cost) if sparse.issparse(cost) else np.asarray(cost)
+    given: Any = sparse.csr_array(cost) if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
         raise ValueError(f"cost has shape {given.shape}, and must be (n_rows, n_columns) with at least one column")
     if given.dtype.kind not in "fiub":
@@ -209,11 +209,12 @@ def _are_integers(values: Any) -> bool:
 
 
 def _once(check: Callable[[], None]) -> Callable[[], None]:
-    done: list[None] = []
+    done: list[bool] = []
 
     def checked() -> None:
         if not done:
-            done.append(check())
+            check()
+            done.append(True)
 
     return checked
 

@@ -22,8 +22,8 @@ def check_limits(limits: Limits, n_rows: int) -> None:
     if (minimum > capacity).any():
         j = int(np.argmax(minimum > capacity))
         raise ValueError(
-            f"column {j} must have at least {minimum[j]} rows and at most {capacity[j]}: lower its minimum or raise its "
-            f"capacity"
+            f"column {j} must have at least {minimum[j]} rows and at most {capacity[j]}: lower its minimum or raise "
+            f"its capacity"
         )
     n_places, n_needed = float(capacity.sum(dtype=float)), float(minimum.sum(dtype=float))
     if n_places < n_rows:

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
 from sklearn.cluster import kmeans_plusplus
@@ -140,7 +139,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Any = None) -> BalancedKMeans:
+    def fit(self, X: Any, y: Any = None) -> BalancedKMeans:
         """Find groups.
 
         Parameters
@@ -206,7 +205,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: ArrayLike, y: Any = None) -> BalancedKMeans:
+    def partial_fit(self, X: Any, y: Any = None) -> BalancedKMeans:
         """Go on with one more batch of samples, each of which is seen once.
 
         The groups of all batches together are equally large, to within one. Limits of sizes need all samples: give them
@@ -225,8 +224,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         """
         if not (self.size_min is None and self.size_max is None and self.sizes is None):
             raise ValueError(
-                "partial_fit makes groups of equal size; size_min, size_max and sizes are limits over all samples: give "
-                "all samples to fit, or leave the limits out"
+                "partial_fit makes groups of equal size; size_min, size_max and sizes are limits over all samples: "
+                "give all samples to fit, or leave the limits out"
             )
         is_first = not hasattr(self, "cluster_centers_")
         with earlier_fit_kept(self):
@@ -249,7 +248,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.n_iter_ = 1 if is_first else self.n_iter_ + 1
         return self
 
-    def predict(self, X: ArrayLike, balanced: bool = False) -> Indices:
+    def predict(self, X: Any, balanced: bool = False) -> Indices:
         """The groups of samples.
 
         Parameters

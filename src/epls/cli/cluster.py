@@ -73,15 +73,20 @@ def command(
     names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
     write_atomically(output, _table(groups.labels_, names))
     sizes = groups.counts_.astype(int)
-    facts = {"groups": clusters, "samples": len(X), "smallest": int(sizes.min()), "largest": int(sizes.max())}
+    facts: dict[str, Any] = {
+        "groups": clusters,
+        "samples": len(X),
+        "smallest": int(sizes.min()),
+        "largest": int(sizes.max()),
+    }
     facts |= {"inertia": groups.inertia_, "seconds": seconds}
     if as_json:
         options.print_json({"file": str(output), **facts, "skipped": len(getattr(opened, "skipped", ()))})
     else:
         what = "vectors" if isinstance(opened, Vectors) else "images"
         options.tell(
-            f"{len(X):,} {what} in {clusters:,} groups of {sizes.min():,} to {sizes.max():,} in {seconds} s, written to "
-            f"{output}"
+            f"{len(X):,} {what} in {clusters:,} groups of {sizes.min():,} to {sizes.max():,} in {seconds} s, written "
+            f"to {output}"
         )
 
 
