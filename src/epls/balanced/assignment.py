@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..kernels.market import spread
 from ..utils.threads import Crew
 from ..utils.types import Float64, Indices
-from .auction import Limits, Outcome, hold, hold_from
+from .auction import Limits, Outcome, estimate, hold_from
 from .bidders import Bidders, ListedBidders, MatrixBidders
 from .feasibility import check_columns_of_rows, check_feasible, check_limits
 
@@ -78,9 +78,10 @@ def balanced_assignment(
     maximize : bool, default=False
         Find the largest sum instead; what is forbidden is then -inf.
     tol : float, default=1e-3
-        The total is above the lowest by no more than ``tol`` times the sum over rows of mean cost less smallest cost,
-        which is what a random assignment costs more than one without limits. What is reached is usually ten times
-        better. With 0 the result is the best, up to the rounding of float64; for integers, exactly.
+        The total is above the lowest by no more than a share of ``tol``: of the total itself if no cost is negative,
+        and of the sum over rows of mean cost less smallest cost, which is what a random assignment costs more than one
+        without limits. What is reached is usually ten times better. With 0 the result is the best, up to the rounding
+        of float64; for integers, exactly.
     return_gap : bool, default=False
         Return the bound that was reached, too.
 
@@ -169,7 +170,7 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     if sparse.issparse(scores):
         values = sparse.csr_array((sign * scores.data, scores.indices, scores.indptr), shape=scores.shape)
         check_columns_of_rows(values, limits)
-        scale = _scale_of_lists(values)
+        scale = _scale_of_lists(values, sign)
         return ListedBidders(values, scale.far), scale, _once(lambda: check_feasible(values, limits))
     totals = np.empty((crew.n_threads, 5))
     crew.share(spread, scores, sign, totals)
@@ -177,31 +178,48 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     least, most = totals[:, 2].min(), totals[:, 3].max()
     if n_bad:
         raise ValueError(_not_finite(-sign * np.inf))
-    far = float(most - least) if most >= least else 0.0
-    scale = _Scale(total / len(scores), far, max(abs(least), abs(most)), lambda: _are_integers(scores))
+    scale = _Scale(total / len(scores), least, most, lambda: _are_integers(scores))
     if n_forbidden:
         check_columns_of_rows(scores, limits)
         check = _once(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
-        return MatrixBidders(scores, sign, far, restricted=True), scale, check
-    return MatrixBidders(scores, sign, far), scale, lambda: None
+        return MatrixBidders(scores, sign, scale.far, restricted=True), scale, check
+    return MatrixBidders(scores, sign, scale.far), scale, lambda: None
 
 
 @dataclass(frozen=True)
 class _Scale:
-    """Of the values: the mean over rows of largest less mean, the range, the size, and whether all are integers."""
+    """Of the costs: the mean over rows of mean less smallest, the smallest and the largest, and if all are integers."""
 
     spread: float
-    far: float
-    size: float
+    least: float
+    most: float
     is_integer: Callable[[], bool]
 
+    @property
+    def far(self) -> float:
+        """The range."""
+        return self.most - self.least
 
-def _scale_of_lists(values: Any) -> _Scale:
+    def allowed(self, tol: float, outcome: Outcome) -> float:
+        """The gap that is small enough."""
+        n_rows = len(outcome.winners)
+        wanted = tol * self.spread * n_rows
+        if self.least >= 0:
+            wanted = min(wanted, tol * abs(outcome.value))
+        return max(wanted, self.tiny * n_rows)
+
+    @property
+    def tiny(self) -> float:
+        """What is lost in rounding."""
+        return 2.0**-48 * max(abs(self.least), abs(self.most), 1e-250)
+
+
+def _scale_of_lists(values: Any, sign: float) -> _Scale:
     n_listed = np.diff(values.indptr)
     means = np.add.reduceat(values.data, values.indptr[:-1], dtype=np.float64) / n_listed
     spread = float((np.maximum.reduceat(values.data, values.indptr[:-1]) - means).mean())
-    least, most = float(values.data.min()), float(values.data.max())
-    return _Scale(spread, most - least, max(abs(least), abs(most)), lambda: _are_integers(values.data))
+    least, most = sorted(sign * float(value) for value in (values.data.min(), values.data.max()))
+    return _Scale(spread, least, most, lambda: _are_integers(values.data))
 
 
 def _are_integers(values: Any) -> bool:
@@ -224,9 +242,7 @@ def _solved(
 ) -> Outcome:
     """Auctions with ever smaller increments, until the gap is small enough."""
     n_rows = bidders.shape[0]
-    tiny = 2.0**-48 * max(scale.size, scale.far, 1e-250)
-    allowed = max(tol * scale.spread, tiny) * n_rows
-    increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, tiny)
+    increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
     rows = np.arange(n_rows)
     prices = first_prices(bidders, limits, increment, crew)
     best: Outcome | None = None
@@ -234,13 +250,13 @@ def _solved(
         outcome = hold_from(bidders, rows, limits, prices, increment, crew, check)
         if best is None or outcome.gap < best.gap:
             best = outcome
-        if best.gap <= allowed:
+        if best.gap <= (allowed := scale.allowed(tol, best)):
             return best
         if best.gap < 0.999 and scale.is_integer():  # another total would be one away at least
             return replace(best, gap=0.0)
-        if increment <= tiny / 2:
+        if increment <= scale.tiny / 2:
             break
-        prices, increment = outcome.prices, max(outcome.increment / _FINER, tiny / 2)
+        prices, increment = outcome.prices, max(outcome.increment / _FINER, scale.tiny / 2)
     assert best is not None
     warnings.warn(
         f"the total is within {best.gap:.3g} of the best, and tol={tol:g} asks for {allowed:.3g}: there are too many "
@@ -259,8 +275,5 @@ def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew)
     for share in _LEVELS:
         n_part = n_rows // share
         if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not bidders.restricted:
-            some = limits.scaled(n_part, n_rows)
-            may = np.where(limits.exact, prices, np.maximum(prices, 0))
-            rows = np.sort(order[:n_part])
-            prices = hold(bidders, rows, some, prices, may, increment, crew, lambda: None).prices
+            prices = estimate(bidders, np.sort(order[:n_part]), limits, prices, increment, crew)
     return prices

@@ -40,7 +40,8 @@ Counts = NDArray[np.int64]
 
 # Rows of a round: a share of all. More would bid at prices that are out of date, fewer cannot be shared.
 _SHARE_OF_A_ROUND, _LEAST_ROUND = 8, 64
-_WORTH_SHARING = 2048  # rows of a round; with fewer, handing over takes longer than bidding
+_WORTH_SHARING = 512  # rows of a round; with fewer, handing over takes longer than bidding
+_LEFT_OUT = 1000  # one in so many, where only prices are wanted
 _PATIENCE = 256  # bids per row, on average, after which the increment doubles with every further bid per row
 _SLACK = 4.0  # increments below earlier prices to start at, where the level of prices matters
 _RESTARTS = 6
@@ -76,6 +77,8 @@ class Outcome:
         In the end.
     gap : float
         The best assignment is better by no more than this.
+    value : float
+        The sum of the values.
     unmet : ndarray of shape (n_units,)
         Units with empty places, though the prices say there should be none.
     increment : float
@@ -85,6 +88,7 @@ class Outcome:
     winners: Indices
     prices: Float64
     gap: float
+    value: float
     unmet: NDArray[np.bool_]
     increment: float
 
@@ -110,24 +114,53 @@ def hold(
     check : callable
         Called if it takes long; raises an error if there is no solution.
     """
+    places, winners, increment = _run(bidders, rows, limits, must, may, increment, crew, check)
+    return _outcome(bidders, rows, limits, places, winners, increment)
+
+
+def estimate(bidders: Bidders, rows: Indices, limits: Limits, prices: Float64, increment: float, crew: Crew) -> Float64:
+    """The prices that some rows, in ascending order, find for the limits of all rows; from prices to start with.
+
+    The last of them, who take the longest, are left without a unit.
+    """
+    some = limits.scaled(len(rows), bidders.shape[0])
+    may = np.where(limits.exact, prices, np.maximum(prices, 0))
+    few = len(rows) // _LEFT_OUT
+    found = _run(bidders, rows, some, prices, may, increment, crew, lambda: None, few)[0].prices
+    return np.where(limits.capacity > 0, found, 0.0)
+
+
+def _run(
+    bidders: Bidders,
+    rows: Indices,
+    limits: Limits,
+    must: Float64,
+    may: Float64,
+    increment: float,
+    crew: Crew,
+    check: Callable[[], None],
+    few: int = 0,
+) -> tuple[Places, Indices, float]:
+    """Rounds until no more than a few rows are without a unit: the places, the winners, and the last increment."""
     places = _opened(limits, must, may, len(rows))
     winners = np.full(bidders.shape[0], -1, np.intp)
     round_ = _new_round(rows, increment)
     numbers = round_.numbers
     bidders.look(rows, places.prices, crew)
-    while numbers[N_WAITING] > 0:
-        _advance(bidders, places, round_, winners, crew)
+    while numbers[N_WAITING] > few:
+        _advance(bidders, places, round_, winners, crew, few)
         if numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
             check()
             numbers[MOST_DOUBLED] = np.iinfo(np.int64).max
         if places.is_short.any():
             places = _grown(places)
-        if numbers[N_WAITING] == 0 and numbers[N_PARKED] > 0:
+        if numbers[N_WAITING] <= few and numbers[N_PARKED] > 0:
             again = np.sort(round_.parked[: numbers[N_PARKED]])
             bidders.look(again, places.prices, crew)
-            round_.queue[: len(again)] = again
-            numbers[[HEAD, N_WAITING, N_PARKED]] = 0, len(again), 0
-    return _outcome(bidders, rows, limits, places, winners, float(round_.increment[0]))
+            ends = (numbers[HEAD] + numbers[N_WAITING] + np.arange(len(again))) % len(rows)
+            round_.queue[ends] = again
+            numbers[[N_WAITING, N_PARKED]] = numbers[N_WAITING] + len(again), 0
+    return places, winners, float(round_.increment[0])
 
 
 def _new_round(rows: Indices, increment: float) -> Round:
@@ -145,7 +178,7 @@ def _new_round(rows: Indices, increment: float) -> Round:
     )
 
 
-def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, crew: Crew) -> None:
+def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, crew: Crew, few: int) -> None:
     """A round that threads share, or as many as one thread does quicker."""
     most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
     n_rows = min(most_rows, int(round_.numbers[N_WAITING]))
@@ -156,7 +189,7 @@ def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, 
         return
     enough = _WORTH_SHARING if crew.n_threads > 1 else len(round_.queue) + 1
     may_grow = bool((np.diff(places.first) < places.capacity).any())
-    rounds(most_rows, enough, may_grow, bidders.wishes, places, round_, bidders.far, winners)
+    rounds(most_rows, few, enough, may_grow, bidders.wishes, places, round_, bidders.far, winners)
 
 
 def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
@@ -199,9 +232,10 @@ def _outcome(
     is_open = places.capacity > 0
     prices = np.where(is_open, places.prices, 0.0)
     most_paid = np.where(prices > 0, places.capacity, limits.minimum)
-    gap = regret(rows, bidders.wishes, places.prices, winners) + float(((most_paid - counts) * prices).sum())
+    of_rows, value = regret(rows, bidders.wishes, places.prices, winners)
+    gap = of_rows + float(((most_paid - counts) * prices).sum())
     unmet = (counts < limits.minimum) | ((counts < places.capacity) & (places.reserves > 0) & is_open)
-    return Outcome(winners, prices, gap, unmet, increment)
+    return Outcome(winners, prices, gap, value, unmet, increment)
 
 
 def hold_from(

@@ -12,7 +12,7 @@ from ..kernels.market import Wishes, wish
 from ..utils.threads import BLOCK_ROWS, Crew, row_blocks
 from ..utils.types import Array, Float64, Indices
 
-N_WISHES = 8  # measured: with fewer, rows look at all units again too often; with more, every bid takes longer
+N_WISHES = 16  # measured: with fewer, rows look at all units again too often; with more, every bid takes longer
 
 
 class Bidders(ABC):

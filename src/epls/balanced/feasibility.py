@@ -81,13 +81,14 @@ def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, 
     source, sink = n_rows + n_columns, n_rows + n_columns + 1
     rows, columns = np.arange(n_rows), n_rows + np.arange(n_columns)
     lists = np.repeat(rows, n_listed), n_rows + allowed.indices
+    unlimited = np.full(allowed.nnz, n_rows)
     if from_rows:
         tails, heads = [np.full(n_rows, source), lists[0], columns], [rows, lists[1], np.full(n_columns, sink)]
-        sizes = [np.ones(n_rows), np.ones(allowed.nnz), room]
+        sizes = [np.ones(n_rows), unlimited, room]
         wanted = n_rows
     else:
         tails, heads = [np.full(n_columns, source), lists[1], rows], [columns, lists[0], np.full(n_rows, sink)]
-        sizes = [room, np.ones(allowed.nnz), np.ones(n_rows)]
+        sizes = [room, unlimited, np.ones(n_rows)]
         wanted = int(room.sum())
     edges = np.concatenate(tails), np.concatenate(heads)
     graph = sparse.csr_array((np.concatenate(sizes).astype(np.int32), edges), shape=(sink + 1, sink + 1))

@@ -228,6 +228,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 "give all samples to fit, or leave the limits out"
             )
         is_first = not hasattr(self, "cluster_centers_")
+        if not is_first and len(self.cluster_centers_) != self.n_clusters:
+            raise ValueError(
+                f"there are {len(self.cluster_centers_)} centres, and n_clusters={self.n_clusters} was set after they "
+                f"were found: call fit again"
+            )
         with earlier_fit_kept(self):
             X = self._checked(X, reset=is_first, needs_all_groups=is_first)
             counts = np.zeros(self.n_clusters) if is_first else self.counts_
@@ -275,10 +280,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     def _assigned(self, X: Any, centers: Array, prices: Any, limits: Limits) -> tuple[Indices, Any]:
         """The groups of samples within limits, and the prices."""
         center = _origin(X)
+        distance = None if prices is None else self.inertia_ / max(self.counts_.sum(), 1.0)
         with Crew() as crew:
             if center is None:
-                return Rounds(X, limits, crew).assign(centers, prices)
-            return Rounds(X - center, limits, crew).assign(centers - center, prices)
+                return Rounds(X, limits, crew, distance).assign(centers, prices)
+            return Rounds(X - center, limits, crew, distance).assign(centers - center, prices)
 
     def _checked(self, X: Any, *, reset: bool, needs_all_groups: bool = True) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)

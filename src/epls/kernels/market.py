@@ -188,9 +188,9 @@ def queue_losers(n_rows, round_):
 
 
 @njit(cache=True, nogil=True)
-def rounds(most_rows, enough, may_grow, wishes, places, round_, far, winners):
-    """Rounds of up to so many rows, until none or ``enough`` are waiting, or there is something else to do first."""
-    while round_.numbers[N_WAITING] > 0:
+def rounds(most_rows, few, enough, may_grow, wishes, places, round_, far, winners):
+    """Rounds of up to so many rows, until ``few`` or ``enough`` are waiting, or there is something else to do first."""
+    while round_.numbers[N_WAITING] > few:
         n_rows = min(most_rows, round_.numbers[N_WAITING])
         if n_rows >= enough or round_.numbers[N_DOUBLED] > round_.numbers[MOST_DOUBLED]:
             return
@@ -203,17 +203,20 @@ def rounds(most_rows, enough, may_grow, wishes, places, round_, far, winners):
 
 @njit(cache=True, nogil=True)
 def regret(rows, wishes, prices, winners):
-    """The sum over rows of what the best unit could leave them at these prices, above what their own does."""
-    total = 0.0
+    """The sum over rows of what the best unit could leave them at these prices, above what their own does; and the sum
+    of the values of their own."""
+    total, total_value = 0.0, 0.0
     for row in rows:
-        best, own = wishes.beyond[row], -np.inf
+        best, own, own_value = wishes.beyond[row], -np.inf, 0.0
         for t in range(wishes.first[row], wishes.first[row + 1]):
-            net = np.float64(wishes.values[t]) - prices[wishes.columns[t]]
+            value = np.float64(wishes.values[t])
+            net = value - prices[wishes.columns[t]]
             best = max(best, net)
-            if wishes.columns[t] == winners[row]:
-                own = max(own, net)
+            if wishes.columns[t] == winners[row] and net > own:
+                own, own_value = net, value
         total += best - own
-    return total
+        total_value += own_value
+    return total, total_value
 
 
 @njit(cache=True, fastmath={"reassoc"})
