@@ -157,7 +157,7 @@ def test_the_result_is_the_same_for_any_number_of_threads(listed, monkeypatch):
 
 
 def test_a_sparse_array_with_all_entries_is_the_dense_one():
-    cost = DISTANCES[:500]
+    cost = DISTANCES[100:600]  # the first have distances of 0, which scipy does not store
     dense = balanced_assignment(cost, 17, tol=1e-9)
     listed = balanced_assignment(sparse.coo_array(cost), 17, tol=1e-9)
     rows = np.arange(500)

@@ -44,7 +44,7 @@ _WORTH_SHARING = 512  # rows of a round; with fewer, handing over takes longer t
 _LEFT_OUT = 1000  # one in so many, where only prices are wanted
 _PATIENCE = 256  # bids per row, on average, after which the increment doubles with every further bid per row
 _SLACK = 4.0  # increments below earlier prices to start at, where the level of prices matters
-_RESTARTS = 6
+_RESTARTS = 10
 
 
 @dataclass(frozen=True)
@@ -248,13 +248,26 @@ def hold_from(
     check: Callable[[], None],
 ) -> Outcome:
     """An auction that starts near prices that are nearly right; all limits are met in the end."""
-    slack = np.where(limits.exact, 0.0, _SLACK * increment)
+    base = np.where(limits.exact, 0.0, _SLACK * increment)
+    slack = base
     for _ in range(_RESTARTS):
-        start = prices - slack
+        start = _leveled(prices, limits, len(rows)) - slack
         outcome = hold(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, check)
         if not outcome.unmet.any():
             return outcome
         check()
-        prices, slack = outcome.prices, np.where(outcome.unmet, 8 * slack + increment, slack)
+        prices, slack = outcome.prices, np.where(outcome.unmet, 8 * slack + increment, base)
     floor = np.full(len(prices), -(len(prices) + 1) * (bidders.far + increment) - np.abs(prices).max())
     return hold(bidders, rows, limits, floor, np.zeros(len(prices)), increment, crew, check)
+
+
+def _leveled(prices: Float64, limits: Limits, n_rows: int) -> Float64:
+    """The same differences of prices, at the level where as many places that may be taken have a price above 0 as
+    there are rows for them."""
+    room = limits.capacity - limits.minimum
+    if not room.any():  # only differences count, and they must not drift away
+        return prices - prices.mean()
+    dearest_first = np.argsort(-prices, kind="stable")
+    dearest_first = dearest_first[room[dearest_first] > 0]
+    last = int(np.searchsorted(np.cumsum(room[dearest_first]), n_rows - limits.minimum.sum()))
+    return np.asarray(prices - prices[dearest_first[min(last, len(dearest_first) - 1)]])

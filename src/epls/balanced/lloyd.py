@@ -17,6 +17,7 @@ from .bidders import NearBidders, squared_norms
 
 # Of the mean squared distance: from the mean of all in the first round, then from centres.
 _FIRST_INCREMENT, _INCREMENT = 0.01, 0.03
+_MOST_PHASES = 8  # where it takes longer to find prices
 # Centres are first found with a part of the samples: the more rounds, the fewer samples.
 _PART, _FEWEST_PER_GROUP = 16, 50
 
@@ -63,10 +64,12 @@ class Rounds:
         self._bidders.approach(centers)
         if prices is None:
             prices = first_prices(self._bidders, self._limits, self._increment, self._crew)
-        rows = np.arange(self._X.shape[0])
-        outcome = hold_from(self._bidders, rows, self._limits, prices, self._increment, self._crew, lambda: None)
-        if self._limits.exact.all():  # only differences count, and they must not drift away
-            return outcome.winners, outcome.prices - outcome.prices.mean()
+        rows, increment = np.arange(self._X.shape[0]), self._increment
+        for _ in range(_MOST_PHASES):
+            outcome = hold_from(self._bidders, rows, self._limits, prices, increment, self._crew, lambda: None)
+            if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
+                break
+            prices, increment = outcome.prices, outcome.increment / 5
         return outcome.winners, outcome.prices
 
     def _check(self, centers: Array, prices: Float64 | None) -> None:
