@@ -143,7 +143,8 @@ def two_threads(n_samples, n_groups, repeats):
     assert (winners[1] == winners[2]).all()
     one, two = min(seconds[1]), min(seconds[2])
     print(
-        f"\n{n_samples:,} x {n_groups:,}: one thread {one:.3f} s, two {two:.3f} s: {one / two:.2f} times as fast, same result"
+        f"\n{n_samples:,} x {n_groups:,}: one thread {one:.3f} s, two {two:.3f} s: {one / two:.2f} times as fast, "
+        f"same result"
     )
 
 
@@ -161,18 +162,21 @@ def fits(n_samples, n_groups, rival, repeats):
     print("| method | seconds | rounds | inertia | sizes |")
     print("|---|---|---|---|---|")
     print(
-        f"| BalancedKMeans | {min(seconds):.2f} | {model.n_iter_} | {model.inertia_:.6g} | {sizes.min()} to {sizes.max()} |"
+        f"| BalancedKMeans | {min(seconds):.2f} | {model.n_iter_} | {model.inertia_:.6g} | {sizes.min()} to "
+        f"{sizes.max()} |"
     )
     of_kmeans = np.bincount(unlimited.labels_, minlength=n_groups)
     print(
-        f"| KMeans, without limits | {took:.2f} | {unlimited.n_iter_} | {unlimited.inertia_:.6g} | {of_kmeans.min()} to {of_kmeans.max()} |",
+        f"| KMeans, without limits | {took:.2f} | {unlimited.n_iter_} | {unlimited.inertia_:.6g} | "
+        f"{of_kmeans.min()} to {of_kmeans.max()} |",
         flush=True,
     )
     found = ask_rival(rival, "fit", X=X, C=C)
     if found is not None:
         print(f"| KMeansConstrained | {found['seconds']:.2f} | {found['rounds']} | {found['inertia']:.6g} | equal |")
         print(
-            f"\n{found['seconds'] / min(seconds):.1f} times as fast, inertia {100 * (model.inertia_ / found['inertia'] - 1):+.3f} %"
+            f"\n{found['seconds'] / min(seconds):.1f} times as fast, inertia "
+            f"{100 * (model.inertia_ / found['inertia'] - 1):+.3f} %"
         )
 
 
@@ -205,13 +209,14 @@ def large(n_samples, n_groups, n_features=32, n_queries=1000):
     limit = KMeans(n_groups, n_init=1, random_state=0, max_iter=model.n_iter_)
     took, unlimited = timed(limit.fit, X)
     print(
-        f"KMeans, as many rounds: {took:.0f} s; inertia {model.inertia_:.6g} against {unlimited.inertia_:.6g} ({100 * (model.inertia_ / unlimited.inertia_ - 1):+.2f} %)"
+        f"KMeans, as many rounds: {took:.0f} s; inertia {model.inertia_:.6g} against {unlimited.inertia_:.6g} "
+        f"({100 * (model.inertia_ / unlimited.inertia_ - 1):+.2f} %)"
     )
     true = np.concatenate(
         [np.argpartition(squared_distances(some, X), 10)[:, :10] for some in np.array_split(queries, 50)]
     )
     print(
-        "| lists | smallest | largest | variation of sizes | lists probed | mean work | work, 99th percentile | recall@10 |"
+        "| lists | smallest | largest | variation of sizes | lists probed | mean work | 99th percentile | recall@10 |"
     )
     print("|---|---|---|---|---|---|---|---|")
     for work in (n_samples // 200, n_samples // 50):
@@ -221,7 +226,8 @@ def large(n_samples, n_groups, n_features=32, n_queries=1000):
             )
             variation = sizes.std() / sizes.mean()
             print(
-                f"| {name} | {sizes.min()} | {sizes.max()} | {variation:.3f} | {n_probes} | {looked_at.mean():.0f} | {np.percentile(looked_at, 99):.0f} | {recall:.4f} |",
+                f"| {name} | {sizes.min()} | {sizes.max()} | {variation:.3f} | {n_probes} | {looked_at.mean():.0f} | "
+                f"{np.percentile(looked_at, 99):.0f} | {recall:.4f} |",
                 flush=True,
             )
 
