@@ -7,6 +7,8 @@ from ._version import __version__ as __version__
 from .algorithm.activations import Activation as Activation
 from .algorithm.checkpoint import Checkpoint as Checkpoint
 from .algorithm.defaults import PAPER as PAPER
+from .balanced.assignment import balanced_assignment as balanced_assignment
+from .balanced.kmeans import BalancedKMeans as BalancedKMeans
 from .data.blocks import open_shards as open_shards
 from .datasets.folder import ImageFolder as ImageFolder
 from .encoders.natural import NaturalEncoder as NaturalEncoder

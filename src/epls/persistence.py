@@ -20,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
+from .balanced.kmeans import BalancedKMeans
 from .encoders import ENCODERS
 from .images.deep import DeepFeatures
 from .images.features import ImageFeatures
@@ -40,8 +41,8 @@ _NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
 @cache
 def _classes() -> dict[str, Any]:
     """The classes that a file may ask for. Nothing else is ever made from a file."""
-    of_images = [ImageFeatures, DeepFeatures, Layer, ZCAWhitening]
-    known = [*LEARNERS.values(), *ENCODERS.values(), *of_images, Pipeline, StandardScaler]
+    others = [ImageFeatures, DeepFeatures, Layer, ZCAWhitening, BalancedKMeans, Pipeline, StandardScaler]
+    known = [*LEARNERS.values(), *ENCODERS.values(), *others]
     return {kind.__name__: kind for kind in known}
 
 
@@ -50,11 +51,11 @@ _SCALER_ARRAYS = ("mean_", "scale_", "var_")
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted learner, or fitted features of images, to a file.
+    """Write a fitted learner, fitted features of images, or balanced groups, to a file.
 
     Parameters
     ----------
-    model : a learner such as EPLS, ImageFeatures, DeepFeatures, ZCAWhitening, or a Pipeline of StandardScaler and such
+    model : learner, ImageFeatures, DeepFeatures, ZCAWhitening, BalancedKMeans, or a Pipeline with StandardScaler
         A fitted model. Its settings must be plain values or models of this library: an activation of
         your own cannot be saved, since code cannot; pickle the model instead.
     path : path-like
@@ -124,7 +125,7 @@ def load_model(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    a learner, ImageFeatures, an encoder, ZCAWhitening or Pipeline
+    a learner, ImageFeatures, an encoder, ZCAWhitening, BalancedKMeans or Pipeline
         The fitted model.
 
     Raises
@@ -207,8 +208,10 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
 def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
     if isinstance(model, Pipeline):
         model.steps = [(name, state[name]) for name, _ in model.steps]
-        if not model.steps or not all(hasattr(step, "transform") for _, step in model.steps):
+        if not model.steps or not all(hasattr(step, "transform") for _, step in model.steps[:-1]):
             raise ValueError("a pipeline must have steps, each with transform")
+        if not (hasattr(model.steps[-1][1], "transform") or hasattr(model.steps[-1][1], "predict")):
+            raise ValueError("the last step of a pipeline must have transform or predict")
     elif isinstance(model, StandardScaler):
         n_features = plain["n_features_in_"]
         if not all(array.shape == (n_features,) and np.isfinite(array).all() for array in state.values()):
@@ -238,8 +241,8 @@ def _value(name: str, value: Any) -> Any:
     """The value of a parameter: a model from its description, or a plain value by the name that it has now."""
     if isinstance(value, dict):
         return _model(value)
-    if isinstance(value, list):
-        return [_model(item) for item in value]
+    if isinstance(value, list):  # of models, or of numbers
+        return [_model(item) if isinstance(item, dict) else item for item in value]
     return _NEW_VALUES.get(name, {}).get(value, value)
 
 
@@ -252,6 +255,8 @@ def _plain(name: str, value: Any) -> Any:
         return _description(value)
     if isinstance(value, list | tuple) and all(type(item).__name__ in _classes() for item in value):
         return [_description(item) for item in value]
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) == 1 and np.asarray(value).dtype.kind in "iu":
+        return [int(number) for number in value]
     raise ValueError(
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
         f"library: give one of these, or pickle the model"

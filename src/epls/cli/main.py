@@ -26,6 +26,7 @@ class _LazyGroup(click.Group):
 
     # Name, to module and first line of its help.
     _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
+        "cluster": (".cluster", "Divide images or vectors into groups of equal or limited size."),
         "compare": (".compare", "See what each learner gives on your images, and what it costs."),
         "completion": (".completion", "Print what a shell needs to complete commands."),
         "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),

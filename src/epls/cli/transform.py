@@ -45,6 +45,8 @@ def command(
         raise click.UsageError(f"--output {output}: {error}") from error
     options.check_output(output, force, model, data)
     loaded, notes = load_with_notes(model)
+    if not hasattr(loaded, "transform"):
+        raise click.ClickException(f"{model} holds a {type(loaded).__name__}, which has no features: use its predict")
     features = image_features(loaded)
     least = 1 if features is None else least_side(features)
     with options.limited(threads), StageProgress() as progress:

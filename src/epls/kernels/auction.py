@@ -20,6 +20,7 @@ A row's first bid computes these block maxima; a later one looks again only at t
 import numpy as np
 from numba import njit
 
+from .places import replace_lowest
 from .scan import index_of, index_of_net, largest, largest_net, smallest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
@@ -70,26 +71,6 @@ def _best_two(row, prices, bounds):
         bounds[other] = exact
     bounds[block] = best_value
     return best, second_value
-
-
-@njit(cache=True)
-def _is_lower(offer, row, other_offer, other_row):
-    return offer < other_offer or (offer == other_offer and row < other_row)
-
-
-@njit(cache=True)
-def _replace_lowest(offers, rows, offer, row):
-    """Put an offer in the place of the lowest, in a heap that has the lowest first."""
-    i = 0
-    while 2 * i + 1 < offers.size:
-        child = 2 * i + 1
-        if child + 1 < offers.size and _is_lower(offers[child + 1], rows[child + 1], offers[child], rows[child]):
-            child += 1
-        if not _is_lower(offers[child], rows[child], offer, row):
-            break
-        offers[i], rows[i] = offers[child], rows[child]
-        i = child
-    offers[i], rows[i] = offer, row
 
 
 @njit(cache=True)
@@ -155,7 +136,7 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
         if owners[start] >= 0:
             queue[(head + n_waiting) % n_rows] = owners[start]
             n_waiting += 1
-        _replace_lowest(costs[start:stop], owners[start:stop], offer, row)
+        replace_lowest(costs[start:stop], owners[start:stop], offer, row)
         prices[best] = costs[start]
     return prices
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -18,6 +16,7 @@ from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
 from ..utils.constraints import AT_LEAST_ONE
+from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import Floats, Saved
 from ..utils.threads import row_blocks
 from ..utils.types import Array
@@ -26,7 +25,7 @@ DEFAULT_COMPONENTS = 100
 _BLOCK_ELEMENTS = 2**22  # of inputs or codes, whichever is more, at a time
 
 
-class Learner(Saved, Coder, CallbackSupportMixin):
+class Learner(Saved, Coder, Epochs):
     """Learns components from samples; its own code of a sample is :meth:`transform`.
 
     A subclass says how it learns in :meth:`learn` and what its codes are in :meth:`encode` (or in
@@ -168,47 +167,6 @@ class Learner(Saved, Coder, CallbackSupportMixin):
         self.__dict__.update(attributes)
         return self
 
-    def begin_fit(self, n_epochs: int) -> Any:
-        """Set up the callbacks of a fit that has so many epochs at most; scikit-learn's context of it."""
-        return self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
-
-    def epochs(
-        self,
-        n_epochs: int,
-        fit_task: Any = None,
-        *,
-        n_done: int = 0,
-        attributes: Callable[[], dict[str, Any]] | None = None,
-    ) -> Generator[int]:
-        """The numbers of the epochs; callbacks are told of each, and can end them.
-
-        Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
-
-        Parameters
-        ----------
-        n_epochs : int
-            How many there are at most.
-        fit_task : context or None
-            What :meth:`begin_fit` returned, where something was to be done between that and the first epoch.
-        n_done : int
-            How many were done before, by a training that this one continues: callbacks are told of them, too.
-        attributes : callable or None
-            Returns the attributes of a fitted estimator, for callbacks that want one.
-        """
-        fit_task = fit_task or self.begin_fit(n_epochs)
-        try:
-            for epoch in range(n_epochs):
-                task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
-                try:
-                    if epoch >= n_done:
-                        yield epoch
-                finally:
-                    stop = task.call_on_fit_task_end(estimator=self, reconstruction_attributes=attributes)
-                if stop and epoch >= n_done:
-                    break
-        finally:
-            fit_task.call_on_fit_task_end(estimator=self)
-
     def checked_n_components(self, n_samples: int) -> int:
         """``n_components``; None is 100, or the number of samples if that is less."""
         n_components: int | None = self.n_components
@@ -232,17 +190,3 @@ class Learner(Saved, Coder, CallbackSupportMixin):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-
-@contextmanager
-def earlier_fit_kept(estimator: Any) -> Iterator[None]:
-    """What an earlier fit left stays whole if this one fails: validation has by then changed the features."""
-    names = ("n_features_in_", "feature_names_in_")
-    before = {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
-    try:
-        yield
-    except BaseException:
-        for name in names:
-            estimator.__dict__.pop(name, None)
-        estimator.__dict__.update(before)
-        raise

@@ -28,10 +28,11 @@ from ..algorithm.training import Training, initial_weights
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
+from ..utils.epochs import earlier_fit_kept
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from ._layer_learner import LayerLearner
-from .base import DEFAULT_COMPONENTS, earlier_fit_kept
+from .base import DEFAULT_COMPONENTS
 
 # A stream may begin with fewer samples than it has units. It still bounds them, and with them the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100

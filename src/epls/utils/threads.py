@@ -14,6 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
@@ -129,6 +130,42 @@ def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any
     kernel(*(array[own] for array in arrays), *common)
     for future in futures:
         future.result()
+
+
+class Crew:
+    """Threads that share the work of many short kernels, with the BLAS library at one thread; a context manager.
+
+    Parameters
+    ----------
+    n_threads : int or None, default=None
+        None is as many as the BLAS library uses at this moment, and one in a thread of somebody's pool.
+    """
+
+    def __init__(self, n_threads: int | None = None) -> None:
+        self.n_threads = _free_threads() if n_threads is None else n_threads
+        self._held = ExitStack()
+
+    def __enter__(self) -> Crew:
+        if self.n_threads > 1:
+            self._held.enter_context(threadpool_limits(1, user_api="blas"))
+            self._pool = self._held.enter_context(ThreadPoolExecutor(self.n_threads - 1))
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+
+    def share(self, kernel: Callable[..., object], *arguments: Any) -> None:
+        """Call ``kernel(part, n_parts, *arguments)`` for all parts, each in a thread."""
+        futures = [self._pool.submit(kernel, part, self.n_threads, *arguments) for part in range(1, self.n_threads)]
+        kernel(0, self.n_threads, *arguments)
+        for future in futures:
+            future.result()
+
+    def each(self, work: Callable[[Task], Result], tasks: list[Task]) -> list[Result]:
+        """The results of all tasks, in their order."""
+        if self.n_threads == 1 or len(tasks) == 1:
+            return [work(task) for task in tasks]
+        return list(self._pool.map(work, tasks))
 
 
 _pool: ThreadPoolExecutor | None = None

@@ -1,0 +1,184 @@
+"""``epls cluster``: groups of equal or limited size."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .progress import StageProgress
+
+if TYPE_CHECKING:
+    from ..datasets.opening import Opened, Vectors
+
+_OF_IMAGES = ("n_components", "patch_size", "n_patches", "stride", "grid")
+
+
+@click.command("cluster")
+@click.argument("data", type=options.path_type)
+@click.option("-o", "--output", type=options.path_type, required=True, help="The .csv file to write.")
+@click.option("--clusters", type=click.IntRange(min=1), required=True, help="The number of groups.")
+@click.option("--size-min", type=click.IntRange(min=0), help="The smallest size of a group.  [default: equal sizes]")
+@click.option("--size-max", type=click.IntRange(min=1), help="The largest size of a group.  [default: equal sizes]")
+@click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True, help="Starts; the best is kept.")
+@click.option("--model", type=options.path_type, metavar="FILE",
+              help="Group by the features of this model, which `epls fit` wrote.  [default: vectors as they are, "
+              "features of images by a new one]")  # fmt: skip
+@options.n_components(100, "Components to learn from images.")
+@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="Of images, in pixels.")
+@options.n_patches(1, usual="100 for each component, or 50,000")
+@options.stride(2)
+@options.grid
+@options.longest_side
+@options.image_folder
+@click.option("--scale/--no-scale", default=None,
+              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
+@click.option("--drop", multiple=True, metavar="COLUMN",
+              help="A column of a table to leave out; may be given several times.")  # fmt: skip
+@options.array_key
+@options.random_state
+@options.threads
+@options.force
+@options.as_json
+@click.pass_context
+def command(
+    context: click.Context, /, data: Path, output: Path, clusters: int, model: Path | None, key: str | None,
+    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Divide DATA into groups of equal size, to within one, or of sizes within limits.
+
+    DATA is anything that `epls fit` accepts. The .csv file has a line for each image or vector: its file name, or its
+    number from 0 on, and the number of its group. Images are grouped by features that are learned from them.
+    """
+    from ..datasets.opening import Vectors
+    from ..utils.files import write_atomically
+
+    if output.suffix.lower() != ".csv":
+        raise click.UsageError(f"--output {output}: groups are written as .csv, so give a name that ends in it")
+    options.check_output(output, force, data, *([] if model is None else [model]))
+    with options.limited(threads), StageProgress() as progress:
+        opened, loaded = _opened(data, model, key, chosen, progress)
+        options.tell_skipped(opened)
+        _refuse_others(context, data, isinstance(opened, Vectors), model)
+        started = time.perf_counter()
+        X = _features(opened, loaded, chosen, progress)
+        groups = _groups(X, clusters, chosen, progress)
+        seconds = round(time.perf_counter() - started, 1)
+    names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
+    write_atomically(output, _table(groups.labels_, names))
+    sizes = groups.counts_.astype(int)
+    facts: dict[str, Any] = {
+        "groups": clusters,
+        "samples": len(X),
+        "smallest": int(sizes.min()),
+        "largest": int(sizes.max()),
+    }
+    facts |= {"inertia": groups.inertia_, "seconds": seconds}
+    if as_json:
+        options.print_json({"file": str(output), **facts, "skipped": len(getattr(opened, "skipped", ()))})
+    else:
+        what = "vectors" if isinstance(opened, Vectors) else "images"
+        options.tell(
+            f"{len(X):,} {what} in {clusters:,} groups of {sizes.min():,} to {sizes.max():,} in {seconds} s, written "
+            f"to {output}"
+        )
+
+
+def _opened(
+    data: Path, model: Path | None, key: str | None, chosen: dict[str, Any], progress: StageProgress
+) -> tuple[Opened, Any]:
+    """The data, and the model whose features to take, if one is given."""
+    from ..datasets.opening import open_data
+    from ..images.models import image_features, open_data_for
+    from ..images.pooling import smallest_side
+    from ..persistence import load_with_notes
+
+    folder = {name: chosen[name] for name in ("channels", "skip_bad")}
+    with options.opening():
+        if model is None:
+            side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
+            more = {"longest_side": chosen["longest_side"], "drop": chosen["drop"]}
+            return open_data(data, smallest_side=side, key=key, progress=progress, **folder, **more), None
+        loaded, notes = load_with_notes(model)
+        if not hasattr(loaded, "transform"):
+            raise click.ClickException(f"{model} holds groups, not features: give a model that `epls fit` wrote")
+        features = image_features(loaded)
+        side = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
+        return open_data_for(loaded, notes, data, smallest_side=side, key=key, progress=progress, **folder), loaded
+
+
+def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Path | None) -> None:
+    """Options that have no meaning for these data are an error."""
+    names = {
+        **{name: f"is for images, and {data} holds vectors" for name in _OF_IMAGES if vectors},
+        **({} if vectors else {"scale": f"is for vectors, and {data} holds images"}),
+    }
+    if model is not None:
+        names |= dict.fromkeys((*_OF_IMAGES, "longest_side", "scale", "drop"), "is set by the model: leave it out")
+    for name, reason in names.items():
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} {reason}")
+
+
+def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: StageProgress) -> Any:
+    """What to group by: a row for each image or vector."""
+    import numpy as np
+
+    from ..callbacks import OnEpoch
+    from ..datasets.opening import Vectors
+    from ..images.features import ImageFeatures
+    from ..images.models import codes_of
+    from ..learners.epls import EPLS
+
+    if model is None and isinstance(opened, Vectors):
+        return _vectors(opened, chosen["scale"])
+    if model is None:
+        learner = EPLS(chosen["n_components"], random_state=chosen["random_state"])
+        learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+        parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "random_state")}
+        model = ImageFeatures(learner, **parameters).fit(opened)
+    rows: list[Any] = []
+    done = 0
+    for some in codes_of(model, opened):
+        rows.append(np.asarray(some.toarray() if hasattr(some, "toarray") else some, np.float32))
+        done += len(rows[-1])
+        progress("encode", done, len(opened))
+    return np.concatenate(rows)
+
+
+def _vectors(vectors: Vectors, scale: bool | None) -> Any:
+    """All vectors in memory."""
+    from sklearn.preprocessing import StandardScaler
+
+    from ..data.blocks import as_blocks
+    from ..data.samples import BlockSamples
+
+    blocks = as_blocks(vectors.X)
+    X = vectors.X if blocks is None else BlockSamples(blocks).array()
+    scale = vectors.names is not None if scale is None else scale
+    return StandardScaler().fit_transform(X) if scale else X
+
+
+def _groups(X: Any, n_clusters: int, chosen: dict[str, Any], progress: StageProgress) -> Any:
+    from ..balanced.kmeans import BalancedKMeans
+    from ..callbacks import OnEpoch
+
+    parameters = {key: chosen[key] for key in ("size_min", "size_max", "n_init", "random_state")}
+    groups = BalancedKMeans(n_clusters, **parameters)
+    groups.set_callbacks(OnEpoch(lambda done, total: progress("group", done, total)))
+    return groups.fit(X)
+
+
+def _table(labels: Any, names: Sequence[str] | None) -> bytes:
+    """A line for each sample: its name or its number, and its group."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["row" if names is None else "file", "group"])
+    writer.writerows(zip(range(len(labels)) if names is None else names, labels.tolist(), strict=True))
+    return text.getvalue().encode("utf-8", "surrogateescape")

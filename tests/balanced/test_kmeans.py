@@ -1,0 +1,278 @@
+"""Groups of given sizes."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.datasets import make_blobs
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from epls import BalancedKMeans, load_model, save_model
+from epls.balanced.sizes import size_limits
+from epls.callbacks import OnEpoch
+
+
+@parametrize_with_checks([BalancedKMeans(3), BalancedKMeans(2, init="random")])
+def test_common_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def X():  # noqa: N802 (scikit-learn's name)
+    """Samples around centres that have very different shares of them, far from the origin."""
+    random = np.random.RandomState(0)
+    centers = 100 + random.uniform(-10, 10, size=(8, 4))
+    return (centers[random.choice(8, 1003, p=np.arange(1, 9) / 36)] + random.normal(size=(1003, 4))).astype(np.float32)
+
+
+def sizes_of(model):
+    return np.bincount(model.labels_, minlength=model.n_clusters)
+
+
+def total(X, model):
+    return float(np.square(X - model.cluster_centers_[model.labels_], dtype=np.float64).sum())
+
+
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5))
+def test_sizes_differ_by_one_at_most(n_samples, n_clusters, seed):
+    samples = np.random.RandomState(seed).normal(size=(n_samples, 2)).round(seed % 3)
+    if n_clusters > n_samples:
+        with pytest.raises(ValueError, match=f"n_clusters={n_clusters} is more than n_samples={n_samples}"):
+            BalancedKMeans(n_clusters).fit(samples)
+        return
+    sizes = sizes_of(BalancedKMeans(n_clusters, random_state=seed).fit(samples))
+    assert sizes.max() - sizes.min() <= 1
+    assert sizes.sum() == n_samples
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"size_max": 130},
+        {"size_min": 100},
+        {"size_min": 60, "size_max": 300},
+        {"size_min": np.arange(8) * 20, "size_max": 400},
+        {"sizes": [3, 100, 100, 100, 100, 200, 200, 200]},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+def test_limits_are_kept(X, limits, form):
+    model = BalancedKMeans(8, random_state=0, **limits).fit(form(X))
+    sizes = sizes_of(model)
+    assert (sizes >= limits.get("size_min", 0)).all()
+    assert (sizes <= limits.get("size_max", len(X))).all()
+    if "sizes" in limits:
+        assert sizes.tolist() == limits["sizes"]
+    assert model.inertia_ == pytest.approx(total(X, model), rel=1e-3)
+    np.testing.assert_allclose(
+        model.cluster_centers_, [X[model.labels_ == j].mean(axis=0) for j in range(8)], rtol=1e-4
+    )
+    assert (model.counts_ == sizes).all()
+
+
+def test_without_real_limits_it_is_kmeans(X):
+    start = X[:8]
+    ours = BalancedKMeans(8, size_min=0, init=start, tol=0).fit(X)
+    theirs = KMeans(8, init=start, n_init=1, tol=0).fit(X)
+    assert ours.inertia_ == pytest.approx(theirs.inertia_, rel=1e-3)
+    assert np.mean(ours.labels_ == theirs.labels_) > 0.98
+
+
+def test_balanced_blobs_are_found():
+    samples, labels = make_blobs(600, 3, centers=6, cluster_std=0.5, random_state=0)
+    model = BalancedKMeans(6, n_init=5, random_state=0).fit(samples)
+    found = {frozenset(np.flatnonzero(model.labels_ == j).tolist()) for j in range(6)}
+    assert found == {frozenset(np.flatnonzero(labels == j).tolist()) for j in range(6)}
+
+
+def test_many_samples_begin_with_a_part_of_them(X):
+    many = np.concatenate([X + shift for shift in range(12)])
+    model = BalancedKMeans(5, random_state=0).fit(many)
+    assert np.ptp(sizes_of(model)) <= 1
+    assert model.inertia_ == pytest.approx(total(many, model), rel=1e-3)
+    assert model.inertia_ < 1.05 * BalancedKMeans(5, random_state=0, max_iter=300, tol=0).fit(many).inertia_
+
+
+def test_the_seed_fixes_the_result_and_more_starts_are_no_worse(X):
+    first, again = (BalancedKMeans(8, random_state=3).fit(X) for _ in range(2))
+    np.testing.assert_array_equal(first.labels_, again.labels_)
+    np.testing.assert_array_equal(first.cluster_centers_, again.cluster_centers_)
+    assert BalancedKMeans(8, random_state=3, n_init=4).fit(X).inertia_ <= first.inertia_
+
+
+@pytest.mark.parametrize("n_threads", [2, 3])
+def test_the_number_of_threads_does_not_matter(X, n_threads, monkeypatch):
+    monkeypatch.setattr("epls.balanced.auction._WORTH_SHARING", 16)
+    found = []
+    for n in (1, n_threads):
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n=n: n)
+        found.append(BalancedKMeans(8, random_state=0).fit(X))
+    np.testing.assert_array_equal(found[0].labels_, found[1].labels_)
+
+
+class TestPredict:
+    def test_nearest_centre_or_sizes(self, X):
+        model = BalancedKMeans(8, random_state=0).fit(X)
+        nearest = np.square(X[:, None] - model.cluster_centers_).sum(axis=2).argmin(axis=1)
+        assert np.mean(model.predict(X) == nearest) > 0.999
+        assert np.ptp(np.bincount(model.predict(X[:500], balanced=True), minlength=8)) <= 1
+        again = model.predict(X, balanced=True)
+        assert np.square(X - model.cluster_centers_[again], dtype=np.float64).sum() < 1.002 * model.inertia_
+
+    def test_limits_hold_for_new_samples(self, X):
+        model = BalancedKMeans(8, size_max=130, random_state=0).fit(X)
+        few = X[np.argsort(model.predict(X), kind="stable")[:300]]  # they want two or three groups
+        assert np.bincount(model.predict(few), minlength=8).max() > 70
+        assert np.bincount(model.set_params(size_max=60).predict(few, balanced=True), minlength=8).max() <= 60
+        with pytest.raises(ValueError, match="room for 480 samples in 8 groups, and there are 1003"):
+            model.predict(X, balanced=True)
+
+    def test_another_number_of_groups_needs_another_fit(self, X):
+        model = BalancedKMeans(8, random_state=0).fit(X).set_params(n_clusters=9)
+        with pytest.raises(ValueError, match="there are 8 centres, and n_clusters=9 was set"):
+            model.predict(X, balanced=True)
+        with pytest.raises(ValueError, match="n_clusters=9 was set"):
+            model.partial_fit(X)
+
+
+class TestBatches:
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_all_batches_together_are_balanced(self, X, form):
+        model = BalancedKMeans(8, random_state=0)
+        counts = np.zeros(8)
+        for batch in np.split(X, [100, 103, 500, 501]):
+            model.partial_fit(form(batch))
+            counts += np.bincount(model.labels_, minlength=8)
+            assert np.ptp(counts) <= 1
+            assert (model.counts_ == counts).all()
+        assert model.n_iter_ == 5
+        whole = BalancedKMeans(8, random_state=0).fit(X).inertia_
+        near = np.square(X - model.cluster_centers_[model.predict(X, balanced=True)], dtype=np.float64).sum()
+        assert near < 2 * whole
+
+    def test_what_is_refused(self, X):
+        with pytest.raises(ValueError, match="size_max and sizes are limits over all samples"):
+            BalancedKMeans(8, size_max=200).partial_fit(X)
+        with pytest.raises(ValueError, match="n_clusters=8 is more than n_samples=5"):
+            BalancedKMeans(8).partial_fit(X[:5])
+        with pytest.raises(ValueError, match="features"):
+            BalancedKMeans(8).partial_fit(X).partial_fit(X[:, :2])
+
+
+class TestFiles:
+    def test_a_model_comes_back(self, X, tmp_path):
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        model = BalancedKMeans(8, size_min=[1] * 8, size_max=np.full(8, 300), random_state=0).fit(frame)
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+        np.testing.assert_array_equal(loaded.predict(frame, balanced=True), model.predict(frame, balanced=True))
+        assert loaded.size_max == [300] * 8
+        assert loaded.inertia_ == model.inertia_
+        assert not hasattr(loaded, "labels_")
+
+    def test_batches_go_on_after_loading(self, X, tmp_path):
+        model = BalancedKMeans(8, random_state=0).partial_fit(X[:500])
+        save_model(model, tmp_path / "model")
+        loaded = load_model(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.partial_fit(X[500:]).labels_, model.partial_fit(X[500:]).labels_)
+
+    def test_in_a_pipeline(self, X, tmp_path):
+        model = make_pipeline(StandardScaler(), BalancedKMeans(4, random_state=0)).fit(X)
+        save_model(model, tmp_path / "model")
+        np.testing.assert_array_equal(load_model(tmp_path / "model").predict(X), model.predict(X))
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("n_clusters", 5),
+            ("cluster_centers_", np.full((8, 4), np.nan, np.float32)),
+            ("prices_", np.zeros(3)),
+            ("counts_", np.full(8, -7.0)),
+            ("inertia_", -1.0),
+        ],
+    )
+    def test_damage_is_found(self, X, tmp_path, name, value):
+        model = BalancedKMeans(8, random_state=0).fit(X)
+        setattr(model, name, value)
+        save_model(model, tmp_path / "model")
+        with pytest.raises(ValueError, match="damaged"):
+            load_model(tmp_path / "model")
+
+    def test_counts_that_cannot_be_are_refused_when_they_are_used(self, X, tmp_path):
+        model = BalancedKMeans(8, random_state=0).partial_fit(X)
+        model.counts_ = np.array([1e6, 0, 0, 0, 0, 0, 0, 0])
+        with pytest.raises(ValueError, match="damaged"):
+            model.partial_fit(X)
+
+
+def test_callbacks_are_told_and_a_failed_fit_changes_nothing(X):
+    told = []
+    model = BalancedKMeans(8, random_state=0, max_iter=5, n_init=2)
+    model.set_callbacks(OnEpoch(lambda done, most: told.append((done, most)))).fit(X)
+    assert [done for done, _ in told] == list(range(1, len(told) + 1))
+    assert {most for _, most in told} == {10}
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((20, 3), np.nan))
+    assert model.n_features_in_ == 4
+    model.predict(X)
+
+
+def test_equal_samples():
+    model = BalancedKMeans(3, random_state=0).fit(np.ones((10, 2)))
+    assert sorted(sizes_of(model)) == [3, 3, 4]
+    assert model.inertia_ == 0
+
+
+def test_one_group_and_as_many_as_samples(X):
+    assert BalancedKMeans(1).fit(X).inertia_ == pytest.approx(
+        np.square(X - X.mean(axis=0, dtype=float)).sum(), rel=1e-4
+    )
+    model = BalancedKMeans(20, random_state=0).fit(X[:20])
+    assert sorted(model.labels_.tolist()) == list(range(20))
+    assert model.inertia_ == pytest.approx(0, abs=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"size_max": 3}, "room for 24 samples in 8 groups, and there are 1003: give a size_max of 126 at least"),
+        ({"size_min": 200}, "asks for 1600 samples in 8 groups, and there are 1003: give a size_min of 125 at most"),
+        ({"size_min": 300, "size_max": 200}, "group 0 has size_min=300, above size_max=200"),
+        ({"size_min": [1, 2]}, r"8 of them, one for each group, and is of type int64 and shape \(2,\)"),
+        ({"size_max": [200.5] * 8}, "whole number"),
+        ({"size_min": [-1] * 8}, "no group can be smaller than 0"),
+        ({"sizes": [1] * 8}, "8 numbers with the sum 1003"),
+        ({"sizes": [1003]}, "shape"),
+        ({"sizes": [1] * 8, "size_max": 3}, "without size_min and size_max"),
+        ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\)"),
+        ({"init": "best"}, "init"),
+        ({"size_max": -1}, "size_max"),
+    ],
+)
+def test_settings_that_cannot_be(X, settings, message):
+    with pytest.raises(ValueError, match=message):
+        BalancedKMeans(8, **settings).fit(X)
+
+
+def test_values_that_cannot_be_squared(X):
+    with pytest.raises(ValueError, match="cannot be squared in float32"):
+        BalancedKMeans(8).fit(X * np.float32(1e20))
+
+
+def test_clone_keeps_limits():
+    model = clone(BalancedKMeans(8, size_min=[1] * 8, init="random"))
+    assert model.get_params()["size_min"] == [1] * 8
+
+
+def test_size_limits():
+    assert size_limits(10, 4).capacity.tolist() == [3] * 4
+    assert size_limits(10, 4, size_max=9).minimum.tolist() == [0] * 4
+    assert size_limits(10, 4, size_min=1).capacity.tolist() == [10] * 4

@@ -1,0 +1,92 @@
+"""`epls cluster`: groups of equal or limited size."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+from run_command import check_error, epls
+
+from epls import BalancedKMeans, save_model
+
+
+def groups_of(path):
+    with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:
+        header, *rows = csv.reader(file)
+    return header, [name for name, _ in rows], np.array([int(group) for _, group in rows])
+
+
+def test_vectors(work, tmp_path, capsys):
+    code, out, _ = epls(capsys, "cluster", work / "vectors.npy", "-o", tmp_path / "g.csv", "--clusters", 7)
+    assert code == 0
+    assert "300 vectors in 7 groups of 42 to 43" in out
+    header, names, groups = groups_of(tmp_path / "g.csv")
+    assert header == ["row", "group"]
+    assert names == [str(number) for number in range(300)]
+    expected = BalancedKMeans(7, random_state=0).fit_predict(np.load(work / "vectors.npy"))
+    np.testing.assert_array_equal(groups, expected)
+
+
+@pytest.mark.parametrize("name", ["x.npy", "parts", "x.zarr"])
+def test_data_in_parts_and_limits(in_parts, tmp_path, capsys, name):
+    arguments = ["--clusters", 10, "--size-max", 95, "--size-min", 80, "--json"]
+    code, out, _ = epls(capsys, "cluster", in_parts / name, "-o", tmp_path / "g.csv", *arguments)
+    assert code == 0
+    facts = json.loads(out)
+    assert facts["samples"] == 900
+    sizes = np.bincount(groups_of(tmp_path / "g.csv")[2], minlength=10)
+    assert facts["smallest"] == sizes.min() >= 80
+    assert facts["largest"] == sizes.max() <= 95
+
+
+def test_tables_are_scaled(work, tmp_path, capsys):
+    arguments = ["cluster", work / "table.csv", "--clusters", 5, "--drop", "target"]
+    assert epls(capsys, *arguments, "-o", tmp_path / "a.csv")[0] == 0
+    assert epls(capsys, *arguments, "-o", tmp_path / "b.csv", "--no-scale")[0] == 0
+    assert (groups_of(tmp_path / "a.csv")[2] != groups_of(tmp_path / "b.csv")[2]).any()
+
+
+def test_images_by_features_of_their_own_and_by_a_model(model, pictures, tmp_path, capsys):
+    arguments = ["cluster", pictures, "--clusters", 3]
+    own = ["--n-components", 8, "--patch-size", 6, "--n-patches", 300]
+    for more in (own, ["--model", model]):
+        code, out, err = epls(capsys, *arguments, *more, "-o", tmp_path / "g.csv", "--force")
+        assert code == 0, err
+        assert "6 images in 3 groups of 2 to 2" in out
+        header, names, groups = groups_of(tmp_path / "g.csv")
+        assert header == ["file", "group"]
+        assert names == [f"picture{k}.png" for k in range(6)]
+        assert np.bincount(groups).tolist() == [2, 2, 2]
+
+
+def test_what_is_refused(work, pictures, model, tmp_path, capsys):
+    vectors, output = work / "vectors.npy", ["-o", tmp_path / "g.csv"]
+    for arguments, code, message in [
+        ([vectors, "-o", tmp_path / "g.npy", "--clusters", 3], 2, r"ends in it"),
+        ([vectors, *output], 2, "--clusters"),
+        ([vectors, *output, "--clusters", 3, "--size-max", 10], 1, "room for 30 samples in 3 groups"),
+        ([vectors, *output, "--clusters", 301], 1, "n_clusters=301 is more than n_samples=300"),
+        ([vectors, *output, "--clusters", 3, "--patch-size", 5], 2, "--patch-size is for images"),
+        ([pictures, *output, "--clusters", 3, "--scale"], 2, "--scale is for vectors"),
+        ([pictures, *output, "--clusters", 3, "--model", model, "--stride", 2], 2, "--stride is set by the model"),
+        ([vectors, *output, "--clusters", 3, "--model", model], 1, "learned from images"),
+    ]:
+        check_error(capsys, tmp_path, ["cluster", *arguments], code, message)
+
+
+def test_groups_are_no_features(work, tmp_path, capsys):
+    save_model(BalancedKMeans(3).fit(np.load(work / "vectors.npy")), tmp_path / "groups.epls")
+    for arguments in (
+        [
+            "cluster",
+            work / "vectors.npy",
+            "--clusters",
+            3,
+            "--model",
+            tmp_path / "groups.epls",
+            "-o",
+            tmp_path / "g.csv",
+        ],
+        ["transform", tmp_path / "groups.epls", work / "vectors.npy", "-o", tmp_path / "f.npy"],
+    ):
+        check_error(capsys, tmp_path, arguments, 1, "holds groups, not features|has no features")
