@@ -12,8 +12,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, Checkpoint, ImageFeatures, load_model, open_shards, read_notes
+from epls import EPLS, Checkpoint, DeepFeatures, ImageFeatures, load_model, open_shards, read_notes
 from epls.images.models import learner_of
+from epls.images.stacks import usual_layers
 
 
 def test_a_table_is_scaled(work, capsys):
@@ -159,6 +160,55 @@ def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys
     arguments = ("fit", tmp_path, "-o", tmp_path / "m.epls", "--n-components", 5, "--n-patches", 300, "--patch-size", 5)
     code, out, err = epls(capsys, *arguments)
     assert (code, "3 images" in out) == (0, True), err
+
+
+@pytest.fixture
+def small_stacks(monkeypatch):
+    """The usual layers with few units."""
+    from epls.images import counts, stacks
+
+    monkeypatch.setattr(counts, "FEWEST_PATCHES", 400)
+    for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
+        monkeypatch.setattr(stacks, name, value)
+
+
+def test_several_layers(pictures, tmp_path, capsys, small_stacks):
+    command = ["fit", pictures, "-o", tmp_path / "m", "--layers", 2, "--mirror", "--set", "max_iter=2"]
+    code, _, err = epls(capsys, *command, "--checkpoint", tmp_path / "kept")
+    assert code == 0, err
+    assert list((tmp_path / "kept").glob("*.epls")) == []  # what was kept is no longer needed
+    model = load_model(tmp_path / "m")
+    assert [len(layer.features_) for layer in model.layers_] == [1, 2]
+    assert model.mirror
+    layers = usual_layers(30, 30, n_layers=2, estimator=EPLS(max_iter=2, random_state=0))
+    by_hand = DeepFeatures(layers, mirror=True, random_state=0).fit(str(pictures))
+    assert_array_equal(model.transform(str(pictures)), by_hand.transform(str(pictures)))
+    code, _, err = epls(capsys, "transform", tmp_path / "m", pictures, "-o", tmp_path / "f.npz")
+    assert code == 0, err
+    assert_array_equal(np.load(tmp_path / "f.npz")["features"], by_hand.transform(str(pictures)))
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--n-components", 50], "--n-components is for one layer"),
+        (["--patch-size", 5], "--patch-size is for one layer"),
+        (["--set", "images.pooling=sum"], "a stack has no such setting"),
+        (["--learner", "raw"], "Raw has none"),
+        (["--layers", 4], "give at most"),
+    ],
+)
+def test_what_a_stack_does_not_have(pictures, tmp_path, capsys, small_stacks, more, message):
+    code, _, err = epls(capsys, "fit", pictures, "-o", tmp_path / "m", "--layers", 2, *more)
+    assert code != 0
+    assert message in err
+    assert not (tmp_path / "m").exists()
+
+
+def test_layers_are_for_images(work, tmp_path, capsys):
+    code, _, err = epls(capsys, "fit", work / "vectors.npy", "-o", tmp_path / "m", "--layers", 2)
+    assert code != 0
+    assert "--layers is for images" in err
 
 
 def test_scaling_needs_all_vectors_in_memory(in_parts, tmp_path, capsys):
