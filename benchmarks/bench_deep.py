@@ -1,0 +1,76 @@
+"""How long the layers of a stack take to encode images, against their bare matrix products; and peak memory.
+
+    python benchmarks/bench_deep.py                    # parts of scikit-learn's photographs
+    python benchmarks/bench_deep.py --images 500       # more of them
+
+Both are by turns, on one thread: in a stack, each thread encodes images of its own. Learning is short, since what was
+learned does not change the time.
+"""
+
+import argparse
+import resource
+import time
+
+import numpy as np
+from sklearn.datasets import load_sample_images
+from threadpoolctl import threadpool_limits
+
+from epls import EPLS, DeepFeatures
+from epls.images.stacks import usual_layers
+
+BLOCK = 512
+
+
+def photographs(n_images, side):
+    """Parts of photographs."""
+    random = np.random.RandomState(0)
+    photos = load_sample_images().images
+    corners = random.randint(0, 427 - side, size=(n_images, 2))
+    return np.stack([photos[k % 2][r : r + side, c : c + side] for k, (r, c) in enumerate(corners)])
+
+
+def product_seconds(layer, shape, n_images):
+    """The time of the products of all positions of images with the weights of all groups."""
+    rows, columns = (side - layer.patch_size + 1 for side in shape)
+    n_units = layer.features_[0].encoder_.n_codes
+    n_values = layer.patch_size**2 * len(layer.channels_[0])
+    patches = np.ones((BLOCK, n_values), np.float32)
+    weights, out = np.ones((n_values, n_units), np.float32), np.empty((BLOCK, n_units), np.float32)
+    n_rows = rows * columns * len(layer.channels_) * n_images
+    started = time.perf_counter()
+    for _ in range(n_rows // BLOCK):
+        np.matmul(patches, weights, out=out)
+    return time.perf_counter() - started
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--images", type=int, default=100)
+    parser.add_argument("--side", type=int, default=96)
+    parser.add_argument("--repeats", type=int, default=3)
+    options = parser.parse_args()
+    images = photographs(options.images, options.side)
+    layers = usual_layers(options.side, options.side, estimator=EPLS(max_iter=2))
+    stack = DeepFeatures(layers, random_state=0).fit(images)
+    with threadpool_limits(1):
+        inputs = list(images)
+        for number, layer in enumerate(stack.layers_, 1):
+            encoder = layer.new_encoders()()
+            ratios = []
+            for _ in range(options.repeats):
+                bare = product_seconds(layer, inputs[0].shape[:2], len(inputs))
+                started = time.perf_counter()
+                maps = [encoder.features_and_map(image, 2, with_map=True)[1] for image in inputs]
+                seconds = time.perf_counter() - started
+                ratios.append(seconds / bare)
+            print(
+                f"layer {number}: {1000 * seconds / len(inputs):.1f} ms an image, "
+                f"{np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) times its bare products"
+            )
+            inputs = maps
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    print(f"peak memory of learning and encoding: {peak:.2f} GiB")
+
+
+if __name__ == "__main__":
+    main()
