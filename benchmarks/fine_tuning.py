@@ -111,6 +111,7 @@ def new_network(features, start, seed):
         with_random_weights(network, seed)
     head = nn.Linear(network.n_features, 10)
     nn.init.zeros_(head.weight)
+    nn.init.zeros_(head.bias)
     return nn.Sequential(network, nn.BatchNorm1d(network.n_features, affine=False), head)
 
 
