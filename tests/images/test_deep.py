@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.linear_model import LogisticRegression
@@ -199,6 +200,18 @@ def test_what_cannot_work_is_refused_with_a_reason(stack, images):
         stack.transform(images[:, : least - 1, : least - 1])
     with pytest.raises(ValueError, match="channel"):
         stack.transform(images[..., :1])
+
+
+def test_small_files_are_named_before_anything_is_learned(tmp_path):
+    for name, side in (("large", 40), ("small", 12)):
+        Image.fromarray(photographs(1, side)[0]).save(tmp_path / f"{name}.png")
+    with pytest.raises(ValueError, match=r"small\.png has shape \(12, 12, 3\); .* at least 20"):
+        DeepFeatures([quick(5, patch_size=19)]).fit(tmp_path)
+
+
+def test_patches_of_one_value_are_refused(images):
+    with pytest.raises(ValueError, match="patches of one pixel of one channel are all 0"):
+        DeepFeatures([quick(5, patch_size=1, n_groups=2, group_size=1)]).fit(images)
 
 
 @pytest.mark.parametrize("side", [12, 28, 32, 64, 96, 200])

@@ -70,10 +70,7 @@ class ImageCollection:
     def __getitem__(self, number: int) -> NDArray[Any]:
         image = np.asarray(self.images[number])
         if image.ndim not in (2, 3) or min(image.shape[:2]) < self.smallest_side or image.shape[2:] == (0,):
-            raise ValueError(
-                f"{self._name(number)} has shape {image.shape}; needed is (height, width) or (height, width, channels) "
-                f"with a height and width of at least {self.smallest_side}, so that there are patches in every region"
-            )
+            raise ValueError(self._too_small(number, image.shape))
         if image.dtype.kind not in "uifb":
             raise ValueError(f"{self._name(number)} has values of type {image.dtype}: pixels must be numbers")
         if image.dtype.kind == "f" and not np.isfinite(image).all():
@@ -102,6 +99,13 @@ class ImageCollection:
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 
+    def require(self, smallest_side: int) -> None:
+        """From now on, images must have this height and width; at once, where all sizes are known."""
+        self.smallest_side = smallest_side
+        for number, shape in enumerate(getattr(self.images, "shapes", ())):
+            if min(shape[:2]) < smallest_side:
+                raise ValueError(self._too_small(number, shape))
+
     def smallest_size(self) -> tuple[int, int]:
         """The least height and the least width of the images; of a sequence of arrays, of its first hundred."""
         shapes = getattr(self.images, "shapes", None)
@@ -119,6 +123,12 @@ class ImageCollection:
     def some(self, numbers: Indices) -> ImageCollection:
         """The images of some numbers, which are read when they are needed; they keep their names."""
         return ImageCollection(_Subset(self, numbers), self.smallest_side, self.n_channels, self.whole_numbers)
+
+    def _too_small(self, number: int, shape: tuple[int, ...]) -> str:
+        return (
+            f"{self._name(number)} has shape {shape}; needed is (height, width) or (height, width, channels) "
+            f"with a height and width of at least {self.smallest_side}, so that there are patches in every region"
+        )
 
     def _name(self, number: int) -> str:
         return self.name(number) if getattr(self.images, "names", None) is None else f"the image {self.name(number)}"

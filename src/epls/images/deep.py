@@ -124,7 +124,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         images = ImageCollection(X, 1)
         layers = self._new_layers(images)
-        images.smallest_side = smallest_image(layers, self.grid)
+        images.require(smallest_image(layers, self.grid))
         fitted: list[Layer] = []
         for number, layer in enumerate(layers, 1):
             source: Any = images if not fitted else _Maps(images, fitted, random)

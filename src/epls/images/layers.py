@@ -158,6 +158,11 @@ class Layer(Saved, BaseEstimator):
         channels = [np.arange(images.n_channels)]
         if self.n_groups is not None:
             channels = similar_channels(by_channel[:, 0], self.n_groups, self.group_size, random)
+        if self.patch_size == 1 and min(map(len, channels)) == 1:
+            raise ValueError(
+                "patches of one pixel of one channel are all 0, once their mean is subtracted: give a patch_size or a "
+                "group_size of at least 2"
+            )
         seeds = random.randint(2**31 - 1, size=len(channels))
 
         def learned(number: int) -> ImageFeatures:
