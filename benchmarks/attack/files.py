@@ -63,12 +63,21 @@ def subjects(folder):
             whiten=True,
             random_state=0,
         ).fit(images),
+        "stack": epls.DeepFeatures(
+            [
+                epls.Layer(epls.EPLS(6, **quick), patch_size=3, n_patches=200),
+                epls.Layer(epls.EPLS(3, **quick), patch_size=2, n_groups=2, group_size=3, n_patches=200),
+            ],
+            random_state=0,
+        ).fit(images),
+        "groups": epls.BalancedKMeans(4, size_min=[5] * 4, size_max=30, random_state=0).fit(X),
     }
     for name, model in models.items():
         path = folder / f"{name}.epls"
         epls.save_model(model, path)
-        data = images if isinstance(model, epls.ImageFeatures) else X
-        yield path, lambda path, data=data: epls.load_model(path).transform(data)
+        data = images if isinstance(model, (epls.ImageFeatures, epls.DeepFeatures)) else X
+        use = "transform" if hasattr(model, "transform") else "predict"
+        yield path, lambda path, data=data, use=use: getattr(epls.load_model(path), use)(data)
     settings = {"max_iter": 3, "batch_size": 10, "random_state": 0}
     with contextlib.suppress(KeyboardInterrupt):
         epls.EPLS(4, **settings).set_callbacks(Stop(folder / "run", seconds=0)).fit(X)
