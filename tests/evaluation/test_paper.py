@@ -217,8 +217,19 @@ def test_images_that_are_too_small(task):
 
 
 def test_learners_declare_what_experiments_need():
-    assert {name for name in LEARNERS if LEARNERS[name].usual_patches == 400_000} == {"epls", "kmeans", "omp", "prototypes"}
-    assert {name for name in LEARNERS if LEARNERS[name].whitens} == {"ica", "kmeans", "omp", "random_patches"}
+    assert {name for name in LEARNERS if LEARNERS[name].usual_patches == 400_000} == {
+        "epls",
+        "kmeans",
+        "omp",
+        "prototypes",
+    }
+    assert {name for name in LEARNERS if LEARNERS[name].whitens} == {
+        "ica",
+        "kmeans",
+        "omp",
+        "prototypes",
+        "random_patches",
+    }
     assert all(LEARNERS[name].own_encoder in ENCODERS for name in LEARNERS)
     assert Settings(learner="rica").n_patches == 100_000
     assert new_learner(Settings(learner="ica")).n_components is None  # as many as there are features
