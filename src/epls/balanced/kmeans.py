@@ -88,12 +88,12 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     >>> import numpy as np
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [90.0]])
     >>> BalancedKMeans(2, random_state=0).fit_predict(X)
-    array([1, 1, 1, 0, 0, 0])
+    array([0, 0, 0, 1, 1, 1])
     >>> model = BalancedKMeans(2, size_min=1, size_max=5, random_state=0).fit(X)
     >>> np.bincount(model.labels_)
-    array([1, 5])
+    array([5, 1])
     >>> model.predict([[10.0], [80.0]])
-    array([1, 0])
+    array([0, 1])
     """
 
     saved: ClassVar[dict[str, Any]] = {
