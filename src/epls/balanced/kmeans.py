@@ -35,8 +35,9 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
     Minimises the sum of squared distances of samples to the centre of their group, as KMeans does, over all groupings
     with the sizes asked for. In each round an auction (see :func:`epls.balanced_assignment`) assigns the samples to the
-    centres, to within a fraction of a thousandth of the best, and centres move to the means of their groups. Memory is
-    that of the samples and of about 200 bytes for each: no matrix of all distances is made.
+    centres, and centres move to the means of their groups. From 5,000 samples on, the first rounds leave a few samples
+    in groups that are full, and the last rounds do not. No matrix of all distances is made: memory is that of a few
+    copies of the samples, and about 250 bytes for each.
 
     Parameters
     ----------

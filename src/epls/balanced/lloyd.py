@@ -12,7 +12,7 @@ from scipy import sparse
 from ..utils.threads import Crew
 from ..utils.types import Array, Float64, Indices
 from .assignment import first_prices
-from .auction import Limits, hold_from
+from .auction import Limits, hold_from, hold_loosely
 from .bidders import NearBidders, squared_norms
 
 # Of the mean squared distance: from the mean of all in the first round, then from centres.
@@ -20,6 +20,8 @@ _FIRST_INCREMENT, _INCREMENT = 0.01, 0.03
 _MOST_PHASES = 8  # where it takes longer to find prices
 # Centres are first found with a part of the samples: the more rounds, the fewer samples.
 _PART, _FEWEST_PER_GROUP = 16, 50
+# The last few samples of an auction take most of its time. With many samples, they wait for the last rounds.
+_MANY_SAMPLES = 5000
 
 
 @dataclass
@@ -58,13 +60,18 @@ class Rounds:
         first = _FIRST_INCREMENT * self._size / X.shape[0] if distance is None else _INCREMENT * distance
         self._increment = max(first, self._least_increment)
 
-    def assign(self, centers: Array, prices: Float64 | None) -> tuple[Indices, Float64]:
-        """The groups of all samples, and the prices of places in the groups; those before, or None for the first."""
+    def assign(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> tuple[Indices, Float64]:
+        """The groups of all samples, and the prices of places in the groups; those before, or None for the first.
+
+        Loosely, a few samples are in groups that are full.
+        """
         self._check(centers, prices)
         self._bidders.approach(centers)
         if prices is None:
             prices = first_prices(self._bidders, self._limits, self._increment, self._crew)
         rows, increment = np.arange(self._X.shape[0]), self._increment
+        if loosely:
+            return hold_loosely(self._bidders, rows, self._limits, prices, increment, self._crew)
         for _ in range(_MOST_PHASES):
             outcome = hold_from(self._bidders, rows, self._limits, prices, increment, self._crew, lambda: None)
             if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
@@ -86,11 +93,21 @@ class Rounds:
 
     def run(self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int]) -> State:
         """Rounds until the sum of squared distances falls by less than a share of ``tol``, or there are no more."""
+        if self._X.shape[0] < _MANY_SAMPLES:
+            return self._until_settled(centers, prices, tol, epochs, loosely=False)
+        loose = self._until_settled(centers, prices, tol, epochs, loosely=True)
+        state = self._until_settled(loose.centers, loose.prices, tol, epochs, loosely=False)
+        state.n_rounds += loose.n_rounds
+        return state
+
+    def _until_settled(
+        self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int], *, loosely: bool
+    ) -> State:
         best: State | None = None
         n_rounds = 0
         for _ in epochs:
             n_rounds += 1
-            state = self._round(centers, prices)
+            state = self._round(centers, prices, loosely)
             has_moved = best is None or state.inertia < (1 - tol) * best.inertia
             if best is None or state.inertia < best.inertia:
                 best = state
@@ -98,13 +115,13 @@ class Rounds:
                 break
             centers, prices = state.centers, state.prices
         if best is None:  # a callback has ended the fit: samples have groups all the same
-            best = self._round(centers, prices)
+            best = self._round(centers, prices, loosely)
         best.n_rounds = n_rounds
         return best
 
-    def _round(self, centers: Array, prices: Float64 | None) -> State:
+    def _round(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> State:
         """The groups at these centres, and the means of the groups; that of an empty one is its centre."""
-        labels, prices = self.assign(centers, prices)
+        labels, prices = self.assign(centers, prices, loosely)
         sums = group_sums(self._X, labels, len(centers))
         counts = np.bincount(labels, minlength=len(centers))
         means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
