@@ -213,7 +213,7 @@ def _add_groups(
 def _add_cells(graph: _Graph, layer: Layer, typical_code: float) -> str:
     """From codes (N, n_codes, rows, columns) to a smaller map."""
     operator = "MaxPool" if layer.pooling == "max" else "AveragePool"
-    graph.add(operator, kernel_shape=[layer.pool] * 2, strides=[layer.pool_stride or layer.pool] * 2)
+    graph.add(operator, kernel_shape=[layer.pool] * 2, strides=[layer.cell_step] * 2)
     if layer.pooling == "log":
         return _add_log(graph, typical_code)
     return graph.add("Div", np.array(typical_code))

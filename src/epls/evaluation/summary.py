@@ -168,7 +168,7 @@ def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str
         "encoder": type(layer.groups[0].encoder_).__name__,
     }
     if not is_last:
-        every = made_from.pool_stride or made_from.pool
+        every = made_from.cell_step
         facts["map for the next layer"] = (
             f"{made_from.pooling} pooling of {made_from.pool} x {made_from.pool} positions, every {every}"
         )

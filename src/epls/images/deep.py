@@ -291,7 +291,7 @@ def smallest_image(layers: Sequence[Layer], grid: int) -> int:
     """The least height and width of images that have a patch in each region of all layers."""
     least = 1  # of the images of the layer above
     for number, layer in enumerate(reversed(layers)):
-        of_map = 1 if number == 0 else layer.pool + (layer.pool_stride or layer.pool) * (least - 1)
+        of_map = 1 if number == 0 else layer.pool + layer.cell_step * (least - 1)
         least = layer.patch_size + layer.stride * (max(grid, of_map) - 1)
     return least
 
@@ -300,7 +300,7 @@ def smallest_map(layers: Sequence[Layer]) -> int:
     """The least height and width of images that have a map of the last layer."""
     least = 1
     for layer in reversed(layers):
-        positions = layer.pool + (layer.pool_stride or layer.pool) * (least - 1)
+        positions = layer.pool + layer.cell_step * (least - 1)
         least = layer.patch_size + layer.stride * (positions - 1)
     return least
 

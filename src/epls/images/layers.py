@@ -208,11 +208,15 @@ class Layer(Saved, BaseEstimator):
         check_is_fitted(self)
         return sum(part.encoder_.n_codes for part in self.features_)
 
+    @property
+    def cell_step(self) -> int:
+        """Positions from one cell of the map to the next."""
+        return self.pool_stride or self.pool
+
     def map_shape(self, height: int, width: int) -> tuple[int, int]:
         """Rows and columns of the map of an image of some size; not positive if the image is too small for one."""
         shape = self._positions(height, width).shape
-        stride = self.pool_stride or self.pool
-        return (shape[0] - self.pool) // stride + 1, (shape[1] - self.pool) // stride + 1
+        return (shape[0] - self.pool) // self.cell_step + 1, (shape[1] - self.pool) // self.cell_step + 1
 
     def _positions(self, height: int, width: int) -> PatchPositions:
         return PatchPositions(height, width, self.patch_size, self.stride)
@@ -276,7 +280,7 @@ class LayerEncoder:
         layer = self._layer
         shape = layer._positions(*image.shape[:2]).shape
         regions = RegionGrid(shape, grid)
-        cells = Cells(shape, layer.pool, layer.pool_stride or layer.pool, layer.pooling == "max") if with_map else None
+        cells = Cells(shape, layer.pool, layer.cell_step, layer.pooling == "max") if with_map else None
         pooled, maps, first = [], [], 0
         for part, encoder, channels in zip(layer.features_, self._groups, layer.channels_, strict=True):
             see_group = None if see is None else partial(see, first)

@@ -74,7 +74,7 @@ def layers_of(features: ImageModel) -> list[ModelLayer]:
     for layer in features.layers_:
         sees, step = sees + step * (layer.patch_size - 1), step * layer.stride
         found.append(ModelLayer(layer.features_, layer.channels_, layer.n_channels_, sees, step))
-        sees, step = sees + step * (layer.pool - 1), step * (layer.pool_stride or layer.pool)
+        sees, step = sees + step * (layer.pool - 1), step * layer.cell_step
     return found
 
 

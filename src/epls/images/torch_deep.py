@@ -144,7 +144,7 @@ class LayerModule(nn.Module):
     def __init__(self, layer: Layer) -> None:
         super().__init__()
         self.patch_size, self.stride, self.n_codes = layer.patch_size, layer.stride, layer.n_codes
-        self.pool, self.pool_stride, self.pooling = layer.pool, layer.pool_stride or layer.pool, layer.pooling
+        self.pool, self.pool_stride, self.pooling = layer.pool, layer.cell_step, layer.pooling
         self.groups = nn.ModuleList(PatchCodes(part) for part in layer.features_)
         self.n_channels = layer.n_channels_
         for number, channels in enumerate(layer.channels_):
