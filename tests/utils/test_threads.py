@@ -2,13 +2,15 @@ import os
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from epls.utils.threads import blas_threads, by_rows, map_blocks, map_in_rounds, map_tasks
+from epls.utils.blas import allowed_threads, blas_threads
+from epls.utils.threads import ROW_QUANTUM, by_rows, do_all, map_blocks, map_in_rounds, map_tasks, product, row_ranges
 
 
 def test_whoever_limits_the_blas_limits_the_rows():
@@ -41,14 +43,6 @@ def test_an_error_in_a_thread_reaches_the_caller():
         rows[:] = 1
     with pytest.raises(RuntimeError, match="no"):
         by_rows(fail, (rows,))
-
-
-@pytest.fixture
-def two_threads():
-    with threadpool_limits(2, user_api="blas"):
-        if blas_threads() != 2:
-            pytest.skip("the BLAS library has one thread here")
-        yield
 
 
 @pytest.mark.parametrize("mapped", [map_tasks, map_in_rounds])
@@ -110,20 +104,86 @@ def test_an_iterator_that_is_held_limits_nobody(two_threads):
     assert set(seen) == {1}
 
 
-def test_callers_in_threads_leave_the_limits_alone():
-    before = blas_threads()
-    seen = []
+@pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
+@pytest.mark.parametrize("n_rows", [1, 47, 97, 500, 1600, 6401])
+def test_ranges_cover_all_rows_and_begin_at_multiples(n_rows, n_threads, monkeypatch):
+    monkeypatch.setattr("epls.utils.blas.blas_threads", lambda: n_threads)
+    ranges = row_ranges(n_rows, 10**9)
+    assert list(chain(*(range(n_rows)[rows] for rows in ranges))) == list(range(n_rows))
+    assert all(rows.start % ROW_QUANTUM == 0 and rows.start < rows.stop for rows in ranges)
+    assert len(ranges) <= 3 * n_threads
+    assert row_ranges(n_rows, 10**6) == [slice(0, n_rows)]
 
-    def call():
-        seen.extend(map_tasks(lambda: lambda task: blas_threads() + 0 * task, range(50)))
 
-    callers = [threading.Thread(target=call) for _ in range(3)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert seen == [before] * 150
-    assert blas_threads() == before
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape", [(1000, 301, 500), (301, 1000, 500), (5, 3, 4)])
+def test_a_product_does_not_depend_on_threads(shape, dtype, monkeypatch):
+    n, m, k = shape
+    random = np.random.default_rng(0)
+    A, B = random.normal(size=(n, m)).astype(dtype), random.normal(size=(k, m)).astype(dtype).T
+    expected = A.astype(np.float64) @ B
+    found = {}
+    for n_threads in (1, 2, 3):
+        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n_threads=n_threads: n_threads)
+        found[n_threads] = [product(A, B), product(np.ascontiguousarray(A.T).T, B, np.empty((n, k), dtype))]
+        for result in found[n_threads]:
+            assert result.dtype == dtype
+            assert np.allclose(result, expected, rtol=0, atol=100 * np.finfo(dtype).eps * np.abs(expected).max())
+    if all(library["internal_api"] == "openblas" for library in threadpool_info() if library["user_api"] == "blas"):
+        for n_threads in (2, 3):
+            assert all((a == b).all() for a, b in zip(found[1], found[n_threads], strict=True))
+
+
+def test_a_product_is_shared(two_threads):
+    assert len(row_ranges(1600, 1600 * 300 * 1600)) == 6
+    seen = set()
+    started = threading.Barrier(2)
+
+    def work(task):
+        if task < 2:
+            started.wait(20)  # neither goes on without the other
+        seen.add(threading.get_ident())
+        return -task, allowed_threads(), blas_threads()
+
+    assert do_all(work, range(10)) == [(-task, 1, 1) for task in range(10)]
+    assert len(seen) == 2
+
+
+def test_all_tasks_stop_at_an_error(two_threads):
+    done = []
+
+    def work(task):
+        if task == 3:
+            raise ValueError("task 3")
+        done.append(task)
+        time.sleep(0.001)
+
+    with pytest.raises(ValueError, match="task 3"):
+        do_all(work, range(1000))
+    assert len(done) < 100
+    assert (blas_threads(), allowed_threads()) == (2, 2)
+
+
+def test_a_helper_that_comes_late_is_not_waited_for(two_threads, monkeypatch):
+    with ThreadPoolExecutor(1) as pool:
+        free = threading.Event()
+        pool.submit(free.wait, 20)  # the only helper has something else to do
+        monkeypatch.setattr("epls.utils.threads._pool", pool)
+        try:
+            assert do_all(abs, [-1, -2, -3]) == [1, 2, 3]
+        finally:
+            free.set()
+
+
+def test_threads_ignore_what_the_caller_ignores(two_threads):
+    started = threading.Barrier(2)
+
+    def work(value):
+        started.wait(20)
+        return np.float32(value) * np.float32(value)
+
+    with np.errstate(over="ignore"):
+        assert do_all(work, [1e30, 1e30]) == [np.inf, np.inf]
 
 
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 8, 9, 50])

@@ -16,9 +16,9 @@ from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
 
 _FILE_BLOCK_BYTES = 2**20
-#: Bytes from which on an array on the disk is read in parts; smaller ones are read as a whole.
+#: Arrays on disk of at least this many bytes are read in parts; smaller ones are read as a whole.
 LARGE_FILE_BYTES = 2**30
-# Types that are taken as they are, so that pixels stay bytes until a batch is made of them. Others become the first.
+# Types that are kept, so that pixels stay bytes until they are in a batch. Others are converted to the first.
 TYPES = [np.dtype(t) for t in (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16)]
 
 
@@ -29,11 +29,11 @@ class Blocks(Protocol):
     Attributes
     ----------
     shape : (n_samples, n_features)
-        Of all blocks together.
+        The shape of all blocks together.
     dtype : dtype
-        What is read.
+        The type of the values.
     sizes : ndarray of int
-        The rows of each block.
+        The number of rows of each block.
     """
 
     shape: tuple[int, int]
@@ -41,20 +41,20 @@ class Blocks(Protocol):
     sizes: NDArray[np.intp]
 
     def read(self, number: int) -> NDArray[Any]:
-        """The rows of a block. Several threads may read at the same time."""
+        """Read the rows of a block. Several threads may read at the same time."""
 
 
 class FileBlocks:
-    """The rows of a .npy file, read as they are needed: pages of a memory map would stay in memory, these do not.
+    """The rows of a .npy file, read on demand. Unlike pages of a memory map, they do not stay in memory.
 
     Parameters
     ----------
     path : str
-        A file, or the address of one in an object store that fsspec knows (``s3://...``).
+        A file, or the address of a file in an object store that fsspec supports (``s3://...``).
     offset : int
-        Where in the file the first row begins.
+        The position of the first row in the file.
     shape, dtype
-        Of all rows, which lie one after the other.
+        The shape and type of all rows, which are contiguous.
     """
 
     def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
@@ -69,7 +69,7 @@ class FileBlocks:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> FileBlocks:
-        """The rows of a .npy file, of which only the header is read."""
+        """Open the rows of a .npy file. Only its header is read."""
         path = os.fspath(path)
         try:
             with _opened(path) as file:
@@ -95,7 +95,7 @@ class FileBlocks:
         return self.rows(number * self._rows, int(self.sizes[number])).astype(self.dtype, copy=False)
 
     def rows(self, start: int, n_rows: int) -> NDArray[Any]:
-        """Some rows, of the type that they are stored in."""
+        """Read some rows, in the type in which they are stored."""
         values = np.empty((n_rows, self.shape[1]), self._stored_as)
         with _opened(self.path) as file:
             file.seek(self._offset + start * self._row_bytes)
@@ -123,7 +123,7 @@ class ChunkedBlocks:
 
 
 class DaskBlocks:
-    """The blocks of a dask array, each computed when it is needed, by whatever scheduler is set."""
+    """The blocks of a dask array. The current scheduler computes each block on demand."""
 
     def __init__(self, X: Any) -> None:
         self.X = X.rechunk({1: -1})
@@ -139,7 +139,7 @@ class DaskBlocks:
 
 
 class JoinedBlocks:
-    """Several tables of equal width as one, below each other."""
+    """Several tables of equal width, stacked into one."""
 
     def __init__(self, parts: Sequence[Blocks]) -> None:
         self._parts = list(parts)
@@ -156,7 +156,7 @@ class JoinedBlocks:
 
 
 class RowRange:
-    """Some consecutive rows of other blocks: what falls to one shard. Only blocks that hold some of them are read."""
+    """Consecutive rows of other blocks, such as those of one shard. Only blocks that contain such rows are read."""
 
     def __init__(self, blocks: Blocks, start: int, stop: int) -> None:
         ends = np.cumsum(blocks.sizes)
@@ -192,26 +192,26 @@ class ArrayBlocks:
 
 
 def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Blocks:
-    """Data that lie in several .npy files of rows, as one table that ``fit`` and ``transform`` read in parts.
+    """Open several .npy files of rows as one table that ``fit`` and ``transform`` read in parts.
 
     Parameters
     ----------
     paths : path, pattern, or sequence of paths
-        A folder, whose .npy files are taken in the order of their names; a pattern such as ``"shards/*.npy"``; or the
-        files themselves. A name with ``://`` in it is an address in an object store, and read with fsspec.
+        A folder, whose .npy files are used in the order of their names; a pattern such as ``"shards/*.npy"``; or the
+        files themselves. A name that contains ``://`` is an address in an object store, which is read with fsspec.
 
     Returns
     -------
     Blocks
-        For ``fit``, ``transform`` and ``iter_transform`` of a learner, and :mod:`epls.distributed`. Only the headers of
-        the files were read.
+        The table, for ``fit``, ``transform`` and ``iter_transform`` of a learner, and for :mod:`epls.distributed`. Only
+        the headers of the files have been read.
 
     Raises
     ------
     FileNotFoundError
-        If there is no such file.
+        If a file does not exist.
     ValueError
-        If a file is not a .npy file, is truncated, or has another number of features than the first.
+        If a file is not a .npy file, is truncated, or differs from the first in its number of features.
     """
     files = _files(paths)
     parts = [FileBlocks.open(file) for file in files]
@@ -235,7 +235,7 @@ def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> 
         files = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     if not files:
         raise FileNotFoundError(f"there are no shards in {paths!r}: give .npy files, a folder of them or a pattern")
-    # Workers have working folders of their own.
+    # Workers have their own working directories.
     return [file if "://" in file else os.path.abspath(file) for file in files]
 
 
@@ -254,15 +254,15 @@ def _opened(path: str) -> Iterator[Any]:
 
 
 def package_of(X: Any) -> str:
-    """The package that the class of data comes from, zarr or dask for example, without loading it."""
+    """Return the package that defines the class of the data, such as zarr or dask, without importing it."""
     return type(X).__module__.partition(".")[0]
 
 
 def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
-    """Data as blocks, if they are large or know blocks themselves; None for all else, which is taken as an array.
+    """Return data as blocks if they are large or already in blocks. Otherwise return None: they are used as an array.
 
-    A memory map is read as blocks if it has a gigabyte or more, or ``smallest_map`` bytes, its rows lie one after the
-    other in the file, and it has no changes of its own.
+    A memory map is read as blocks if it has at least a gigabyte, or ``smallest_map`` bytes, its rows are contiguous in
+    the file, and it has no unsaved changes.
     """
     smallest_map = LARGE_FILE_BYTES if smallest_map is None else smallest_map
     kind = package_of(X)
@@ -272,7 +272,7 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     elif isinstance(X, np.memmap):
         if X.ndim != 2 or X.nbytes < smallest_map or not X.flags.c_contiguous or X.filename is None:
             return None
-        base: Any = X.base  # a view of a map has the offset of the whole: there is no telling where in the file it is
+        base: Any = X.base  # a view has the offset of the whole map, so its place in the file is unknown
         if X.dtype.kind not in "fiub" or X.mode == "c" or not isinstance(base, mmap.mmap):
             return None
         blocks = FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
@@ -280,13 +280,15 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
         blocks = ChunkedBlocks(_two_dimensional(X))
     elif kind == "dask" and hasattr(X, "rechunk"):
         blocks = DaskBlocks(_two_dimensional(X))
+    elif kind == "polars" and hasattr(X, "collect"):
+        raise TypeError("a LazyFrame of polars has not been computed: give X.collect()")
     else:
         return None
     return blocks
 
 
 def refuse_blocks(X: Any, who: str) -> None:
-    """An error for data in parts, where somebody needs them all at once."""
+    """Raise an error for data in parts where all data are needed at once."""
     if isinstance(X, Blocks):
         raise TypeError(
             f"{who} needs its samples in memory, and was given a {type(X).__name__}, which is read in parts: give an "
@@ -295,8 +297,8 @@ def refuse_blocks(X: Any, who: str) -> None:
 
 
 def checked_blocks(blocks: Blocks) -> Iterator[NDArray[Any]]:
-    """The blocks one after the other; an error where a value is not finite."""
-    first = getattr(blocks, "start", 0)  # the row of the whole, where these are a part
+    """Iterate over the blocks. Raise an error if a value is not finite."""
+    first = getattr(blocks, "start", 0)  # the row in the whole data, if these blocks are a part of it
     for number, size in enumerate(blocks.sizes):
         block = blocks.read(number)
         if block.dtype.kind == "f" and not np.isfinite(block).all():

@@ -1,4 +1,4 @@
-"""Samples to codes, block by block: what learners and encoders share."""
+"""Turn samples into codes, block by block: the base class of learners and encoders."""
 
 from __future__ import annotations
 
@@ -19,44 +19,45 @@ from .samples import working_type
 
 Result = TypeVar("Result")
 _ROWS_AT_A_TIME = 4096
-# Samples to codes. It may keep buffers: what it returns is valid until it is called again.
+# A function from samples to codes. It may keep buffers: its result is valid until the next call.
 BlockEncoder: TypeAlias = Callable[[Array], Array]
 
 
 class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
-    """An estimator whose ``transform`` returns the code of each sample by itself.
+    """An estimator whose ``transform`` encodes each sample on its own.
 
-    A subclass says what its codes are in :meth:`block_encoders`.
+    A subclass defines its codes in :meth:`block_encoders`.
     """
 
     @abstractmethod
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread.
+        """Return a function that creates encoders for samples of a type, one for each thread.
 
-        What is the same for all threads is prepared here, once. The functions may have buffers of their own. They are
-        called with C-contiguous blocks of some hundred samples.
+        Whatever all threads share is prepared here, once. The encoders may have their own buffers. They are called with
+        C-contiguous blocks of a few hundred samples.
         """
 
     def transform(self, X: ArrayLike) -> Any:
-        """The codes of samples, each by itself.
+        """Encode samples, each on its own.
 
         Parameters
         ----------
         X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            Samples. Those that do not fit in memory are read in parts; see :meth:`iter_transform` for codes that do not
-            fit either.
+            Samples. Data that do not fit in memory are read in parts. If the codes do not fit either, use
+            :meth:`iter_transform`.
 
         Returns
         -------
         ndarray or dask array of shape (n_samples, n_codes)
-            The codes: float64 for float64, else float32. Those of a dask array are one that is not computed yet.
+            The codes: float64 for float64 samples, otherwise float32. For a dask array, the result is a lazy dask
+            array.
         """
         check_is_fitted(self)
         in_parts = transform_in_parts(self, X)
         return self._codes(self._checked(X)) if in_parts is None else in_parts
 
     def iter_transform(self, X: Any) -> Iterator[Array]:
-        """The codes of some thousand samples after the other, in constant memory.
+        """Iterate over the codes of samples, a few thousand at a time, in constant memory.
 
         Parameters
         ----------
@@ -66,7 +67,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         Yields
         ------
         ndarray of shape (some, n_codes)
-            The next samples' codes.
+            The codes of the next samples.
         """
         check_is_fitted(self)
         if as_blocks(X) is not None:
@@ -75,11 +76,11 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         return (self._codes(data[rows]) for rows in row_blocks(len(data), _ROWS_AT_A_TIME))
 
     def _checked(self, X: ArrayLike) -> NDArray[Any]:
-        """Samples as an array, floats or small integers."""
+        """Return samples as an array of floats or small integers."""
         return np.asarray(validate_data(self, X, dtype=TYPES, reset=False))
 
     def _codes(self, data: NDArray[Any]) -> Array:
-        """The codes of checked samples."""
+        """Return the codes of checked samples."""
         codes = np.empty((len(data), self._n_features_out), working_type(data.dtype))
 
         def store(rows: slice, block: Array) -> None:
@@ -90,7 +91,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         return codes
 
     def _map_codes(self, data: NDArray[Any], use: Callable[[slice, Array], Result]) -> Iterator[Result]:
-        """What ``use`` makes of the codes of each block of rows, in their order, by all threads."""
+        """Apply ``use`` to the codes of each block of rows, in order, with all threads."""
         dtype = working_type(data.dtype)
         new_encoder, n_codes = self.block_encoders(dtype), self._n_features_out
 
@@ -101,7 +102,7 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
         return self._map_blocks(new_worker, len(data))
 
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Result]], n_rows: int) -> Iterator[Result]:
-        """The results for all blocks of rows; blocks that fit in the cache, each by one thread."""
+        """Iterate over the results for all blocks of rows. One thread computes a block, which fits in the cache."""
         return map_blocks(new_worker, n_rows)
 
     def __sklearn_tags__(self) -> Any:
@@ -111,16 +112,16 @@ class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, AB
 
 
 def checked_encoder(encode: BlockEncoder, n_codes: int, name: str) -> BlockEncoder:
-    """The same function, whose codes are checked.
+    """Return the same function with checks of its codes.
 
-    They must have the shape that was promised, since kernels would write past the end of an array, and be finite.
-    ``name`` is that of the encoder, for error messages.
+    The codes must be finite and have the expected shape; otherwise kernels would write past the end of an array.
+    ``name`` is the name of the encoder, for error messages.
     """
 
     def checked(samples: Array) -> Array:
         with np.errstate(over="ignore", invalid="ignore"):  # reported below
             codes = encode(samples)
-            # A sum is finite only if all codes are, and takes no memory.
+            # A sum is finite only if all codes are finite, and needs no memory.
             if codes.shape == (len(samples), n_codes) and (np.isfinite(codes.sum()) or np.isfinite(codes).all()):
                 return codes
         if codes.shape != (len(samples), n_codes):

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from ..utils.threads import row_blocks
+from ..utils.threads import map_blocks, row_blocks
 from ..utils.types import Array, Float64
 
 _BLOCK_ELEMENTS = 2**21
@@ -82,10 +82,15 @@ def center_and_scale(X: Array) -> tuple[Array, float]:
 def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) -> Float64:
     """The sum of x x' over all samples x, each of them centred and divided by a scale before."""
     moments = np.zeros((X.shape[1], X.shape[1]))
-    with np.errstate(over="ignore", invalid="ignore"):  # reported below
-        for rows in row_blocks(len(X), _BLOCK_ROWS):
+
+    def of_block(rows: slice) -> Float64:
+        with np.errstate(over="ignore", invalid="ignore"):  # reported below
             block = (X[rows].astype(np.float64) - center) / scale
-            moments += block.T @ block
+            return block.T @ block
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        for found in map_blocks(lambda: of_block, len(X), _BLOCK_ROWS):
+            moments += found
     _check_squares(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))
     return moments
 

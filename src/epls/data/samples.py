@@ -1,7 +1,7 @@
-"""Samples to learn from, wherever they are: in an array, in blocks that are read when needed, or in a stream.
+"""Samples to learn from: in an array, in blocks that are read when needed, or in a stream.
 
-Every source gives each sample once an epoch, in an order that follows from the random state alone, and can begin in the
-middle of an epoch: a training that was stopped there goes on as if it had not been.
+Every source returns each sample once per epoch, in an order that depends only on the random state. It can start in the
+middle of an epoch, so interrupted training continues as if it had not stopped.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from .blocks import Blocks, checked_blocks
 from .moments import Moments, moments_of
 from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 
-Array = NDArray[Any]  # as they are stored, small integers too
+Array = NDArray[Any]  # in the stored type, including small integers
 
-BUFFER_BYTES = 2**27  # that samples are shuffled in; there are two of them
-_TOLD_ROWS = 64  # by which data are told from others
+BUFFER_BYTES = 2**27  # size of the buffer that samples are shuffled in; there are two
+_TOLD_ROWS = 64  # rows that identify the data
 
 
 def working_type(dtype: np.dtype[Any]) -> np.dtype[np.floating]:
-    """The type to compute in: float64 for float64, float32 for all else that is let in."""
+    """Return the type to compute in: float64 for float64, float32 for all other accepted types."""
     return np.dtype(np.float64 if dtype == np.float64 else np.float32)
 
 
 class Samples(ABC):
-    """What a learner learns from.
+    """The samples that a learner learns from.
 
     Attributes
     ----------
     shape : (n_samples, n_features)
-        The samples in all.
+        The total number of samples, and the number of features.
     dtype : dtype
         The type to compute in, float32 or float64.
     n_parts : int
-        How many batches are computed side by side in a step: more than one only for shards.
+        The number of batches that are computed in parallel in a step; more than one only for shards.
     moments : Moments
-        Mean and spread, found in a pass over all samples. Blocks are checked to be finite in it; arrays were before.
+        Mean and spread, found in a pass over all samples. This pass checks that blocks are finite; arrays are checked
+        earlier.
     new_engine : callable or None
-        Makes the engine that computes where the samples are, if that is not here: see :mod:`epls.distributed`.
+        Creates the engine that computes where the samples are, if that is elsewhere; see :mod:`epls.distributed`.
     """
 
     shape: tuple[int, int]
@@ -60,28 +61,28 @@ class Samples(ABC):
     def epoch(
         self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
     ) -> Iterator[Any]:
-        """Mini-batches until every sample was given once.
+        """Iterate over mini-batches until every sample has been used once.
 
-        The first ``skip`` batches are left out. All that is random is drawn before the first batch. See
-        :func:`epls.data.shuffling.batch_cuts` for their sizes. Each source defines its own batch type; all but shards
-        give :data:`epls.data.shuffling.Batch`.
+        The first ``skip`` batches are left out. All random numbers are drawn before the first batch. See
+        :func:`epls.data.shuffling.batch_cuts` for the sizes. Each source defines its own batch type; all except shards
+        return :data:`epls.data.shuffling.Batch`.
         """
 
     @abstractmethod
     def array(self) -> Array:
-        """All samples in memory, as a C-contiguous array of :attr:`dtype`."""
+        """Return all samples in memory, as a C-contiguous array of :attr:`dtype`."""
 
     def n_batches(self, batch_size: int, *, drop_last: bool = False) -> int:
-        """Mini-batches of an epoch; each takes ``batch_size`` samples of every part, the last one what is left."""
+        """Return the number of mini-batches of an epoch, with ``batch_size`` samples of every part in each."""
         n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
         return n_whole + (n_left > 0 and not drop_last)
 
     def n_dropped(self, batch_size: int) -> int:
-        """Samples of an epoch that ``drop_last`` leaves out."""
+        """Return the number of samples of an epoch that ``drop_last`` leaves out."""
         return self.shape[0] - self.n_batches(batch_size, drop_last=True) * batch_size * self.n_parts
 
     def describe(self) -> dict[str, Any]:
-        """What tells these samples from others, to see whether a training can go on with them."""
+        """Describe these samples, to check whether training can continue with them."""
         center, scale = self.moments.center_and_scale()
         return {
             "source of the data": type(self).__name__,
@@ -93,12 +94,12 @@ class Samples(ABC):
         }
 
     def some_rows(self) -> str:
-        """A checksum of some rows in their places: other data may have the same mean. Empty if that is not cheap."""
+        """Return a checksum of some rows, since different data may have the same mean. Empty if that is not cheap."""
         return ""
 
 
 class ArraySamples(Samples):
-    """An array or a memory map, of floats or of small integers, shuffled by index: it is never copied."""
+    """An array or a memory map of floats or small integers, shuffled by index. It is never copied."""
 
     def __init__(self, X: Array) -> None:
         self.X = X
@@ -119,7 +120,7 @@ class ArraySamples(Samples):
         return sha256(np.ascontiguousarray(self.X[numbers]).tobytes()).hexdigest()
 
     def in_order(self, batch_size: int) -> Iterator[Batch]:
-        """The same without shuffling."""
+        """Iterate over mini-batches without shuffling."""
         return cut(self.X, np.arange(len(self.X)), batch_cuts(len(self.X), batch_size))
 
     def array(self) -> Array:
@@ -127,18 +128,18 @@ class ArraySamples(Samples):
 
 
 class BlockSamples(Samples):
-    """Data that are read block by block, well shuffled in little memory.
+    """Data that are read block by block, and shuffled well in little memory.
 
-    Each epoch takes the blocks in a new order, gathers as many of them as fill a buffer of 128 MiB, and shuffles the
-    samples in it. Blocks of data on disk are a megabyte, so a buffer mixes samples from a hundred places or more. While
-    one buffer is trained on, the next is read.
+    Each epoch reads the blocks in a new order, collects as many as fit in a buffer of 128 MiB, and shuffles the samples
+    in it. Blocks of data on disk have a megabyte, so a buffer mixes samples from a hundred places or more. While one
+    buffer is used for training, the next is read.
 
     Parameters
     ----------
     blocks : Blocks
         The data.
     buffer_bytes : int
-        Of the samples that are shuffled together, to a block.
+        The size of the samples that are shuffled together, to within a block.
     """
 
     def __init__(self, blocks: Blocks, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -158,7 +159,7 @@ class BlockSamples(Samples):
         seed = random.randint(2**31 - 1)
         cuts = batch_cuts(self.shape[0], batch_size, even=even, skip=skip)
         ends = np.cumsum([self.blocks.sizes[group].sum() for group in groups])
-        first = int(np.searchsorted(ends, cuts[0], side="right"))  # what is before need not be read
+        first = int(np.searchsorted(ends, cuts[0], side="right"))  # earlier blocks need not be read
         n_before = int(ends[first - 1]) if first > 0 else 0
         buffers = zip(range(first, len(groups)), ahead(map(self._read, groups[first:])), strict=True)
         return shuffled(buffers, cuts - n_before, seed)
@@ -179,7 +180,7 @@ class BlockSamples(Samples):
         return digest.hexdigest()
 
     def _groups(self, order: NDArray[np.intp]) -> list[NDArray[np.intp]]:
-        """Blocks that go into a buffer together, in the order of the epoch."""
+        """Return the blocks that share a buffer, in the order of the epoch."""
         ends = np.cumsum(self.blocks.sizes[order])
         buffer_of_block = (ends - 1) // self._buffer_rows
         return np.split(order, np.flatnonzero(np.diff(buffer_of_block)) + 1)
@@ -195,17 +196,17 @@ class BlockSamples(Samples):
 
 
 class StreamSamples(Samples):
-    """Arrays of any sizes that come one after the other, shuffled as far as little memory allows.
+    """A stream of arrays, shuffled as far as little memory allows.
 
-    Arrays are copied to a buffer of 128 MiB, and the samples in it are shuffled once it is full. While one buffer is
-    trained on, the next one is filled.
+    Arrays of any size are copied to a buffer of 128 MiB, whose samples are shuffled once it is full. While one buffer
+    is used for training, the next is filled.
 
     Parameters
     ----------
     arrays : callable
-        Gives a new iterator over all arrays whenever it is called. It is called at once, to see what there is.
+        Returns a new iterator over all arrays on each call. It is called at once, to inspect the data.
     buffer_bytes : int
-        Of the samples that are shuffled together, at most.
+        The maximum size of the samples that are shuffled together.
     """
 
     def __init__(self, arrays: Callable[[], Iterable[Array]], buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -240,7 +241,7 @@ class StreamSamples(Samples):
         return np.concatenate([np.asarray(array, self.dtype) for array in self._counted()])
 
     def _counted(self) -> Iterator[Array]:
-        """The arrays of a pass; an error if they are not as many samples as in the first."""
+        """Iterate over the arrays of a pass. Raise an error if their number of samples differs from the first pass."""
         n_samples = 0
         for array in self._arrays():
             n_samples += len(array)

@@ -59,7 +59,8 @@ def subtract_target(outputs, squares, winners, inactive, active, errors):
         if inactive == 0:
             without_winner = squares[i] - at_winner * at_winner
         else:
-            outputs[i] -= inactive
+            for j in range(outputs.shape[1]):
+                outputs[i, j] -= inactive
             without_winner = _sum_of_squares(outputs[i]) - outputs[i, winners[i]] ** 2
         outputs[i, winners[i]] = at_winner - active
         errors[i] = max(without_winner, outputs.dtype.type(0)) + (at_winner - active) ** 2

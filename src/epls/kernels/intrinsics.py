@@ -32,6 +32,39 @@ def float32_from_bits(typing_context, bits):
 
 
 @intrinsic
+def bits_of_float32(typing_context, value):
+    """The int32 that has the bit pattern of the float32 given."""
+
+    def codegen(context, builder, signature, args):
+        return builder.bitcast(args[0], ir.IntType(32))
+
+    return types.int32(types.float32), codegen
+
+
+@intrinsic
+def copy_less(typing_context, source, start, level, target, place):
+    """Write eight values of a row of float32, less a number, to a row that is no part of it.
+
+    LLVM would make single steps of it: it does not know that the rows are apart.
+    """
+
+    def codegen(context, builder, signature, args):
+        lanes = ir.VectorType(ir.FloatType(), 8)
+        pointers = []
+        for array, number, kind in ((args[0], args[1], source), (args[3], args[4], target)):
+            data = context.make_array(kind)(context, builder, array).data
+            pointers.append(builder.bitcast(builder.gep(data, [number]), lanes.as_pointer()))
+        levels = ir.Constant(lanes, None)
+        for lane in range(8):
+            levels = builder.insert_element(levels, args[2], ir.Constant(ir.IntType(32), lane))
+        values = builder.load(pointers[0], align=4)
+        builder.store(builder.fsub(values, levels), pointers[1], align=4)
+        return context.get_dummy_value()
+
+    return types.void(source, types.intp, types.float32, target, types.intp), codegen
+
+
+@intrinsic
 def tagged(typing_context, value, tag, keep):
     """A number whose bits are those of ``value`` where ``keep`` has ones, and those of ``tag`` where it has zeros.
 

@@ -1,0 +1,157 @@
+"""From an image to pooled outputs of logistic units, without an array of normalised patches or of outputs.
+
+Patches are only cut and centred. Their contrast is a factor of the products that follow, so it is applied to these,
+together with the intercept, the logistic function and the pooling, while a row of them is in the cache.
+"""
+
+import numpy as np
+from numba import njit
+
+from .intrinsics import bits_of_float32, copy_less, float32_from_bits
+
+_kernel = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp"}, error_model="numpy")
+#: Values that are copied at a time. Rows of patches have room for so many more.
+LANES = 8
+
+
+@_kernel
+def gather_centered(image, start, stop, n_columns, size, stride, contrast_floor, patches, factors):
+    """Write patches less their means to the rows of ``patches``, and 1 / their contrast to ``factors``.
+
+    They are those at the positions from ``start`` to before ``stop``, row by row, ``n_columns`` in a row, of an image
+    (height, width * channels). Rows of ``patches`` have ``LANES`` values more than a patch, which mean nothing.
+    Means and variances come from sums in double precision over columns of pixels, which neighbours have in common.
+    """
+    n_channels = (patches.shape[1] - LANES) // (size * size)
+    width, step = size * n_channels, stride * n_channels
+    n_values = float(size * width)
+    span = (min(stop - start, n_columns) - 1) * step + width
+    strip = np.empty((size, span + LANES), np.float32)
+    sums, squares = np.empty(span), np.empty(span)
+    n_pixels = span // n_channels
+    pixel_sums, pixel_squares = np.empty(n_pixels), np.empty(n_pixels)
+    position = start
+    while position < stop:
+        top, first = position // n_columns, position % n_columns
+        run = min(n_columns - first, stop - position)
+        span = (run - 1) * step + width
+        sums[:span] = 0.0
+        squares[:span] = 0.0
+        for i in range(size):
+            line, kept = image[top * stride + i, first * step : first * step + span], strip[i]
+            for j in range(span):
+                value = np.float32(line[j])
+                kept[j] = value
+                sums[j] += value
+                squares[j] += np.float64(value) * np.float64(value)
+        for pixel in range(span // n_channels):
+            total, square = 0.0, 0.0
+            for j in range(pixel * n_channels, (pixel + 1) * n_channels):
+                total += sums[j]
+                square += squares[j]
+            pixel_sums[pixel], pixel_squares[pixel] = total, square
+        for k in range(run):
+            total, square = 0.0, 0.0
+            for pixel in range(k * stride, k * stride + size):
+                total += pixel_sums[pixel]
+                square += pixel_squares[pixel]
+            mean = total / n_values
+            variance = max(square / n_values - mean * mean, 0.0)
+            factors[position - start + k] = 1.0 / np.sqrt(variance + contrast_floor)
+            level, patch = np.float32(mean), patches[position - start + k]
+            for i in range(size):
+                line = strip[i]
+                for part in range(0, width, LANES):
+                    copy_less(line, k * step + part, level, patch, i * width + part)
+        position += run
+
+
+@njit(inline="always")
+def _one_and_power_of_two(exponent):
+    """1 + 2**exponent, for float32 from -60 to 60; logistic_float32 says how it works."""
+    whole = np.rint(exponent)
+    rest = exponent - whole
+    power = np.float32(1.326472689e-03)
+    power = power * rest + np.float32(9.671512910e-03)
+    power = power * rest + np.float32(5.550733747e-02)
+    power = power * rest + np.float32(2.402224208e-01)
+    power = power * rest + np.float32(6.931469776e-01)
+    power = power * rest + np.float32(1.0)
+    exponent_bits = np.int32(np.int32(whole) << np.int32(23))
+    return np.float32(1.0) + float32_from_bits(np.int32(bits_of_float32(power) + exponent_bits))
+
+
+@_kernel
+def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, first, cells, size, step):
+    """Add 1 / (1 + 2**(factor * net + intercept)) of each row to the sums of its region, and to its cells.
+
+    The rows are positions as in :func:`gather_centered`; ``of_row[row] + of_column[column]`` is the region of one. The
+    outputs are the codes from the ``first`` on of ``sums`` (n_regions, n_codes) and ``cells`` (rows, columns, n_codes).
+    Cells of ``size`` positions a side begin every ``step`` positions. All positions from a column to before its
+    ``stretch_ends`` are in the same region and cells: they are added up first.
+    """
+    n_columns, n_units = stretch_ends.size, net.shape[1]
+    outputs = np.empty(n_units, np.float32)
+    least, most = np.float32(-60.0), np.float32(60.0)  # the outputs beyond differ from 0 and 1 by 1e-18
+    i = 0
+    while i < net.shape[0]:
+        row, column = (start + i) // n_columns, (start + i) % n_columns
+        stop = min(i + stretch_ends[column] - column, net.shape[0])
+        outputs[:] = np.float32(0.0)
+        while i + 1 < stop:  # two rows at a time: their sum takes one division, and that is what takes time
+            here, there, factor_here, factor_there = net[i], net[i + 1], factors[i], factors[i + 1]
+            for j in range(n_units):
+                a = _one_and_power_of_two(min(max(factor_here * here[j] + intercept[j], least), most))
+                b = _one_and_power_of_two(min(max(factor_there * there[j] + intercept[j], least), most))
+                outputs[j] += (a + b) / (a * b)
+            i += 2
+        if i < stop:
+            here, factor_here = net[i], factors[i]
+            for j in range(n_units):
+                a = _one_and_power_of_two(min(max(factor_here * here[j] + intercept[j], least), most))
+                outputs[j] += np.float32(1.0) / a
+            i += 1
+        total = sums[of_row[row] + of_column[column], first : first + n_units]
+        for j in range(n_units):
+            total[j] += outputs[j]
+        for r in range(max(0, (row - size) // step + 1), min(row // step + 1, cells.shape[0])):
+            for c in range(max(0, (column - size) // step + 1), min(column // step + 1, cells.shape[1])):
+                cell = cells[r, c, first : first + n_units]
+                for j in range(n_units):
+                    cell[j] += outputs[j]
+
+
+@_kernel
+def log_of_multiples(values, inverse_units):
+    """Replace the rows of ``values`` by log(1 + value * inverse_unit), for values that are not negative."""
+    one, two = np.float32(1.0), np.float32(2.0)
+    for i in range(values.shape[0]):
+        row = values[i]
+        for j in range(row.size):
+            multiple = row[j] * inverse_units[j]
+            # 1 + multiple = 2**exponent * (1 + part), with 1 + part from sqrt(1/2), which is 0x3f3504f3, to sqrt(2).
+            bits = bits_of_float32(one + multiple) - np.int32(0x3F3504F3)
+            exponent = bits >> np.int32(23)
+            part = float32_from_bits(np.int32(bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - one
+            part = multiple if exponent == 0 else part  # without the digits that are lost beside 1
+            # log(1 + part) = 2 artanh(part / (2 + part)), by its series.
+            ratio = part / (two + part)
+            square = ratio * ratio
+            series = np.float32(2 / 9)
+            series = series * square + np.float32(2 / 7)
+            series = series * square + np.float32(2 / 5)
+            series = series * square + np.float32(2 / 3)
+            row[j] = np.float32(exponent) * np.float32(0.6931471805599453) + ratio * (two + series * square)
+
+
+@_kernel
+def take_channels(image, channels, lines):
+    """Write the channels of groups (n_groups, n) of an image to the ``lines`` (n_groups, height, width * n)."""
+    size = channels.shape[1]
+    for i in range(image.shape[0]):
+        for j in range(image.shape[1]):
+            pixel = image[i, j]
+            for group in range(channels.shape[0]):
+                of_group, line = channels[group], lines[group, i, j * size : (j + 1) * size]
+                for k in range(size):
+                    line[k] = pixel[of_group[k]]
