@@ -2,7 +2,8 @@
 
     python -m venv /tmp/constrained && /tmp/constrained/bin/pip install k-means-constrained
     python benchmarks/bench_balanced.py --constrained /tmp/constrained/bin/python
-    python benchmarks/bench_balanced.py --large                # and 1,000,000 x 32 in 1,000 groups: some minutes
+    python benchmarks/bench_balanced.py --only-large --json large.json     # 1,000,000 x 32 in 1,000 groups: ten minutes
+    python benchmarks/bench_balanced.py --only-large --large-rows 200000   # the same with fewer samples
 
 k-means-constrained is needed for the comparison only. It brings a NumPy of its own, so it has an environment of its own
 and runs as a process of it, which measures its own times; without --constrained its columns are left out.
@@ -14,8 +15,10 @@ and runs as a process of it, which measures its own times; without --constrained
   of OR-Tools).
 - Threads: the same assignment with one thread and with two, by turns; results must be equal.
 - Fits: BalancedKMeans and KMeansConstrained from the same first centres, both at their defaults otherwise.
-- Large: sizes, inertia against KMeans, memory, and an inverted file with the groups as lists. Lists are probed nearest
-  first until so many samples have been looked at on average: recall@10 of both at equal work, and how the work varies.
+- Large: sizes, inertia against KMeans from the same first centres and with as many rounds, memory, and an inverted file
+  with the groups as lists. A query looks at the lists of the nearest centres. At equal work, that is at the same number
+  of samples looked at on average: recall@10, and the work of the query at the 99th percentile. Numbers are interpolated
+  between whole numbers of lists.
 """
 
 import argparse
@@ -32,7 +35,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 from epls import BalancedKMeans, balanced_assignment
-from epls.utils.threads import blas_threads
+from epls.utils.blas import blas_threads
 
 # Run by the interpreter that has k-means-constrained: reads problems, writes seconds and totals.
 RIVAL = r"""
@@ -120,12 +123,15 @@ def one_assignment(n_samples, n_groups, rival, repeats):
     assert (np.bincount(winners, minlength=n_groups) == size).all()
     total = cost[rows, winners].sum(dtype=np.float64)
     above = f"{100 * (total / best - 1):.4f} % (bound {100 * gap / best:.4f} %)"
+    figures = {"rows": n_samples, "groups": n_groups, "seconds": min(seconds), "above": total / best - 1}
     line = f"| {n_samples:,} x {n_groups:,} | {1e3 * min(seconds):.1f} | {above} |"
     if theirs:
         whole, alone = np.min(theirs, axis=0)
         line += f" {1e3 * whole:.0f} | {1e3 * alone:.0f} | {100 * (found['total'] / best - 1):.4f} % |"
         line += f" {whole / min(seconds):.1f} | {alone / min(seconds):.1f} |"
+        figures |= {"flow_seconds": whole, "solver_seconds": alone}
     print(line, flush=True)
+    return figures
 
 
 def two_threads(n_samples, n_groups, repeats):
@@ -137,21 +143,22 @@ def two_threads(n_samples, n_groups, repeats):
             with threadpool_limits(n_threads):
                 if blas_threads() != n_threads:
                     print(f"the BLAS library has {blas_threads()} thread(s) only: no comparison of threads")
-                    return
+                    return None
                 took, winners[n_threads] = timed(balanced_assignment, cost, n_samples // n_groups)
                 all_seconds.append(took)
     assert (winners[1] == winners[2]).all()
     one, two = min(seconds[1]), min(seconds[2])
     print(
         f"\n{n_samples:,} x {n_groups:,}: one thread {one:.3f} s, two {two:.3f} s: {one / two:.2f} times as fast, "
-        f"same result"
+        f"same result",
+        flush=True,
     )
+    return {"rows": n_samples, "groups": n_groups, "one": one, "two": two, "ratio": one / two}
 
 
 def fits(n_samples, n_groups, rival, repeats):
     X = blobs(n_samples, 16, n_groups)
-    some = X[np.random.RandomState(0).permutation(n_samples)[: 16 * n_groups]]
-    C = kmeans_plusplus(some, n_groups, random_state=0)[0]
+    C = first_centers(X, n_groups)
     seconds = []
     for _ in range(repeats):
         took, model = timed(BalancedKMeans(n_groups, init=C, random_state=0).fit, X)
@@ -172,64 +179,96 @@ def fits(n_samples, n_groups, rival, repeats):
         flush=True,
     )
     found = ask_rival(rival, "fit", X=X, C=C)
+    figures = {"rows": n_samples, "groups": n_groups, "seconds": min(seconds), "inertia": model.inertia_}
     if found is not None:
+        figures |= {"constrained_seconds": found["seconds"], "constrained_inertia": found["inertia"]}
         print(f"| KMeansConstrained | {found['seconds']:.2f} | {found['rounds']} | {found['inertia']:.6g} | equal |")
         print(
             f"\n{found['seconds'] / min(seconds):.1f} times as fast, inertia "
             f"{100 * (model.inertia_ / found['inertia'] - 1):+.3f} %"
         )
+    return figures
 
 
-def searches(X, queries, centers, labels, true, work):
-    """recall@10 of an inverted file with these lists, and the samples looked at by each query."""
-    order = np.argsort(labels, kind="stable")
-    starts = np.searchsorted(labels[order], np.arange(len(centers) + 1))
-    sizes = np.diff(starts)
-    nearest = np.argsort(squared_distances(queries, centers), axis=1)
-    n_probes = next(n for n in range(1, len(centers) + 1) if sizes[nearest[:, :n]].sum(axis=1).mean() >= work)
-    looked_at = sizes[nearest[:, :n_probes]].sum(axis=1)
-    hits = 0
-    for query, lists, wanted in zip(queries, nearest, true, strict=True):
-        rows = np.concatenate([order[starts[j] : starts[j + 1]] for j in lists[:n_probes]])
-        distances = np.square(X[rows] - query).sum(axis=1)
-        hits += len(np.intersect1d(rows[np.argsort(distances)[:10]], wanted))
-    return hits / (10 * len(queries)), looked_at, sizes, n_probes
+def first_centers(X, n_groups):
+    """Far from each other, among some of the samples."""
+    some = X[np.random.RandomState(0).permutation(len(X))[: 16 * n_groups]]
+    return kmeans_plusplus(some, n_groups, random_state=0)[0]
+
+
+def true_neighbors(X, queries, n_neighbors=10):
+    """The nearest samples of each query."""
+    norms = np.square(X).sum(axis=1)
+    found = [
+        np.argpartition(norms - 2 * some @ X.T, n_neighbors)[:, :n_neighbors] for some in np.array_split(queries, 50)
+    ]
+    return np.concatenate(found)
+
+
+class InvertedFile:
+    """The groups of a clustering as lists, and where queries find their neighbors in them.
+
+    A list that is looked at is looked at in full, so that a true neighbor is found if its list is among those probed.
+    """
+
+    def __init__(self, model, queries, neighbors):
+        n_groups = len(model.cluster_centers_)
+        nearest = np.argsort(squared_distances(queries, model.cluster_centers_), axis=1)
+        ranks = np.argsort(nearest, axis=1)
+        self.sizes = np.bincount(model.labels_, minlength=n_groups)
+        self._rank_of_neighbors = np.take_along_axis(ranks, model.labels_[neighbors], axis=1)
+        self._work = np.cumsum(self.sizes[nearest], axis=1)
+
+    def at_work(self, work):
+        """Recall, the 99th percentile of the work and the number of lists, where the mean work is this."""
+        means = self._work.mean(axis=0)
+        n = int(np.searchsorted(means, work))  # n + 1 lists are at least so much work, n are less
+        assert 0 < n < len(means), "less work than a single list, or more than all"
+        share = (work - means[n - 1]) / (means[n] - means[n - 1])
+        of_both = [
+            ((self._rank_of_neighbors < lists).mean(), np.percentile(self._work[:, lists - 1], 99), lists)
+            for lists in (n, n + 1)
+        ]
+        recall, percentile, lists = (1 - share) * np.array(of_both[0]) + share * np.array(of_both[1])
+        return {"work": work, "lists": lists, "work_99": percentile, "recall": recall}
 
 
 def large(n_samples, n_groups, n_features=32, n_queries=1000):
     X = blobs(n_samples + n_queries, n_features, n_groups // 4)
     X, queries = X[:-n_queries], X[-n_queries:]
     print(f"\n{n_samples:,} x {n_features} in {n_groups:,} groups, {blas_threads()} thread(s)", flush=True)
-    took, model = timed(BalancedKMeans(n_groups, random_state=0).fit, X)
+    start = first_centers(X, n_groups)
+    took, model = timed(BalancedKMeans(n_groups, init=start, random_state=0).fit, X)
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(
         f"BalancedKMeans: {took:.0f} s, {model.n_iter_} rounds, largest memory of the process {memory:.2f} GiB",
         flush=True,
     )
-    limit = KMeans(n_groups, n_init=1, random_state=0, max_iter=model.n_iter_)
-    took, unlimited = timed(limit.fit, X)
+    figures = {"rows": n_samples, "groups": n_groups, "seconds": took, "rounds": model.n_iter_, "memory_gib": memory}
+    took, unlimited = timed(KMeans(n_groups, init=start, n_init=1, max_iter=model.n_iter_).fit, X)
     print(
-        f"KMeans, as many rounds: {took:.0f} s; inertia {model.inertia_:.6g} against {unlimited.inertia_:.6g} "
-        f"({100 * (model.inertia_ / unlimited.inertia_ - 1):+.2f} %)"
+        f"KMeans, {unlimited.n_iter_} rounds: {took:.0f} s; inertia {model.inertia_:.6g} against "
+        f"{unlimited.inertia_:.6g} ({100 * (model.inertia_ / unlimited.inertia_ - 1):+.2f} %)",
+        flush=True,
     )
-    true = np.concatenate(
-        [np.argpartition(squared_distances(some, X), 10)[:, :10] for some in np.array_split(queries, 50)]
-    )
-    print(
-        "| lists | smallest | largest | variation of sizes | lists probed | mean work | 99th percentile | recall@10 |"
-    )
+    figures |= {"kmeans_seconds": took, "inertia": model.inertia_, "kmeans_inertia": float(unlimited.inertia_)}
+    print("| lists | smallest | largest | variation of sizes | probed | mean work | 99th percentile | recall@10 |")
     print("|---|---|---|---|---|---|---|---|")
-    for work in (n_samples // 200, n_samples // 50):
-        for name, kmeans in (("equal", model), ("k-means", unlimited)):
-            recall, looked_at, sizes, n_probes = searches(
-                X, queries, kmeans.cluster_centers_, kmeans.labels_, true, work
-            )
+    neighbors, figures["searches"] = true_neighbors(X, queries), []
+    files = {
+        name: InvertedFile(found, queries, neighbors) for name, found in (("equal", model), ("k-means", unlimited))
+    }
+    for work in (5 * n_samples // n_groups, 20 * n_samples // n_groups):
+        for name, file in files.items():
+            found, sizes = file.at_work(work), file.sizes
             variation = sizes.std() / sizes.mean()
+            figures["searches"].append({"name": name, "variation": variation} | found)
             print(
-                f"| {name} | {sizes.min()} | {sizes.max()} | {variation:.3f} | {n_probes} | {looked_at.mean():.0f} | "
-                f"{np.percentile(looked_at, 99):.0f} | {recall:.4f} |",
+                f"| {name} | {sizes.min()} | {sizes.max()} | {variation:.3f} | {found['lists']:.1f} | {work} | "
+                f"{found['work_99']:.0f} | {found['recall']:.4f} |",
                 flush=True,
             )
+    return figures
 
 
 def main():
@@ -238,28 +277,43 @@ def main():
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--large", action="store_true", help="1,000,000 x 32 in 1,000 groups, too")
     parser.add_argument("--only-large", action="store_true", help="nothing else")
+    parser.add_argument("--only-threads", action="store_true", help="one thread against two, and nothing else")
+    parser.add_argument("--large-rows", type=int, default=1_000_000, metavar="N", help="samples of --large")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
     options = parser.parse_args()
     if options.constrained is None:
         print("k-means-constrained is left out: install it as --help says, and give --constrained PYTHON")
     balanced_assignment(np.random.RandomState(0).uniform(size=(1000, 20)).astype(np.float32), 50)  # compile
     BalancedKMeans(10).fit(blobs(2000, 4, 10))
+    figures = measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def measure(options):
+    """All figures that are asked for, by name."""
     if options.quick:
-        one_assignment(1000, 10, options.constrained, 1)
-        two_threads(3000, 50, 1)
-        fits(2000, 10, options.constrained, 1)
-        large(5000, 20, n_queries=50)
-        return
+        return {
+            "assignments": [one_assignment(1000, 10, options.constrained, 1)],
+            "threads": two_threads(3000, 50, 1),
+            "fit": fits(2000, 10, options.constrained, 1),
+            "large": large(5000, 40, n_queries=50),
+        }
+    if options.only_threads:
+        return {"threads": two_threads(100_000, 1000, options.repeats)}
+    figures = {}
     if not options.only_large:
         columns = "flow, ms | its solver, ms | above | ratio | ratio to the solver"
         print(f"| one assignment, one thread | auction, ms | above the optimum | {columns} |")
         print("|---|---|---|---|---|---|---|---|")
-        for n_samples, n_groups in ((2000, 20), (10_000, 100), (20_000, 100)):
-            one_assignment(n_samples, n_groups, options.constrained, options.repeats)
-        two_threads(100_000, 1000, options.repeats)
-        fits(20_000, 100, options.constrained, options.repeats)
+        sizes = ((2000, 20), (10_000, 100), (20_000, 100))
+        figures["assignments"] = [one_assignment(*size, options.constrained, options.repeats) for size in sizes]
+        figures["threads"] = two_threads(100_000, 1000, options.repeats)
+        figures["fit"] = fits(20_000, 100, options.constrained, options.repeats)
     if options.large or options.only_large:
-        large(1_000_000, 1000)
+        figures["large"] = large(options.large_rows, 1000)
+    return figures
 
 
 if __name__ == "__main__":

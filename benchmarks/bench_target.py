@@ -4,7 +4,8 @@
     python benchmarks/bench_target.py --data DIR        # and those of trainings on STL-10 (DIR/stl10_binary)
 
 First, one batch of N_h samples: the mean output at the winners as a share of the exact optimum's, which is that of
-scipy.optimize.linear_sum_assignment. Then, with --data, an epoch: from time to time in a training with the epoch's
+scipy.optimize.linear_sum_assignment. Beside it the auction of balanced_assignment, whose rows bid in rounds that
+threads share (tol=0.01), for comparison. Then, with --data, an epoch: from time to time in a training with the epoch's
 target, the outputs of all samples at the weights of that moment, cut in batches, against the best target that is
 balanced over all of them. That best is between what an auction over all samples reaches and its dual bound. The epoch's
 target goes on from the prices that it has in the training, and is measured again when it has settled, after four more
@@ -20,7 +21,9 @@ from pathlib import Path
 import numpy as np
 from bench_training import load_patches, new_training
 from scipy.special import expit
+from threadpoolctl import threadpool_limits
 
+from epls import balanced_assignment
 from epls.algorithm.defaults import batch_rows, number_of_epochs
 from epls.algorithm.epoch_target import EpochTarget
 from epls.algorithm.target import AuctionTarget, ExactTarget, LargestTarget, LiteralTarget
@@ -93,7 +96,22 @@ def judge_batch(name, H):
         target.assign(H[: n // 2])  # compile
         results.append(assigned(target, H, n))
     (best, _, exact_seconds), (mean, spread, seconds) = results
-    print(f"| {name} | {best:.4g} | {mean / best:.5f} | {spread} | {1e3 * exact_seconds:.0f} | {1e3 * seconds:.1f} |")
+    (by_rounds, one), (_, two) = (in_rounds(H, n_threads) for n_threads in (1, 2))
+    print(
+        f"| {name} | {best:.4g} | {mean / best:.5f} | {spread} | {1e3 * exact_seconds:.0f} | {1e3 * seconds:.1f} | "
+        f"{by_rounds / best:.5f} | {1e3 * one:.1f} | {1e3 * two:.1f} |"
+    )
+
+
+def in_rounds(H, n_threads):
+    """The mean output at the winners of the auction that balanced_assignment holds, and the least seconds of five."""
+    seconds = []
+    with threadpool_limits(n_threads):
+        for _ in range(5):
+            started = time.perf_counter()
+            winners = balanced_assignment(H, 1, maximize=True, tol=0.01)
+            seconds.append(time.perf_counter() - started)
+    return H[np.arange(len(H)), winners].mean(dtype=np.float64), min(seconds)
 
 
 def judge_epoch(name, outputs, batch_size, trained):
@@ -140,8 +158,9 @@ def main():
     options = parser.parse_args()
     n = 100 if options.quick else options.components
     print(f"{n} units, a batch of {n} samples, float32: against the best of the batch")
-    print("| outputs | best mean | auction | spread | exact, ms | auction, ms |")
-    print("|---|---|---|---|---|---|")
+    rounds = "in rounds | one thread, ms | two threads, ms"
+    print(f"| outputs | best mean | auction | spread | exact, ms | auction, ms | {rounds} |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name, H in made_up_outputs(n).items():
         judge_batch(name, H)
     if options.data:

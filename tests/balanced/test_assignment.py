@@ -149,7 +149,7 @@ def test_the_result_is_the_same_for_any_number_of_threads(listed, monkeypatch):
     cost = as_listed(np.where(np.sort(DISTANCES)[:, 19:20] >= DISTANCES, DISTANCES, np.inf)) if listed else DISTANCES
     found = []
     for n_threads in (1, 2, 3, 5):
-        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n=n_threads: n)
+        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n=n_threads: n)
         found.append(balanced_assignment(cost, 330, minimum=200, return_gap=True))
     for winners, gap in found[1:]:
         np.testing.assert_array_equal(winners, found[0][0])
@@ -191,6 +191,31 @@ def test_tight_problem_on_one_blas_thread():
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        np.asfortranarray,
+        lambda cost: np.repeat(cost, 2, axis=1)[:, ::2],
+        lambda cost: cost.astype(">f4"),
+        lambda cost: cost.astype(np.float16),
+        lambda cost: cost.astype(np.longdouble),
+        lambda cost: cost.astype(np.uint64),
+        lambda cost: cost.tolist(),
+        lambda cost: np.frombuffer(cost.tobytes()).reshape(cost.shape),  # read-only
+        sparse.coo_array,
+        sparse.csc_matrix,
+    ],
+)
+@pytest.mark.parametrize("capacity", [2, 2.0, np.float32(2), [2.0, 2.0, 2.0], np.uint8(2), np.array(2)])
+def test_forms_of_costs_and_capacities(form, capacity):
+    cost = np.array([[3.0, 1, 2], [5, 1, 9], [4, 8, 7], [1, 2, 6], [2, 9, 4], [7, 3, 1]])
+    assert balanced_assignment(form(cost), capacity, tol=0).tolist() == balanced_assignment(cost, 2, tol=0).tolist()
+
+
+BEYOND = sparse.csr_array(np.eye(3, 2))
+BEYOND.indices[0] = 7  # as only a damaged array can have
+
+
+@pytest.mark.parametrize(
     ("cost", "arguments", "message"),
     [
         (np.zeros(3), {"capacity": 1}, r"shape \(3,\)"),
@@ -200,12 +225,24 @@ def test_tight_problem_on_one_blas_thread():
         (np.full((3, 2), -np.inf), {"capacity": 2}, "NaN or -inf"),
         (np.zeros((3, 2)), {"capacity": [1, 1, 1]}, "one for each column"),
         (np.zeros((3, 2)), {"capacity": 1.5}, "whole numbers"),
+        (np.zeros((3, 2)), {"capacity": None}, "capacity=None must be whole numbers"),
+        (np.zeros((3, 2)), {"capacity": np.inf}, "the number of rows is as good as no limit"),
+        (np.zeros((3, 2)), {"capacity": 10**30}, "below 2"),
+        (np.zeros((3, 2)), {"capacity": 2, "minimum": [1, np.nan]}, "minimum=.* must be whole numbers"),
+        (np.full((3, 2), 1e300), {"capacity": 2}, r"from 1e\+300 to 1e\+300: divide them"),
+        (sparse.csr_array(np.full((3, 2), -1e300)), {"capacity": 2}, "divide them"),
+        (np.ma.masked_array(np.ones((3, 2)), [[0, 1]] * 3), {"capacity": 2}, "fill what is masked"),
+        (np.full((3, 2), np.inf), {"capacity": 2}, "row 0, 1, 2 may not have any column"),
+        (sparse.coo_array(np.ones(3)), {"capacity": 2}, r"shape \(3,\)"),
+        (BEYOND, {"capacity": 2}, "indices must be < 2"),
         (np.zeros((3, 2)), {"capacity": [4, -1]}, "must not be negative"),
         (np.zeros((3, 2)), {"capacity": 1}, "room for 2 rows, and there are 3"),
         (np.zeros((3, 2)), {"capacity": 3, "minimum": 2}, "at least 4 rows, and there are 3"),
         (np.zeros((3, 2)), {"capacity": 2, "minimum": [3, 0]}, "column 0 must have at least 3 rows and at most 2"),
         (np.zeros((3, 2)), {"capacity": 2, "tol": -1}, "tol=-1"),
         (np.zeros((3, 2)), {"capacity": 2, "tol": np.nan}, "tol=nan"),
+        (np.zeros((3, 2)), {"capacity": 2, "tol": "small"}, "tol='small'"),
+        (np.zeros((3, 2)), {"capacity": 2, "maximize": "no"}, "maximize='no'"),
         ([[1, np.inf], [np.inf, np.inf]], {"capacity": 2}, "row 1 may not have any column"),
         ([[1, np.inf], [1, 2]], {"capacity": [0, 2]}, "row 0 may not have any column"),
         ([[1, np.inf], [1, np.inf], [1, 1]], {"capacity": [1, 5]}, r"2 rows \(0, 1\) may have no other columns than 0"),

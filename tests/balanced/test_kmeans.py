@@ -112,7 +112,7 @@ def test_the_number_of_threads_does_not_matter(X, n_threads, monkeypatch):
     monkeypatch.setattr("epls.balanced.auction._WORTH_SHARING", 16)
     found = []
     for n in (1, n_threads):
-        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n=n: n)
+        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n=n: n)
         found.append(BalancedKMeans(8, random_state=0).fit(X))
     np.testing.assert_array_equal(found[0].labels_, found[1].labels_)
 
@@ -157,9 +157,32 @@ class TestBatches:
         near = np.square(X - model.cluster_centers_[model.predict(X, balanced=True)], dtype=np.float64).sum()
         assert near < 2 * whole
 
+    def test_no_group_grows_above_its_limit(self, X):
+        model = BalancedKMeans(8, size_max=130, random_state=0)
+        counts = np.zeros(8)
+        for batch in np.array_split(X, 7):
+            counts += np.bincount(model.partial_fit(batch).labels_, minlength=8)
+        assert (model.counts_ == counts).all()
+        assert counts.max() == 130
+        assert np.ptp(counts) > 1
+        with pytest.raises(ValueError, match="room for 37 samples after the batches before, and this batch has 38"):
+            model.partial_fit(X[:38])
+        assert model.partial_fit(X[:37]).counts_.tolist() == [130] * 8
+
+    def test_exact_sizes_are_reached_with_the_last_batch(self, X):
+        sizes = [3, 100, 100, 100, 100, 200, 200, 200]
+        model = BalancedKMeans(8, sizes=sizes, random_state=0)
+        for batch in np.array_split(X, 4):
+            assert (model.partial_fit(batch).counts_ <= sizes).all()
+        assert model.counts_.tolist() == sizes
+        with pytest.raises(ValueError, match="sizes leaves room for 0 samples"):
+            model.partial_fit(X[:1])
+
     def test_what_is_refused(self, X):
-        with pytest.raises(ValueError, match="size_max and sizes are limits over all samples"):
-            BalancedKMeans(8, size_max=200).partial_fit(X)
+        with pytest.raises(ValueError, match="cannot promise size_min: give all samples to fit"):
+            BalancedKMeans(8, size_min=20).partial_fit(X)
+        with pytest.raises(ValueError, match="without size_max"):
+            BalancedKMeans(8, size_max=200, sizes=[1] * 8).partial_fit(X)
         with pytest.raises(ValueError, match="n_clusters=8 is more than n_samples=5"):
             BalancedKMeans(8).partial_fit(X[:5])
         with pytest.raises(ValueError, match="features"):
@@ -231,6 +254,14 @@ def test_equal_samples():
     assert model.inertia_ == 0
 
 
+def test_more_equal_centres_than_a_sample_remembers():
+    """Rounding must not make a sample believe that some other centre is better than the best that it knows."""
+    two = np.random.RandomState(0).normal(size=(2, 5)).astype(np.float32)
+    model = BalancedKMeans(50, init=np.repeat(two, 25, axis=0), random_state=0).fit(np.repeat(two, 300, axis=0))
+    assert (sizes_of(model) == 12).all()
+    assert model.inertia_ == pytest.approx(0, abs=1e-3)
+
+
 def test_one_group_and_as_many_as_samples(X):
     assert BalancedKMeans(1).fit(X).inertia_ == pytest.approx(
         np.square(X - X.mean(axis=0, dtype=float)).sum(), rel=1e-4
@@ -260,6 +291,18 @@ def test_one_group_and_as_many_as_samples(X):
 def test_settings_that_cannot_be(X, settings, message):
     with pytest.raises(ValueError, match=message):
         BalancedKMeans(8, **settings).fit(X)
+
+
+def test_weights_are_refused_with_a_way_out(X):
+    weights = np.ones(len(X), int)
+    model = BalancedKMeans(8, random_state=0)
+    for method in (model.fit, model.fit_predict, model.partial_fit):
+        with pytest.raises(TypeError, match=r"no sample_weight, because sizes count samples: repeat the samples"):
+            method(X, sample_weight=weights)
+    with pytest.raises(TypeError, match="no sample_weight"):
+        make_pipeline(StandardScaler(), model).fit(X, balancedkmeans__sample_weight=weights)
+    with pytest.raises(TypeError, match="no argument 'balanced': leave it out"):
+        model.fit(X, balanced=True)
 
 
 def test_values_that_cannot_be_squared(X):

@@ -1,10 +1,11 @@
-"""The assignment of rows to columns at the lowest cost, with limits on how many rows a column takes."""
+"""Assign rows to columns at the lowest total cost, with limits on the number of rows in each column."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -19,11 +20,12 @@ from .auction import Limits, Outcome, estimate, hold_from
 from .bidders import Bidders, ListedBidders, MatrixBidders
 from .feasibility import check_columns_of_rows, check_feasible, check_limits
 
-_FIRST_INCREMENT = 0.01  # of the spread: measured, within 0.02 % of the best on distances to centres
+_FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
-_LEVELS = (16, 4)  # prices are first found with a sixteenth of the rows, then with a quarter
+_LEVELS = (16, 4)  # prices are first found for a sixteenth of the rows, then for a quarter
 _FEWEST_ROWS, _FEWEST_PER_UNIT = 500, 4  # of such a part
-_WORTH_A_CREW = 2**20  # values; to ask how many threads there are takes a millisecond
+_LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
+_WORTH_A_CREW = 2**20  # values; asking for the number of threads takes a millisecond
 
 
 @overload
@@ -59,43 +61,43 @@ def balanced_assignment(
     tol: float = 1e-3,
     return_gap: bool = False,
 ) -> Indices | tuple[Indices, float]:
-    """Assign every row to a column at the lowest total cost, with no more rows in a column than it has room for.
+    """Assign each row to a column at the lowest total cost, with limits on the number of rows in each column.
 
-    Minimises the sum of ``cost[i, winners[i]]`` over all assignments in which column ``j`` has between ``minimum[j]``
-    and ``capacity[j]`` rows: the transportation problem, solved by an auction. The result is the same for any number of
-    threads.
+    Minimises the sum of ``cost[i, winners[i]]`` over all assignments that give column ``j`` between ``minimum[j]`` and
+    ``capacity[j]`` rows. This is the transportation problem, solved here by an auction. The result does not depend on
+    the number of threads.
 
     Parameters
     ----------
     cost : array-like or sparse array of shape (n_rows, n_columns)
-        What each column costs each row. An infinite cost forbids the column to the row. Of a sparse array, the entries
-        that are stored, zeros too, are the columns that a row may have. float32 and float64 are used as they are, and
-        all else becomes float64.
+        The cost of each column for each row. An infinite cost forbids the column for the row. In a sparse array, the
+        stored entries, including zeros, are the allowed columns. float32 and float64 are used without conversion; other
+        types are converted to float64.
     capacity : int or array-like of int of shape (n_columns,)
-        How many rows each column takes at most.
+        The maximum number of rows in each column.
     minimum : int or array-like of int of shape (n_columns,), default=None
-        How many rows each column must have at least; None is 0.
+        The minimum number of rows in each column. None means 0.
     maximize : bool, default=False
-        Find the largest sum instead; what is forbidden is then -inf.
+        Whether to find the largest sum instead. Then -inf forbids a column for a row.
     tol : float, default=1e-3
-        The total is above the lowest by no more than a share of ``tol``: of the total itself if no cost is negative,
-        and of the sum over rows of mean cost less smallest cost, which is what a random assignment costs more than one
-        without limits. What is reached is usually ten times better. With 0 the result is the best, up to the rounding
-        of float64; for integers, exactly.
+        The tolerance. The total exceeds the lowest by at most ``tol`` times each of two amounts: the total itself, if
+        no cost is negative, and the sum over rows of mean cost minus smallest cost, which is the extra cost of a random
+        assignment over one without limits. The result is usually ten times better. With 0, the result is optimal up to
+        the rounding of float64, and exactly optimal for integers.
     return_gap : bool, default=False
-        Return the bound that was reached, too.
+        Whether to also return the bound that was reached.
 
     Returns
     -------
     winners : ndarray of int of shape (n_rows,)
         The column of each row.
     gap : float
-        The total is above the lowest by no more than this. Only with ``return_gap=True``.
+        The total exceeds the lowest by at most this much. Only with ``return_gap=True``.
 
     Raises
     ------
     ValueError
-        If no assignment meets all limits; the message says why.
+        If no assignment satisfies all limits. The message says why.
 
     Examples
     --------
@@ -106,11 +108,13 @@ def balanced_assignment(
     >>> balanced_assignment(cost, [4, 4], minimum=[0, 1], return_gap=True, tol=0)
     (array([1, 0, 0, 0]), 0.0)
     """
-    if not 0 <= float(tol) < np.inf:
-        raise ValueError(f"tol={tol} must be a number that is not negative, such as 0.001")
+    _check_settings(tol, maximize)
     scores = _checked_cost(cost, maximize)
     n_rows, n_columns = scores.shape
-    limits = Limits(_checked_counts("capacity", capacity, n_columns), _checked_counts("minimum", minimum, n_columns))
+    limits = Limits(
+        _checked_counts("capacity", capacity, n_columns),
+        _checked_counts("minimum", 0 if minimum is None else minimum, n_columns),
+    )
     check_limits(limits, n_rows)
     limits = Limits(np.minimum(limits.capacity, n_rows), limits.minimum)
     if n_rows == 0:
@@ -121,9 +125,20 @@ def balanced_assignment(
     return (outcome.winners, outcome.gap) if return_gap else outcome.winners
 
 
+def _check_settings(tol: Any, maximize: Any) -> None:
+    if not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
+        raise ValueError(f"tol={tol!r} must be a number that is not negative, such as 0.001")
+    if not isinstance(maximize, bool | np.bool_):
+        raise ValueError(f"maximize={maximize!r} must be True or False")
+
+
 def _checked_cost(cost: Any, maximize: bool) -> Any:
-    """A C-contiguous array, or a csr_array without infinite entries, of float32 or float64."""
-    given: Any = sparse.csr_array(cost) if sparse.issparse(cost) else np.asarray(cost)
+    """Return a C-contiguous array, or a csr_array without infinite entries, of float32 or float64."""
+    if isinstance(cost, np.ma.MaskedArray):
+        raise ValueError(
+            "cost is a masked array: fill what is masked, with an infinite cost where a column is forbidden"
+        )
+    given: Any = _checked_lists(cost) if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
         raise ValueError(f"cost has shape {given.shape}, and must be (n_rows, n_columns) with at least one column")
     if given.dtype.kind not in "fiub":
@@ -144,21 +159,33 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
     return np.ascontiguousarray(given)
 
 
+def _checked_lists(cost: Any) -> Any:
+    """Return a csr_array after checking that its indices are within its shape, since compiled code relies on them."""
+    if cost.ndim != 2:
+        raise ValueError(f"cost has shape {cost.shape}, and must be (n_rows, n_columns)")
+    given = sparse.csr_array(cost)
+    given.check_format(full_check=True)
+    return given
+
+
 def _not_finite(forbidden: float) -> str:
     return f"cost has values that are NaN or {-forbidden:+}: give finite numbers, and {forbidden:+} where forbidden"
 
 
 def _checked_counts(name: str, counts: Any, n_columns: int) -> NDArray[np.int64]:
-    given = np.asarray(0 if counts is None else counts)
+    given = np.asarray(counts)
     if given.shape not in ((), (n_columns,)):
         raise ValueError(f"{name} has shape {given.shape}, and must be one number or {n_columns}, one for each column")
-    if given.dtype.kind == "f" and np.isfinite(given).all() and (given == np.floor(given)).all():
-        given = given.astype(np.int64) if (np.abs(given) < 2**62).all() else given
+    if given.dtype.kind == "f" and (np.abs(given) < 2**62).all() and (given == np.floor(given)).all():
+        given = given.astype(np.int64)
     if given.dtype.kind not in "iu":
-        raise ValueError(f"{name}={counts!r} must be whole numbers")
+        raise ValueError(
+            f"{name}={counts!r} must be whole numbers below 2**62; the number of rows is as good as no limit"
+        )
     if (given < 0).any():
         raise ValueError(f"{name} has {given.min()}, and must not be negative")
-    return np.broadcast_to(np.minimum(given, 2**62).astype(np.int64), n_columns).copy()
+    whole = np.minimum(given.astype(np.uint64), np.uint64(2**62)).astype(np.int64)
+    return np.broadcast_to(whole, n_columns).copy()
 
 
 def _size(scores: Any) -> int:
@@ -166,7 +193,7 @@ def _size(scores: Any) -> int:
 
 
 def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidders, _Scale, Callable[[], None]]:
-    """The rows as bidders, what is known of their values, and a check whether there is a solution at all."""
+    """Return the rows as bidders and the range of their values, after checking that a solution exists."""
     if sparse.issparse(scores):
         values = sparse.csr_array((sign * scores.data, scores.indices, scores.indptr), shape=scores.shape)
         check_columns_of_rows(values, limits)
@@ -178,6 +205,7 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     least, most = totals[:, 2].min(), totals[:, 3].max()
     if n_bad:
         raise ValueError(_not_finite(-sign * np.inf))
+    _check_size(least, most)
     scale = _Scale(total / len(scores), least, most, lambda: _are_integers(scores))
     if n_forbidden:
         check_columns_of_rows(scores, limits)
@@ -186,9 +214,15 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     return MatrixBidders(scores, sign, scale.far), scale, lambda: None
 
 
+def _check_size(least: float, most: float) -> None:
+    """Raise an error if sums of the costs could overflow float64."""
+    if least <= most and max(-least, most) > _LARGEST:
+        raise ValueError(f"cost has values from {least:.3g} to {most:.3g}: divide them, to be within {_LARGEST:g} of 0")
+
+
 @dataclass(frozen=True)
 class _Scale:
-    """Of the costs: the mean over rows of mean less smallest, the smallest and the largest, and if all are integers."""
+    """The spread (mean over rows of mean minus smallest), smallest and largest cost, and if all are integers."""
 
     spread: float
     least: float
@@ -201,7 +235,7 @@ class _Scale:
         return self.most - self.least
 
     def allowed(self, tol: float, outcome: Outcome) -> float:
-        """The gap that is small enough."""
+        """The gap at which the auction can stop."""
         n_rows = len(outcome.winners)
         wanted = tol * self.spread * n_rows
         if self.least >= 0:
@@ -210,7 +244,7 @@ class _Scale:
 
     @property
     def tiny(self) -> float:
-        """What is lost in rounding."""
+        """The error from rounding."""
         return 2.0**-48 * max(abs(self.least), abs(self.most), 1e-250)
 
 
@@ -219,6 +253,7 @@ def _scale_of_lists(values: Any, sign: float) -> _Scale:
     means = np.add.reduceat(values.data, values.indptr[:-1], dtype=np.float64) / n_listed
     spread = float((np.maximum.reduceat(values.data, values.indptr[:-1]) - means).mean())
     least, most = sorted(sign * float(value) for value in (values.data.min(), values.data.max()))
+    _check_size(least, most)
     return _Scale(spread, least, most, lambda: _are_integers(values.data))
 
 
@@ -240,7 +275,7 @@ def _once(check: Callable[[], None]) -> Callable[[], None]:
 def _solved(
     bidders: Bidders, limits: Limits, scale: _Scale, tol: float, crew: Crew, check: Callable[[], None]
 ) -> Outcome:
-    """Auctions with ever smaller increments, until the gap is small enough."""
+    """Run auctions with ever smaller increments until the gap is small enough."""
     n_rows = bidders.shape[0]
     increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
     rows = np.arange(n_rows)
@@ -252,7 +287,7 @@ def _solved(
             best = outcome
         if best.gap <= (allowed := scale.allowed(tol, best)):
             return best
-        if best.gap < 0.999 and scale.is_integer():  # another total would be one away at least
+        if best.gap < 0.999 and scale.is_integer():  # any other total differs by at least one
             return replace(best, gap=0.0)
         if increment <= scale.tiny / 2:
             break
@@ -268,7 +303,7 @@ def _solved(
 
 
 def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew) -> Float64:
-    """Prices that a part of the rows finds, then a larger part; 0 where there are too few rows for that."""
+    """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows."""
     n_rows, n_units = bidders.shape
     prices = np.zeros(n_units)
     order = np.random.RandomState(0).permutation(n_rows)

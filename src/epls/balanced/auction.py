@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..kernels.market import (
-    HEAD,
     MOST_DOUBLED,
     N_DOUBLED,
     N_NUMBERS,
@@ -28,6 +27,7 @@ from ..kernels.market import (
     Round,
     bid,
     queue_losers,
+    queue_parked,
     regret,
     rounds,
     settle,
@@ -170,11 +170,8 @@ def _run(
         if places.is_short.any():
             places = _grown(places)
         if numbers[N_WAITING] <= few and numbers[N_PARKED] > 0:
-            again = np.sort(round_.parked[: numbers[N_PARKED]])
-            bidders.look(again, places.prices, crew)
-            ends = (numbers[HEAD] + numbers[N_WAITING] + np.arange(len(again))) % len(rows)
-            round_.queue[ends] = again
-            numbers[[N_WAITING, N_PARKED]] = numbers[N_WAITING] + len(again), 0
+            bidders.look(np.sort(round_.parked[: numbers[N_PARKED]]), places.prices, crew)
+            queue_parked(round_)
     return places, winners, float(round_.increment[0])
 
 
@@ -204,7 +201,8 @@ def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, 
         return
     enough = _WORTH_SHARING if crew.n_threads > 1 else len(round_.queue) + 1
     may_grow = bool((np.diff(places.first) < places.capacity).any())
-    rounds(most_rows, few, enough, may_grow, bidders.wishes, places, round_, bidders.far, winners)
+    matrix = bidders.matrix()
+    rounds(most_rows, few, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)
 
 
 def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:

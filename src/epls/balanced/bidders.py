@@ -39,6 +39,10 @@ class Bidders(ABC):
     def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
         """Find the wishes of some rows at these prices."""
 
+    def matrix(self) -> tuple[Array, float, Float64]:
+        """The scores of all rows, their sign and the offsets of units, if there are such; else without rows."""
+        return np.empty((0, 0), self.wishes.values.dtype), 1.0, np.empty(0)
+
 
 class ListedBidders(Bidders):
     """Rows with a list of units each, that they may have.
@@ -85,7 +89,7 @@ class _LookingBidders(Bidders):
 
         def work(block: slice) -> None:
             numbers = rows[block]
-            wish(self._scores(numbers), numbers, sign, offsets, prices, *self.wishes)
+            wish(self._scores(numbers), numbers, sign, offsets, prices, self.wishes)
 
         crew.each(work, list(row_blocks(len(rows), BLOCK_ROWS)))
 
@@ -117,6 +121,10 @@ class MatrixBidders(_LookingBidders):
         self.restricted = restricted
         self._sign = sign
         self._offsets = np.zeros(scores.shape[1])
+
+    def matrix(self) -> tuple[Array, float, Float64]:
+        """All of it, its sign, and no offsets."""
+        return self._matrix, self._sign, self._offsets
 
     def _scores(self, rows: Indices) -> Array:
         return _taken(self._matrix, rows)

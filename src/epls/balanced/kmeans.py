@@ -23,56 +23,57 @@ from ..utils.threads import Crew
 from ..utils.types import Array, Indices
 from .auction import Limits
 from .lloyd import Rounds, State, group_sums, part_of
-from .sizes import size_limits
+from .sizes import batch_limits, size_limits
 
 _TYPES = [np.float64, np.float32]
-_SEEDED_PER_GROUP = 16  # samples that k-means++ chooses from, for each group
+_SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
 _SIZE = [Interval(Integral, 0, None, closed="left"), "array-like", None]
 
 
 class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
-    """k-means whose groups are equally large, or have sizes within limits.
+    """k-means with groups of equal size, or with sizes within limits.
 
-    Minimises the sum of squared distances of samples to the centre of their group, as KMeans does, over all groupings
-    with the sizes asked for. In each round an auction (see :func:`epls.balanced_assignment`) assigns the samples to the
-    centres, and centres move to the means of their groups. From 5,000 samples on, the first rounds leave a few samples
-    in groups that are full, and the last rounds do not. No matrix of all distances is made: memory is that of a few
-    copies of the samples, and about 250 bytes for each.
+    Like KMeans, it minimises the sum of squared distances from samples to the centres of their groups, but only over
+    groupings with the required sizes. In each round, an auction (see :func:`epls.balanced_assignment`) assigns the
+    samples to the centres, and each centre moves to the mean of its group. With 5,000 samples or more, the first rounds
+    may leave a few samples in full groups; the last rounds do not. It never stores the matrix of all distances: it
+    needs memory for a few copies of the samples, plus about 250 bytes per sample.
 
     Parameters
     ----------
     n_clusters : int, default=8
         The number of groups.
     size_min, size_max : int, array-like of shape (n_clusters,) or None, default=None
-        The smallest and the largest size of a group, for all groups or for each. If neither they nor ``sizes`` are
-        given, the sizes of any two groups differ by one at most.
+        The minimum and maximum size of a group, for all groups or for each one. If these and ``sizes`` are all None,
+        the sizes of any two groups differ by at most one.
     sizes : array-like of shape (n_clusters,) or None, default=None
-        The exact size of each group. Their sum is the number of samples.
+        The exact size of each group. The sizes must add up to the number of samples.
     init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), default="k-means++"
-        The centres to start from: samples far from each other, any samples, or those given.
+        The initial centres: samples far from each other, random samples, or the given centres.
     n_init : int, default=1
-        How often to start; the best result is kept.
+        The number of starts. The best result is kept.
     max_iter : int, default=100
-        The largest number of rounds of each start.
+        The maximum number of rounds for each start.
     tol : float, default=1e-4
-        Rounds end when the sum of squared distances falls by less than this share.
+        Stop when a round reduces the sum of squared distances by less than this fraction.
     random_state : int, RandomState instance or None, default=None
-        Chooses the centres to start from.
+        Determines the initial centres.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The means of the groups; of a group that is empty, its last centre.
+        The means of the groups. An empty group keeps its last centre.
     labels_ : ndarray of shape (n_samples,)
-        The group of each sample. After ``partial_fit``, of the last batch; not in a model file.
+        The group of each sample. After ``partial_fit``, those of the last batch. Not saved in a model file.
     inertia_ : float
-        The sum of squared distances of samples to the centre of their group. After ``partial_fit``, of the last batch.
+        The sum of squared distances from samples to the centres of their groups. After ``partial_fit``, that of the
+        last batch.
     prices_ : ndarray of shape (n_clusters,)
-        What a place in each group costs, in squared distance: how much the group is wanted.
+        The price of a place in each group, in squared distance. It is high for groups in high demand.
     n_iter_ : int
-        The number of rounds of the best start, or of batches.
+        The number of rounds of the best start, or the number of batches.
     counts_ : ndarray of shape (n_clusters,)
-        How many samples the centres are the means of.
+        The number of samples in the mean of each centre.
     n_features_in_ : int
         The number of features.
 
@@ -82,7 +83,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
     Notes
     -----
-    There are no sample weights: sizes count samples. The result is the same for any number of threads.
+    Sizes count samples, so weights are not supported: ``sample_weight`` raises an error. The result does not depend on
+    the number of threads.
 
     Examples
     --------
@@ -140,8 +142,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> BalancedKMeans:
-        """Find groups.
+    def fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
+        """Group the samples.
 
         Parameters
         ----------
@@ -149,11 +151,14 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The samples.
         y : None
             Ignored.
+        **refused
+            No other arguments are accepted. The error for ``sample_weight`` says what to do instead.
 
         Returns
         -------
         self
         """
+        _refuse("fit", refused)
         with earlier_fit_kept(self):
             X = self._checked(X, reset=True)
             limits = self._limits(X.shape[0])
@@ -176,7 +181,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     def _start(
         self, X: Any, center: Array | None, limits: Limits, random: np.random.RandomState, epochs: Any, crew: Crew
     ) -> State:
-        """The result of one start: with a part of the samples first, if there are many."""
+        """Return the result of one start. With many samples, it begins with a part of them."""
         centers, prices, n_before = self._first_centers(X, center, random), None, 0
         some = part_of(X, limits, random)
         rounds: Iterator[int] = islice(epochs, self.max_iter)
@@ -206,28 +211,27 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None) -> BalancedKMeans:
-        """Go on with one more batch of samples, each of which is seen once.
+    def partial_fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
+        """Continue with one more batch of samples. Each sample is seen once.
 
-        The groups of all batches together are equally large, to within one. Limits of sizes need all samples: give them
-        to ``fit``.
+        Sizes count all batches together. Without limits, the sizes of groups differ by at most one after every batch.
+        ``size_max`` and ``sizes`` are never exceeded. With ``sizes``, groups reach their sizes once enough samples have
+        been seen. ``size_min`` raises an error, because the number of remaining samples is unknown.
 
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
-            The batch; the first has at least as many samples as there are groups.
+            The batch. The first batch must have at least as many samples as there are groups.
         y : None
             Ignored.
+        **refused
+            No other arguments are accepted; see ``fit``.
 
         Returns
         -------
         self
         """
-        if not (self.size_min is None and self.size_max is None and self.sizes is None):
-            raise ValueError(
-                "partial_fit makes groups of equal size; size_min, size_max and sizes are limits over all samples: "
-                "give all samples to fit, or leave the limits out"
-            )
+        _refuse("partial_fit", refused)
         is_first = not hasattr(self, "cluster_centers_")
         if not is_first and len(self.cluster_centers_) != self.n_clusters:
             raise ValueError(
@@ -241,13 +245,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 centers = self._first_centers(X, None, check_random_state(self.random_state))
             else:
                 centers = self.cluster_centers_.astype(X.dtype, copy=False)
-            labels, prices = self._assigned(
-                X, centers, None if is_first else self.prices_, _next_limits(counts, X.shape[0])
-            )
+            limits = batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
+            labels, prices = self._assigned(X, centers, None if is_first else self.prices_, limits)
             new = np.bincount(labels, minlength=self.n_clusters)
-            moves = (group_sums(X, labels, self.n_clusters) - new[:, None] * centers) / np.maximum(counts + new, 1)[
-                :, None
-            ]
+            moves = group_sums(X, labels, self.n_clusters) - new[:, None] * centers
+            moves /= np.maximum(counts + new, 1)[:, None]
         self.cluster_centers_ = (centers + moves).astype(X.dtype)
         self.counts_, self.prices_, self.labels_ = counts + new, prices, labels
         self.inertia_ = _squared_distance(X, self.cluster_centers_, labels)
@@ -255,21 +257,20 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return self
 
     def predict(self, X: Any, balanced: bool = False) -> Indices:
-        """The groups of samples.
+        """Assign samples to groups.
 
         Parameters
         ----------
         X : array-like or sparse array of shape (n_samples, n_features)
             The samples.
         balanced : bool, default=False
-            Whether the groups of these samples, taken together, shall have the sizes that were asked for: equal sizes,
-            or ``size_min``, ``size_max`` and ``sizes`` as they are. Otherwise each sample has the group of the nearest
-            centre.
+            Whether the groups of these samples, taken together, must have the required sizes: equal sizes, or those set
+            by ``size_min``, ``size_max`` and ``sizes``. If False, each sample gets the group of its nearest centre.
 
         Returns
         -------
         labels : ndarray of shape (n_samples,)
-            The groups.
+            The group of each sample.
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
@@ -279,7 +280,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return self._assigned(X, centers, self.prices_, self._limits(X.shape[0]))[0]
 
     def _assigned(self, X: Any, centers: Array, prices: Any, limits: Limits) -> tuple[Indices, Any]:
-        """The groups of samples within limits, and the prices."""
+        """Return the groups of samples within the limits, and the prices."""
         center = _origin(X)
         distance = None if prices is None else self.inertia_ / max(self.counts_.sum(), 1.0)
         with Crew() as crew:
@@ -317,16 +318,19 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
 
 def _origin(X: Any) -> Array | None:
-    """The mean of samples, which products are more precise around; None for sparse ones, which it would fill."""
+    """Return the mean of samples, which makes products more precise. None for sparse samples, to keep them sparse."""
     return None if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
 
 
-def _next_limits(counts: Any, n_samples: int) -> Limits:
-    """What a batch may add to groups that are equally large to within one, so that they still are."""
-    n_all = int(counts.sum()) + n_samples
-    least, most = n_all // len(counts), -(-n_all // len(counts))
-    seen = counts.astype(np.int64)
-    return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
+def _refuse(method: str, given: dict[str, Any]) -> None:
+    """Raise an error for arguments that other clusterers accept."""
+    if "sample_weight" in given:
+        raise TypeError(
+            f"BalancedKMeans.{method} has no sample_weight, because sizes count samples: repeat the samples, as in "
+            f"X.repeat(weights, axis=0) for whole numbers, or use sklearn.cluster.KMeans, whose groups have any size"
+        )
+    if given:
+        raise TypeError(f"BalancedKMeans.{method} has no argument {', '.join(map(repr, given))}: leave it out")
 
 
 def _squared_distance(X: Any, centers: Array, labels: Indices) -> float:

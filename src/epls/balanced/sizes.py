@@ -1,4 +1,4 @@
-"""The sizes that groups may have."""
+"""The allowed sizes of groups."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from .auction import Limits
 def size_limits(
     n_samples: int, n_clusters: int, size_min: Any = None, size_max: Any = None, sizes: Any = None
 ) -> Limits:
-    """How many of so many samples each group may have.
+    """Return the minimum and maximum size of each group.
 
     Parameters
     ----------
     n_samples, n_clusters : int
-        How many there are.
+        The number of samples and of groups.
     size_min, size_max : int, array-like of shape (n_clusters,) or None
-        The smallest and the largest size of a group. If neither is given, and no ``sizes``, all groups are equally
-        large, to within one.
+        The minimum and maximum size of a group. If these and ``sizes`` are all None, the sizes of any two groups differ
+        by at most one.
     sizes : array-like of shape (n_clusters,) or None
         The exact sizes.
 
     Raises
     ------
     ValueError
-        If no groups have such sizes.
+        If no grouping has such sizes.
 
     Examples
     --------
@@ -58,6 +58,53 @@ def size_limits(
     return Limits(np.minimum(most, n_samples), least)
 
 
+def batch_limits(counts: Any, n_samples: int, size_min: Any = None, size_max: Any = None, sizes: Any = None) -> Limits:
+    """Return the minimum and maximum number of samples of a batch in each group, if sizes count all batches together.
+
+    Parameters
+    ----------
+    counts : ndarray of shape (n_clusters,)
+        The number of samples in each group from earlier batches.
+    n_samples : int
+        The number of samples in the batch.
+    size_min, size_max, sizes
+        As in :func:`size_limits`; ``size_min`` must be None.
+
+    Raises
+    ------
+    ValueError
+        If there is too little room for the batch.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> batch_limits(np.array([2, 1, 1]), 3).capacity
+    array([1, 2, 2])
+    >>> batch_limits(np.array([4, 0, 1]), 3, size_max=5).capacity
+    array([1, 3, 3])
+    """
+    n_clusters, seen = len(counts), counts.astype(np.int64)
+    if size_min is not None:
+        raise ValueError(
+            "partial_fit does not know how many samples are to come, and cannot promise size_min: give all samples to "
+            "fit, or limit sizes with size_max or sizes"
+        )
+    if sizes is not None and size_max is not None:
+        raise ValueError("sizes says how large each group is: give it without size_max")
+    if sizes is None and size_max is None:
+        n_all = int(seen.sum()) + n_samples
+        least, most = n_all // n_clusters, -(-n_all // n_clusters)
+        return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
+    name, given = ("sizes", sizes) if size_max is None else ("size_max", size_max)
+    left = np.clip(_checked(name, given, n_clusters) - seen, 0, n_samples)
+    if left.sum() < n_samples:
+        raise ValueError(
+            f"{name} leaves room for {left.sum()} samples after the batches before, and this batch has {n_samples}: "
+            f"give a larger {name}, more groups or fewer samples"
+        )
+    return Limits(left, np.zeros(n_clusters, np.int64))
+
+
 def _exact(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
     if size_min is not None or size_max is not None:
         raise ValueError("sizes says how large each group is: give it without size_min and size_max")
@@ -71,7 +118,7 @@ def _exact(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes:
 
 
 def _checked(name: str, given: Any, n_clusters: int) -> NDArray[np.int64]:
-    """One number for each group, none of them negative."""
+    """Return one number for each group, after checking that none is negative."""
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" or numbers.shape not in ((), (n_clusters,)):
         raise ValueError(

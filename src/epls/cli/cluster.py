@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -37,11 +35,7 @@ _OF_IMAGES = ("n_components", "patch_size", "n_patches", "stride", "grid")
 @options.grid
 @options.longest_side
 @options.image_folder
-@click.option("--scale/--no-scale", default=None,
-              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
-@click.option("--drop", multiple=True, metavar="COLUMN",
-              help="A column of a table to leave out; may be given several times.")  # fmt: skip
-@options.array_key
+@options.vectors
 @options.random_state
 @options.threads
 @options.force
@@ -66,6 +60,8 @@ def command(
         opened, loaded = _opened(data, model, key, chosen, progress)
         options.tell_skipped(opened)
         _refuse_others(context, data, isinstance(opened, Vectors), model)
+        if loaded is None:
+            options.tell_columns(opened)
         started = time.perf_counter()
         X = _features(opened, loaded, chosen, progress)
         groups = _groups(X, clusters, chosen, progress)
@@ -103,7 +99,11 @@ def _opened(
     with options.opening():
         if model is None:
             side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
-            more = {"longest_side": chosen["longest_side"], "drop": chosen["drop"]}
+            more = {
+                "longest_side": chosen["longest_side"],
+                "columns": chosen["columns"] or None,
+                "drop": chosen["drop"],
+            }
             return open_data(data, smallest_side=side, key=key, progress=progress, **folder, **more), None
         loaded, notes = load_with_notes(model)
         if not hasattr(loaded, "transform"):
@@ -120,7 +120,9 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
         **({} if vectors else {"scale": f"is for vectors, and {data} holds images"}),
     }
     if model is not None:
-        names |= dict.fromkeys((*_OF_IMAGES, "longest_side", "scale", "drop"), "is set by the model: leave it out")
+        names |= dict.fromkeys(
+            (*_OF_IMAGES, "longest_side", "scale", "columns", "drop"), "is set by the model: leave it out"
+        )
     for name, reason in names.items():
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name.replace('_', '-')} {reason}")
@@ -128,12 +130,10 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
 
 def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: StageProgress) -> Any:
     """What to group by: a row for each image or vector."""
-    import numpy as np
-
     from ..callbacks import OnEpoch
     from ..datasets.opening import Vectors
     from ..images.features import ImageFeatures
-    from ..images.models import codes_of
+    from ..images.models import feature_rows
     from ..learners.epls import EPLS
 
     if model is None and isinstance(opened, Vectors):
@@ -143,13 +143,7 @@ def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: Stag
         learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
         parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "random_state")}
         model = ImageFeatures(learner, **parameters).fit(opened)
-    rows: list[Any] = []
-    done = 0
-    for some in codes_of(model, opened):
-        rows.append(np.asarray(some.toarray() if hasattr(some, "toarray") else some, np.float32))
-        done += len(rows[-1])
-        progress("encode", done, len(opened))
-    return np.concatenate(rows)
+    return feature_rows(model, opened, progress)
 
 
 def _vectors(vectors: Vectors, scale: bool | None) -> Any:
@@ -177,8 +171,8 @@ def _groups(X: Any, n_clusters: int, chosen: dict[str, Any], progress: StageProg
 
 def _table(labels: Any, names: Sequence[str] | None) -> bytes:
     """A line for each sample: its name or its number, and its group."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["row" if names is None else "file", "group"])
-    writer.writerows(zip(range(len(labels)) if names is None else names, labels.tolist(), strict=True))
-    return text.getvalue().encode("utf-8", "surrogateescape")
+    from ..datasets.writing import csv_name
+
+    firsts = map(str, range(len(labels))) if names is None else map(csv_name, names)
+    lines = [f"{first},{group}" for first, group in zip(firsts, labels.tolist(), strict=True)]
+    return "\n".join(["row,group" if names is None else "file,group", *lines, ""]).encode("utf-8", "surrogateescape")

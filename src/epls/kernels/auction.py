@@ -20,7 +20,7 @@ A row's first bid computes these block maxima; a later one looks again only at t
 import numpy as np
 from numba import njit
 
-from .places import replace_lowest
+from .places import around, replace_lowest
 from .scan import index_of, index_of_net, largest, largest_net, smallest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
@@ -85,14 +85,18 @@ def _increment(row, best, price, relative_increment, precision):
 def _open_places(capacity, reserves, rise):
     """Each unit's places one after another, an empty heap: what they cost, whose they are (-1: nobody's), and where
     those of a unit begin."""
-    first = np.zeros(capacity.size + 1, np.int64)
+    first = np.empty(capacity.size + 1, np.int64)
+    first[0] = 0
     for j in range(capacity.size):
         first[j + 1] = first[j] + capacity[j]
     costs = np.empty(first[capacity.size], reserves.dtype)
     for j in range(capacity.size):
         for k in range(capacity[j]):
             costs[first[j] + k] = reserves[j] + reserves.dtype.type(k) * rise
-    return costs, np.full(costs.size, -1), first
+    owners = np.empty(costs.size, np.int64)
+    for k in range(owners.size):
+        owners[k] = -1
+    return costs, owners, first
 
 
 @njit(cache=True, nogil=True)
@@ -104,15 +108,18 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
     """
     n_rows, n_units = values.shape
     costs, owners, first_place = _open_places(capacity, reserves, rise)
-    prices = np.where(capacity > 0, reserves, values.dtype.type(np.inf))
+    prices = np.empty(n_units, values.dtype)
+    for j in range(n_units):
+        prices[j] = reserves[j] if capacity[j] > 0 else np.inf
     bounds = np.empty((n_rows, (n_units + BLOCK - 1) // BLOCK), values.dtype)
-    increments = np.zeros(n_rows, values.dtype)
+    increments, queue = np.empty(n_rows, values.dtype), np.empty(n_rows, np.int64)
+    for row in range(n_rows):
+        increments[row], queue[row] = 0, row
     growth = values.dtype.type(1)
-    queue = np.arange(n_rows)
     head, n_waiting, n_bids = 0, n_rows, 0
     while n_waiting > 0:
         row = queue[head]
-        head = (head + 1) % n_rows
+        head = around(head + 1, n_rows)
         n_waiting -= 1
         is_first_bid = increments[row] == 0
         if is_first_bid:
@@ -134,7 +141,7 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
         winners[row] = best
         start, stop = first_place[best], first_place[best + 1]
         if owners[start] >= 0:
-            queue[(head + n_waiting) % n_rows] = owners[start]
+            queue[around(head + n_waiting, n_rows)] = owners[start]
             n_waiting += 1
         replace_lowest(costs[start:stop], owners[start:stop], offer, row)
         prices[best] = costs[start]

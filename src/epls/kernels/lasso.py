@@ -146,7 +146,7 @@ def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
     for j in range(n_working):
         in_use[j] = zero if codes[j] == 0 else one
         residual[j] = zero if codes[j] == 0 else slopes[j] - (upper if codes[j] > 0 else -upper)
-    direction[:] = residual
+        direction[j] = residual[j]
     square = _dot(residual, residual, lanes)
     for _ in range(2 * n_working):
         if _largest_size(residual) <= enough:
@@ -182,7 +182,8 @@ def _solve_working_set(slopes, codes, gram, lower, upper, enough, room, lanes, k
 @_kernel
 def _slopes_of_all(products, numbers, codes, n_used, gram, slopes):
     """Write ``products`` less the rows of the Gram matrix with these numbers, times their codes; four at a time."""
-    slopes[:] = products
+    for j in range(slopes.size):
+        slopes[j] = products[j]
     k = 0
     while k + 4 <= n_used:
         a, b, c, d = codes[k], codes[k + 1], codes[k + 2], codes[k + 3]

@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 
 from .intrinsics import larger
-from .places import is_lower, replace_lowest
+from .places import around, is_lower, replace_lowest
 from .scan import largest, smallest
 
 #: Wishes of row i are ``columns[first[i]:first[i + 1]]``; ``beyond[i]`` is at least what any other unit leaves it.
@@ -29,86 +29,129 @@ Round = namedtuple("Round", "queue units offers losers parked numbers increment"
 # What Round.numbers holds.
 HEAD, N_WAITING, N_PARKED, N_BIDS, PATIENCE, N_DOUBLED, MOST_DOUBLED, N_NUMBERS = range(8)
 _NO_WISH, _NOBODY, _PARKED = -1, -1, -2
-_MOST_BLOCK = 32
-_MAXIMUM = {"nnan", "nsz", "reassoc"}  # see kernels/scan.py
-
-
-@njit(cache=True, fastmath=_MAXIMUM)
-def _largest_net(scores, sign, shift, start, stop):
-    result = sign * scores[start] - shift[start]
-    for j in range(start, stop):
-        result = larger(sign * scores[j] - shift[j], result)
-    return result
+_SEARCH = 4  # blocks are so many times the root of the number of units: few to compare, and few units in each
+_HALVINGS, _FEW_MORE = 10, 4  # of the search for a cut
+_FEW_PARKED = 256  # rows that look again without the help of threads
+_LOWEST = np.finfo(np.float64).min
 
 
 @njit(cache=True)
-def _cut(maxima, top):
-    """The smallest of the largest so many maxima: at least so many units are no lower."""
-    top[:] = -np.inf
-    for value in maxima:
-        t = top.size - 1
-        if value > top[t]:
-            while t > 0 and top[t - 1] < value:
-                top[t] = top[t - 1]
-                t -= 1
-            top[t] = value
-    return top[top.size - 1]
+def _write_maxima(scores, sign, shift, maxima):
+    """The largest net value of the units ``b``, ``b + maxima.size``, ``b + 2 * maxima.size`` and so on, for each ``b``.
+
+    Units so far apart make a block because their maxima are then taken side by side, by SIMD instructions.
+    """
+    width = maxima.size
+    for b in range(width):
+        maxima[b] = sign * scores[b] - shift[b]
+    for start in range(width, scores.size, width):
+        some, their_shift = scores[start : start + width], shift[start : start + width]
+        for b in range(some.size):
+            maxima[b] = larger(sign * some[b] - their_shift[b], maxima[b])
+
+
+@njit(cache=True)
+def _cut(maxima, n_wanted):
+    """A number that at least so many maxima are not below, and few more."""
+    some = maxima[:n_wanted].copy()
+    for start in range(n_wanted, maxima.size, n_wanted):
+        for t in range(min(n_wanted, maxima.size - start)):
+            some[t] = larger(maxima[start + t], some[t])
+    low, high = smallest(some), largest(some)
+    if low == -np.inf:
+        return low
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        n_above = 0
+        for value in maxima:
+            n_above += value >= middle
+        if n_above >= n_wanted:
+            low = middle
+        else:
+            high = middle
+        if n_wanted <= n_above <= n_wanted + _FEW_MORE:
+            break
+    return low
+
+
+#: Of a search for wishes: the largest net value of each block, the blocks and the units that are worth a look.
+Search = namedtuple("Search", "prices shift maxima blocks units nets best")
+
+
+@njit(cache=True)
+def _new_search(n_units, n_wishes, offsets, prices):
+    n_blocks = max(min(n_units, _SEARCH * int(np.sqrt(n_units))), n_wishes)
+    return Search(
+        prices,
+        offsets + prices,
+        np.empty(n_blocks),
+        np.empty(n_blocks + 1, np.int64),
+        np.empty(n_units + 1, np.int64),
+        np.empty(n_units + 1),
+        np.empty(n_wishes),
+    )
 
 
 @njit(cache=True, nogil=True)
-def wish(scores, rows, sign, offsets, prices, first, columns, values, beyond):
+def wish(scores, rows, sign, offsets, prices, wishes):
     """Give each row its best units at these prices: value ``sign * scores[i, j] - offsets[j]``, less the price.
 
     ``scores[i]`` belongs to the row ``rows[i]``. A value of -inf is no wish.
     """
-    n_units = scores.shape[1]
-    shift = offsets + prices
+    if rows.size == 0:
+        return
+    search = _new_search(scores.shape[1], wishes.first[1] - wishes.first[0], offsets, prices)
     for i in range(rows.size):
-        start, stop = first[rows[i]], first[rows[i] + 1]
-        beyond[rows[i]] = _wish_one(scores[i], sign, shift, columns[start:stop])
-        for t in range(start, stop):
-            j = columns[t]
-            if j == _NO_WISH:
-                columns[t], values[t] = 0, -np.inf
-            else:
-                values[t] = sign * scores[i, j] - offsets[j]
-        if n_units <= stop - start:
-            beyond[rows[i]] = -np.inf
+        _wish_one(scores[i], rows[i], sign, offsets, search, wishes)
 
 
 @njit(cache=True)
-def _wish_one(scores, sign, shift, columns):
-    """Write the units with the largest nets, -1 where there are no more; return a bound of the others."""
-    n_units, n_wishes = scores.size, columns.size
-    width = max(1, min(_MOST_BLOCK, n_units // (2 * n_wishes)))
-    n_blocks = (n_units + width - 1) // width
-    maxima = np.empty(n_blocks)
-    for block in range(n_blocks):
-        maxima[block] = _largest_net(scores, sign, shift, block * width, min((block + 1) * width, n_units))
-    nets = np.empty(n_wishes)
-    cut = _cut(maxima, nets)
-    beyond, n_found = cut, 0
-    columns[:] = _NO_WISH
-    for block in range(n_blocks):
-        if maxima[block] < cut:
-            continue
-        for j in range(block * width, min((block + 1) * width, n_units)):
-            net = sign * scores[j] - shift[j]
-            if net < cut or net == -np.inf:
+def _wish_one(scores, row, sign, offsets, search, wishes):
+    """Write the units with the largest nets, and a bound of the others."""
+    start, stop = wishes.first[row], wishes.first[row + 1]
+    columns, values = wishes.columns[start:stop], wishes.values[start:stop]
+    _write_maxima(scores, sign, search.shift, search.maxima)
+    cut = _cut(search.maxima, columns.size)
+    n_found = _collect(scores, sign, cut, search)
+    n_listed, wishes.beyond[row] = 0, cut if scores.size > columns.size else -np.inf
+    for c in range(n_found):
+        net, t = search.nets[c], n_listed
+        if n_listed < columns.size:
+            n_listed += 1
+        else:
+            t = columns.size - 1
+            wishes.beyond[row] = max(wishes.beyond[row], min(net, search.best[t]))
+            if net <= search.best[t]:
                 continue
-            t = n_found
-            if n_found < n_wishes:
-                n_found += 1
-            else:
-                t = n_wishes - 1
-                beyond = max(beyond, min(net, nets[t]))
-                if net <= nets[t]:
-                    continue
-            while t > 0 and nets[t - 1] < net:
-                nets[t], columns[t] = nets[t - 1], columns[t - 1]
-                t -= 1
-            nets[t], columns[t] = net, j
-    return beyond
+        while t > 0 and search.best[t - 1] < net:
+            search.best[t], columns[t] = search.best[t - 1], columns[t - 1]
+            t -= 1
+        search.best[t], columns[t] = net, search.units[c]
+    best_net = -np.inf
+    for t in range(n_listed):
+        values[t] = sign * scores[columns[t]] - offsets[columns[t]]
+        best_net = max(best_net, np.float64(values[t]) - search.prices[columns[t]])
+    # Values are rounded to their type. A best wish below the bound would send the row to look again, for ever.
+    wishes.beyond[row] = min(wishes.beyond[row], best_net)
+    columns[n_listed:] = 0
+    values[n_listed:] = -np.inf
+
+
+@njit(cache=True)
+def _collect(scores, sign, cut, search):
+    """Write the units whose net is not below the cut, and not -inf; return how many. Without branches, which could not
+    be predicted."""
+    cut = max(cut, _LOWEST)
+    n_blocks, n_found = 0, 0
+    for block in range(search.maxima.size):
+        search.blocks[n_blocks] = block
+        n_blocks += search.maxima[block] >= cut
+    for block in search.blocks[:n_blocks]:
+        for j in range(block, scores.size, search.maxima.size):
+            net = sign * scores[j] - search.shift[j]
+            search.units[n_found], search.nets[n_found] = j, net
+            n_found += net >= cut
+    return n_found
 
 
 @njit(cache=True, nogil=True)
@@ -120,7 +163,7 @@ def bid(part, n_parts, n_rows, wishes, prices, round_, far):
     """
     head, size = round_.numbers[HEAD], round_.queue.size
     for q in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
-        row = round_.queue[(head + q) % size]
+        row = round_.queue[around(head + q, size)]
         best, best_net, best_value = _NO_WISH, -np.inf, 0.0
         second_net = wishes.beyond[row]
         for t in range(wishes.first[row], wishes.first[row + 1]):
@@ -143,13 +186,14 @@ def bid(part, n_parts, n_rows, wishes, prices, round_, far):
 def settle(part, n_parts, n_rows, places, round_, winners):
     """Give places of a part of the units to those who offer most, and write who has lost by each bid."""
     head, size, n_units = round_.numbers[HEAD], round_.queue.size, places.prices.size
+    own_first, own_end = n_units * part // n_parts, n_units * (part + 1) // n_parts
     for q in range(n_rows):
-        unit, row = round_.units[q], round_.queue[(head + q) % size]
+        unit, row = round_.units[q], round_.queue[around(head + q, size)]
         if unit == _NO_WISH:
             if part == 0:
                 round_.losers[q] = _PARKED
             continue
-        if unit * n_parts // n_units != part:
+        if not own_first <= unit < own_end:
             continue
         start, stop = places.first[unit], places.first[unit + 1]
         offer = round_.offers[q]
@@ -169,15 +213,15 @@ def queue_losers(n_rows, round_):
     """Take the rows of a round from the queue, and put those that lost at its end."""
     queue, numbers = round_.queue, round_.numbers
     head = numbers[HEAD]
-    after, n_waiting = (head + n_rows) % queue.size, numbers[N_WAITING] - n_rows
+    after, n_waiting = around(head + n_rows, queue.size), numbers[N_WAITING] - n_rows
     for q in range(n_rows):
         loser = round_.losers[q]
         if loser == _PARKED:
-            round_.parked[numbers[N_PARKED]] = queue[(head + q) % queue.size]
+            round_.parked[numbers[N_PARKED]] = queue[around(head + q, queue.size)]
             numbers[N_PARKED] += 1
     for q in range(n_rows):
         if round_.losers[q] >= 0:
-            queue[(after + n_waiting) % queue.size] = round_.losers[q]
+            queue[around(after + n_waiting, queue.size)] = round_.losers[q]
             n_waiting += 1
     numbers[HEAD], numbers[N_WAITING] = after, n_waiting
     numbers[N_BIDS] += n_rows
@@ -187,18 +231,41 @@ def queue_losers(n_rows, round_):
         round_.increment[0] *= 2
 
 
+@njit(cache=True)
+def queue_parked(round_):
+    """Put the rows that have been parked at the end of the queue."""
+    numbers, queue = round_.numbers, round_.queue
+    for row in np.sort(round_.parked[: numbers[N_PARKED]]):
+        queue[around(numbers[HEAD] + numbers[N_WAITING], queue.size)] = row
+        numbers[N_WAITING] += 1
+    numbers[N_PARKED] = 0
+
+
 @njit(cache=True, nogil=True)
-def rounds(most_rows, few, enough, may_grow, wishes, places, round_, far, winners):
-    """Rounds of up to so many rows, until ``few`` or ``enough`` are waiting, or there is something else to do first."""
-    while round_.numbers[N_WAITING] > few:
-        n_rows = min(most_rows, round_.numbers[N_WAITING])
-        if n_rows >= enough or round_.numbers[N_DOUBLED] > round_.numbers[MOST_DOUBLED]:
+def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far, winners):
+    """Rounds of up to so many rows, until ``few`` or ``enough`` are waiting, or there is something else to do first.
+
+    ``matrix`` has the scores of all rows, their sign and the offsets of units, for rows that must look again. Without
+    rows, as with many that have parked, looking is left to the caller.
+    """
+    scores, sign, offsets = matrix
+    numbers = round_.numbers
+    while True:
+        while numbers[N_WAITING] > few:
+            n_rows = min(most_rows, numbers[N_WAITING])
+            if n_rows >= enough or numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
+                return
+            bid(0, 1, n_rows, wishes, places.prices, round_, far)
+            settle(0, 1, n_rows, places, round_, winners)
+            queue_losers(n_rows, round_)
+            if may_grow and places.is_short.any():
+                return
+        if not 0 < numbers[N_PARKED] <= _FEW_PARKED or scores.shape[0] == 0:
             return
-        bid(0, 1, n_rows, wishes, places.prices, round_, far)
-        settle(0, 1, n_rows, places, round_, winners)
-        queue_losers(n_rows, round_)
-        if may_grow and places.is_short.any():
-            return
+        search = _new_search(scores.shape[1], wishes.first[1] - wishes.first[0], offsets, places.prices)
+        for row in round_.parked[: numbers[N_PARKED]]:
+            _wish_one(scores[row], row, sign, offsets, search, wishes)
+        queue_parked(round_)
 
 
 @njit(cache=True, nogil=True)

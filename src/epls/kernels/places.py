@@ -1,4 +1,5 @@
-"""The places of a unit in an auction: a heap of offers with the lowest first, which is the unit's price."""
+"""What auctions share: the places of a unit, a heap of offers with the lowest first, which is the unit's price; and the
+circular queue of rows that wait."""
 
 from numba import njit
 
@@ -21,3 +22,9 @@ def replace_lowest(offers, rows, offer, row):
         offers[i], rows[i] = offers[child], rows[child]
         i = child
     offers[i], rows[i] = offer, row
+
+
+@njit(cache=True)
+def around(position, size):
+    """A position of a circular queue, of less than twice its size; a division would take longer."""
+    return position - size if position >= size else position

@@ -27,7 +27,8 @@ def pursue(products, gram, numbers, values):
         row, own, code = products[i], numbers[i], values[i]
         own[:] = -1
         code[:] = 0
-        slopes[:] = row
+        for b in range(slopes.size):
+            slopes[b] = row[b]
         for k in range(n_most):
             size = _largest_size(slopes)
             if size == 0:
@@ -58,7 +59,8 @@ def pursue(products, gram, numbers, values):
                     value -= factor[b, a] * code[b]
                 code[a] = value / factor[a, a]
             if k + 1 < n_most:
-                slopes[:] = row
+                for b in range(slopes.size):
+                    slopes[b] = row[b]
                 for a in range(k + 1):
                     near = gram[own[a]]
                     for b in range(slopes.size):
