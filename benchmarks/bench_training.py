@@ -23,7 +23,7 @@ from epls.algorithm.optimizers import Adam
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
 from epls.images.patches import normalize_patches, sample_patches
-from epls.utils.threads import blas_threads
+from epls.utils.blas import allowed_threads
 
 FIXED_OVERHEAD = 64  # MiB: compiled code, thread stacks, BLAS buffers, the shuffled order of the samples
 
@@ -87,7 +87,7 @@ def products(X, n_components):
 
 
 def speed(X, n_components, n_epochs):
-    print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {blas_threads()} threads, {n_epochs} epochs")
+    print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {allowed_threads()} threads, {n_epochs} epochs")
     for name, n_runs in (("auction", n_epochs), ("epoch", n_epochs), ("literal", n_epochs // 4)):
         list(epochs(X[: 2 * n_components], n_components, 1, name))  # compile
         rows = [(*times, products(X, n_components)) for times in epochs(X, n_components, n_runs, name)]

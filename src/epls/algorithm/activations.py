@@ -1,4 +1,4 @@
-"""Activation functions: the output of a unit, its first two derivatives, and what the ideal target asks of it."""
+"""Activation functions: the output of a unit, its first two derivatives, and its values in the ideal target."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Activation:
     Parameters
     ----------
     name : str
-        How it is called in a representation or a saved model.
+        The name in a representation or a saved model.
     value, slope, curvature : callable
-        f, f' and f'' of an array of net inputs; each gives an array of the same shape and type.
+        f, f' and f'' of an array of net inputs. Each returns an array of the same shape and type.
     inactive, active : float
-        What the ideal target asks of a unit that lost and of one that won.
+        The values in the ideal target of a unit that lost and of one that won.
     increasing : bool, default=True
-        Whether f never decreases. Then it has a matching loss (see :mod:`epls.algorithm.training`); else the squared
-        error is minimised.
+        Whether f never decreases. Then it has a matching loss (see :mod:`epls.algorithm.training`); otherwise the
+        squared error is minimised.
     inverse : callable or None, default=None
-        The net input of an output between inactive and active, by which the biases are steered
-        (see :mod:`epls.algorithm.training`); None leaves the biases to the gradient.
+        A function from an output between inactive and active to its net input. It is used to steer the biases (see
+        :mod:`epls.algorithm.training`). None leaves the biases to the gradient.
 
     Examples
     --------
@@ -60,11 +60,11 @@ class Activation:
 
     @property
     def is_built_in(self) -> bool:
-        """Whether it is one of the library's own, which other libraries can compute, too."""
+        """Whether this is one of the library's own activations, which other libraries can compute too."""
         return ACTIVATIONS.get(self.name) is self
 
     def __reduce__(self) -> Any:
-        """Pickle the library's own by name: their functions have none."""
+        """Pickle the library's own activations by name, because their functions have no names."""
         if self.is_built_in:
             return resolve_activation, (self.name,)
         return super().__reduce__()
@@ -91,7 +91,7 @@ TANH = Activation(
 SOFTPLUS = Activation(
     "softplus", lambda z: np.logaddexp(z, 0), expit, lambda z: expit(z) * expit(-z), inverse=_softplus_inverse
 )
-# A mean output near 0 says little of the mean net input of a rectifier. The softplus, its smooth form, serves to steer.
+# For a rectifier, a mean output near 0 says little about the mean net input. Its smooth form, the softplus, steers.
 RELU = Activation(
     "relu",
     lambda z: np.maximum(z, 0),
@@ -100,16 +100,16 @@ RELU = Activation(
     inverse=_softplus_inverse,
 )
 IDENTITY = Activation("identity", lambda z: z.copy(), np.ones_like, np.zeros_like, inverse=lambda h: h)
-# With this one, components of norm 1 and no balance, EPLS finds what OMP-1 does: examples/plot_omp_special_case.py.
+# With this one, components of norm 1 and no balance, EPLS finds the same as OMP-1: examples/plot_omp_special_case.py.
 ABSOLUTE = Activation("absolute", np.abs, np.sign, np.zeros_like, increasing=False)
 
 ACTIVATIONS = {a.name: a for a in (LOGISTIC, TANH, RELU, SOFTPLUS, IDENTITY, ABSOLUTE)}
 
 
 def resolve_activation(activation: str | Activation) -> Activation:
-    """The activation of that name, or the one given."""
+    """Return the activation with this name, or the given activation."""
     if isinstance(activation, Activation):
         return activation
-    if isinstance(activation, str) and activation in ACTIVATIONS:
+    if isinstance(activation, str) and activation in ACTIVATIONS:  # type: ignore[redundant-expr]  # callers err
         return ACTIVATIONS[activation]
     raise ValueError(f"activation={activation!r} is not known: give one of {sorted(ACTIVATIONS)} or an epls.Activation")

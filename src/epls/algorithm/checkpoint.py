@@ -1,4 +1,4 @@
-"""Checkpoints: a training that is killed at any moment goes on where it was, and ends with the same bits."""
+"""Checkpoints: training that is killed at any moment continues where it stopped, and ends with the same bits."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
+from ..utils.fields import deciding
 from ..utils.locks import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
@@ -26,25 +27,25 @@ _log = logging.getLogger(__name__)
 
 
 class Checkpoint:
-    """Keeps a training on disk, and goes on from there when the same training is started again.
+    """Save the state of training to disk, and continue from there when the same training starts again.
 
-    A callback for ``EPLS.set_callbacks``. Every so many seconds, in the middle of an epoch too, it writes all that
-    the training depends on: weights, the optimiser's averages, the target's counts, random numbers and the place
-    in the data. ``fit`` with the same settings and data then goes on from the newest checkpoint and ends with what it
-    would have ended with, bit for bit (with the same number of threads). A checkpoint that is damaged is passed over
-    and the one before it is taken. When ``fit`` ends, its checkpoints are removed.
+    This is a callback for ``EPLS.set_callbacks``. At regular intervals, even within an epoch, it writes everything that
+    training depends on: the weights, the averages of the optimiser, the counts of the target, the random numbers and
+    the position in the data. ``fit`` with the same settings and data then continues from the newest checkpoint. It ends
+    with the same result, bit for bit, as without the interruption (with the same number of threads). If a checkpoint is
+    damaged, the one before it is used. When ``fit`` ends, its checkpoints are removed.
 
-    Other data are recognised by their size, mean and scale and by some rows, which are few for a stream and none for
-    shards on several machines: if you change the data, start with an empty folder.
+    Different data are recognised by their size, mean, scale and some rows. It checks few rows of a stream and none of
+    shards on several machines. So if you change the data, start with an empty folder.
 
     Parameters
     ----------
     folder : path-like
-        Where to; created if it does not exist. One training at a time can use it: a second one fails at once.
+        The folder for the checkpoints, created if needed. Only one training can use it at a time: a second one fails.
     seconds : float, default=60
-        From one checkpoint to the next. A checkpoint is three times the size of the weights.
+        The time from one checkpoint to the next. A checkpoint is three times as large as the weights.
     keep : bool, default=False
-        Whether to leave them when ``fit`` ends; for whoever has more to do with the result, and calls :meth:`clear`.
+        Whether to keep the checkpoints when ``fit`` ends. Call :meth:`clear` to remove them once the result is used.
 
     Examples
     --------
@@ -62,13 +63,13 @@ class Checkpoint:
         self.folder = Path(folder)
         self.seconds = seconds
         self.keep = keep
-        #: Held while ``fit`` runs. Whoever keeps the checkpoints holds it until they are cleared.
+        #: Held while ``fit`` runs. If checkpoints are kept, it is held until they are cleared.
         self.lock = FolderLock(self.folder, "training", "give each training a folder of its own")
         self._last = time.monotonic()
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Lock the folder, and hand itself to the learner; refuse one that cannot go on in the middle."""
+        """Lock the folder and register with the learner. Reject a learner that cannot resume within a fit."""
         if not hasattr(estimator, "use_checkpoint"):
             raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
         self.lock.acquire()
@@ -81,22 +82,22 @@ class Checkpoint:
         """Part of scikit-learn's protocol."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Let go of the learner and of the folder."""
+        """Release the learner and the folder."""
         if hasattr(estimator, "use_checkpoint"):
             estimator.use_checkpoint(None)
             self.lock.release()
 
     def resume(self, run: dict[str, Any], training: Training) -> bool:
-        """Bring a training to the state of the newest checkpoint of a run; whether there is one.
+        """Restore training from the newest checkpoint of a run, and return whether there is one.
 
-        ``run`` describes settings and data; checkpoints of another run are an error.
+        ``run`` describes the settings and data. Checkpoints of a different run raise an error.
         """
-        for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while it wrote
+        for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while writing
             unfinished.unlink(missing_ok=True)
         self._last = time.monotonic()
         for path in reversed(self._files()):
             number = int(path.stem.removeprefix("checkpoint-"))
-            self._written = max(self._written, number)  # those to come are newer, also than one that is damaged
+            self._written = max(self._written, number)  # new numbers must be higher, even than that of a damaged one
             try:
                 header, arrays = read_container(path, _FORMAT)
             except VersionError as error:
@@ -125,10 +126,10 @@ class Checkpoint:
         return False
 
     def save_when_due(self, run: dict[str, Any], training: Training) -> None:
-        """Write a checkpoint if the last one is old enough, and remove all but two.
+        """Write a checkpoint if the last one is old enough, and remove all but the last two.
 
-        If the disk is full or gone, the training continues without one; a warning is logged, and the next attempt is
-        made when the next checkpoint is due.
+        If the disk is full or missing, training continues without a checkpoint and a warning is logged. The next
+        attempt follows when the next checkpoint is due.
         """
         if time.monotonic() - self._last < self.seconds:
             return
@@ -160,7 +161,7 @@ class Checkpoint:
             old.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove all checkpoints: the training is done."""
+        """Remove all checkpoints once training is done."""
         for path in self._files():
             path.unlink(missing_ok=True)
 
@@ -171,7 +172,7 @@ class Checkpoint:
 def description_of_run(
     settings: dict[str, Any], samples: Samples, training: Training, batch_size: int, max_iter: int
 ) -> dict[str, Any]:
-    """Settings and data of a training: what must be the same for it to go on from a checkpoint."""
+    """Return the settings and data of a training, which must be the same to continue from a checkpoint."""
     random_state = settings.get("random_state")
     if random_state is not None and not isinstance(random_state, Integral):
         raise ValueError(
@@ -179,7 +180,7 @@ def description_of_run(
             f"training: give a number, or None to let the checkpoint keep it"
         )
     return (
-        {name: _as_text(value) for name, value in settings.items()}
+        {name: _as_text(value) for name, value in deciding(settings).items()}
         | samples.describe()
         | {
             "size of a batch": batch_size,
@@ -191,17 +192,17 @@ def description_of_run(
 
 
 def _as_text(value: Any) -> str:
-    """A setting as text that is the same in every process."""
+    """Return a setting as text that is the same in every process."""
     if isinstance(value, Activation):
         return value.name
     return repr(value.item() if isinstance(value, np.generic) else value)
 
 
 def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) -> Progress:
-    """What a checkpoint says of the progress, if it can be true."""
+    """Return the progress in a checkpoint after checking that it is plausible."""
     name, position, has_gauss, gauss = plain["random"]
     random_state = (name, arrays["random"], position, has_gauss, gauss)
-    # NumPy accepts a position beyond the end of the key, and then reads there.
+    # NumPy accepts a position beyond the end of the key, and would then read out of bounds.
     if arrays["random"].shape != (624,) or type(position) is not int or not 0 <= position <= 624:
         raise ValueError("its state of the random numbers is damaged")
     np.random.RandomState().set_state(random_state)  # checks the rest
@@ -216,6 +217,6 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) 
 
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:
-    """As it comes back from JSON, to the last digit."""
+    """Return the value as it comes back from JSON, to the last digit."""
     plain: dict[str, Any] = json.loads(json.dumps(run, allow_nan=False))
     return plain

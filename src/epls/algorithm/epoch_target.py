@@ -1,4 +1,4 @@
-"""A target that is balanced over an epoch: prices that units keep from batch to batch."""
+"""A target that is balanced over an epoch: units keep prices from batch to batch."""
 
 from __future__ import annotations
 
@@ -13,39 +13,39 @@ from .target import Target, Winners, hold_auction
 
 # Gains are in margins per win.
 _FIRST_GAIN, _LEAST_GAIN, _LARGEST_GAIN = 1 / 8, 1 / 256, 1.0
-_MANY_UNITS = 64  # the excess of fewer says little about the gain
-_PULL = 0.5  # margins for each win that a unit is behind, over the rounds that are left to make it up
+_MANY_UNITS = 64  # the excess of fewer units says little about the gain
+_PULL = 0.5  # margins for each win that a unit is behind, over the rounds left to catch up
 _MOST_AHEAD = 16  # rounds, in a stream
 _MEASURED_ROWS, _MEMORY, _LEAST_MARGIN = 256, 0.2, 1e-30
 
 
 class EpochTarget(Target):
-    """The target that is balanced over an epoch, though not in every batch, and near the outputs of all its samples.
+    """A target that is balanced over an epoch, though not in every batch, and near the outputs of all its samples.
 
     Every unit has a price, which rows pay out of their outputs: the paper's inhibitor, with steps that follow from the
-    data. A row takes the unit that leaves it most. A unit that wins more often than its share becomes dearer, so units
-    may run ahead for as long as their samples come, and those that are behind are pulled along the more, the nearer the
-    end of the epoch is. No unit wins more than its share of the epoch: the wins of any two differ by at most one at
-    its end. Prices are kept from epoch to epoch.
+    data. A row takes the unit with the largest output minus price. The price of a unit that wins more often than its
+    share rises. So units may run ahead while their samples come, and the pull on units that are behind grows towards
+    the end of the epoch. No unit wins more than its share of the epoch: at the end, the wins of any two units differ by
+    at most one. Prices are kept from epoch to epoch.
 
-    How far prices move is not a setting. Their unit is the ``margin``, what a row's best unit has over its second. The
-    ``gain`` is right if what a unit wins too often in one batch says nothing about the next: if it does, prices lag
-    and the gain rises; if the opposite follows, they overshoot, and it falls.
+    The size of price changes is not a setting. Their unit is the ``margin``: the difference between a row's best and
+    second-best unit. The ``gain`` is right if excess wins in one batch say nothing about the next. If they continue,
+    prices lag, and the gain rises; if they reverse, prices overshoot, and the gain falls.
 
-    In a stream, where nobody knows how many samples will come, no unit is ever more than 16 wins ahead of its share.
+    In a stream, where the number of samples is unknown, no unit is ever more than 16 wins ahead of its share.
 
     Attributes
     ----------
     counts : ndarray of shape (n_components,)
-        Wins since the epoch began.
+        The wins since the epoch began.
     prices : ndarray of shape (n_components,)
-        In the unit of the outputs.
+        The prices, in the unit of the outputs.
     excess : ndarray of shape (n_components,)
-        Wins beyond what was due, in the batch before.
+        The wins beyond those due, in the previous batch.
     margin, gain : float
-        See above; a margin of 0 is not known yet.
+        See above. A margin of 0 is not known yet.
     n_samples : int
-        In the epoch; 0 is not known.
+        The number of samples in the epoch; 0 if unknown.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class EpochTarget(Target):
         self.excess: Array = np.zeros(n_components)
         self.margin = 0.0
         self.gain = _FIRST_GAIN
-        self.n_samples = 0  # until an epoch begins, it is a stream
+        self.n_samples = 0  # a stream, until an epoch begins
 
     def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
         self.counts = np.zeros(self.n_components, dtype=np.int64)
@@ -94,7 +94,7 @@ class EpochTarget(Target):
         return winners
 
     def _shares(self, n_rows: int) -> NDArray[np.int64]:
-        """How often each unit may have won by the end of the epoch: equally often, or once more if it is ahead."""
+        """Return the number of wins allowed by the end of the epoch: equal, or one more for a unit that is ahead."""
         n_wins = int(self.counts.sum())
         if n_wins + n_rows > self.n_samples:  # a stream
             return np.full(self.n_components, (n_wins + n_rows) // self.n_components + _MOST_AHEAD)
@@ -104,7 +104,7 @@ class EpochTarget(Target):
         return shares
 
     def _measure(self, outputs: Array) -> None:
-        """Follow the margin."""
+        """Update the margin."""
         prices = self.prices.astype(outputs.dtype)
         sample = np.ascontiguousarray(outputs[:: max(len(outputs) // _MEASURED_ROWS, 1)])
         least = max(float(np.finfo(outputs.dtype).eps * np.abs(sample).max()), _LEAST_MARGIN)  # where all are equal
@@ -112,7 +112,7 @@ class EpochTarget(Target):
         self.margin += (margin - self.margin) * (_MEMORY if self.margin > 0 else 1.0)
 
     def _learn(self, excess: Array) -> None:
-        """Move prices and gain by the wins of a batch beyond what was due."""
+        """Update prices and gain with the wins of a batch beyond those due."""
         self.prices = self.prices + self.gain * self.margin * excess
         size = math.sqrt(float(np.square(excess).sum() * np.square(self.excess).sum()))
         if size > 0:
@@ -123,7 +123,7 @@ class EpochTarget(Target):
 
 
 def _places(due: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
-    """What is due, but not many times the share of a batch: prices rise before, and places take memory."""
+    """Limit what is due to a few times the share of a batch: prices rise earlier, and places take memory."""
     most = 8 * -(-n_rows // len(due))
     while np.minimum(due, most).sum() < n_rows:
         most *= 2

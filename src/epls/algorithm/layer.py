@@ -1,7 +1,7 @@
-"""One layer of units, f(w·x + b): how NumPy computes it, and its bare numbers for other libraries to compute with.
+"""One layer of units, f(w·x + b): its computation in NumPy, and its plain arrays for other libraries.
 
-Every learner that is one layer of units comes here, in training, in ``transform``, in the natural encoder and in dense
-encoding: :func:`standardize`, :func:`net_inputs`, :func:`activate`. Export reads a :class:`FoldedLayer`.
+Every learner with one layer of units uses it in training, in ``transform``, in the natural encoder and in dense
+encoding: :func:`standardize`, :func:`net_inputs`, :func:`activate`. Export uses a :class:`FoldedLayer`.
 """
 
 from __future__ import annotations
@@ -15,40 +15,51 @@ from numpy.typing import NDArray
 
 from ..kernels.activation import logistic_float32
 from ..kernels.steps import gather
-from ..utils.threads import by_rows
+from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from .activations import LOGISTIC, Activation
+from .half import HalfWeights
 
-# Inputs are rounded to a grid. Whatever the units of the data, standardised inputs differ in the last bits only;
-# training would amplify these to other features, and the grid makes them the same inputs.
+# Inputs are rounded to a grid. If the units of the data change, standardised inputs differ only in the last bits.
+# Training would amplify this to different features, but the grid makes the inputs equal.
 _GRID = 2.0**20
 
 
 def standardize(X: NDArray[Any], rows: NDArray[np.intp], center: Array, scale: float, out: Array) -> None:
-    """Write ``(X[rows] - center) / scale`` to the leading columns of ``out``, whatever type and layout ``X`` has.
+    """Write ``(X[rows] - center) / scale`` to the leading columns of ``out``, for any type and layout of ``X``.
 
-    Centred before anything else: of samples far from 0, single precision would lose what makes them differ.
+    Samples are centred first, because in single precision, samples far from 0 would lose their differences.
     """
     if not X.flags.c_contiguous:
         X, rows = X[rows], np.arange(len(rows))
     X = X.view()
-    X.flags.writeable = False  # read-only arrays are a type of their own to numba; this way it compiles for one
+    X.flags.writeable = False  # numba treats read-only arrays as a separate type; this way it compiles only one
     gather(out, rows, X, center, 1 / scale, _GRID)
 
 
-def net_inputs(inputs: Array, weights: Array, out: Array, intercept: Array | None = None) -> Array:
+def net_inputs(
+    inputs: Array,
+    weights: Array,
+    out: Array,
+    intercept: Array | None = None,
+    half_weights: HalfWeights | None = None,
+) -> Array:
     """Write w·x + b of all inputs and units to ``out``, and return it.
 
-    Without an intercept, the last column of the weights is the biases and that of the inputs is 1.
+    Without an intercept, the last column of the weights holds the biases, and that of the inputs is 1. If the weights
+    are also given in bfloat16, the products are computed in bfloat16.
     """
-    np.matmul(inputs, weights.T, out=out)
+    if half_weights is None:
+        product(inputs, weights.T, out)
+    else:
+        half_weights.products(inputs, out)
     if intercept is not None:
         out += intercept
     return out
 
 
 def activate(activation: Activation, net: Array) -> Array:
-    """Replace net inputs by outputs, which must be finite; return the sums of their squares over each row."""
+    """Replace net inputs by outputs, check that they are finite, and return the sums of their squares over each row."""
     if activation is LOGISTIC and net.dtype == np.float32:
         squares = np.empty(len(net), net.dtype)
         by_rows(logistic_float32, (net, squares))
@@ -61,7 +72,7 @@ def activate(activation: Activation, net: Array) -> Array:
 
 
 def not_finite(activation: Activation, dtype: str) -> ValueError:
-    """The error that outputs, computed in a type, are NaN or infinite."""
+    """Return the error for outputs of some type that are NaN or infinite."""
     return ValueError(
         f"the outputs of {activation.name!r} are not finite: its function must return a finite number for every net "
         f"input, and the squares of outputs and the products of weights and standardised samples must stay below "
@@ -71,7 +82,7 @@ def not_finite(activation: Activation, dtype: str) -> ValueError:
 
 @dataclass(frozen=True)
 class UnitLayer:
-    """A learned layer as its bare numbers: outputs f(weights·(x - mean) / scale + intercept).
+    """A learned layer as plain arrays: outputs f(weights·(x - mean) / scale + intercept).
 
     Attributes
     ----------
@@ -82,9 +93,9 @@ class UnitLayer:
     activation : Activation
         The function f.
     mean : ndarray of shape (n_features,)
-        What is subtracted from a sample.
+        The mean, which is subtracted from a sample.
     scale : float
-        By what it is then divided.
+        The number that centred samples are divided by.
     """
 
     weights: Array
@@ -93,21 +104,25 @@ class UnitLayer:
     mean: Array
     scale: float = 1.0
 
-    def block_encoders(self, dtype: np.dtype[np.floating], mirrored: bool = False) -> Callable[[], Any]:
-        """What makes functions from samples of a type to outputs, each with buffers of its own, one for each thread.
+    def block_encoders(
+        self, dtype: np.dtype[np.floating], mirrored: bool = False, half: bool = False
+    ) -> Callable[[], Any]:
+        """Return a function that creates encoders for samples of a type, one for each thread, with their own buffers.
 
-        If ``mirrored``, the outputs of the mirrored units follow.
+        If ``mirrored``, the outputs of the mirrored units follow. If ``half``, float32 products are computed in
+        bfloat16.
         """
         weights, intercept = self.weights.astype(dtype, copy=False), self.intercept.astype(dtype, copy=False)
         n_units, n_features = weights.shape
 
         def new_encoder() -> Callable[[Array], Array]:
             inputs, outputs = Buffer(n_features, dtype), Buffer(n_units * (1 + mirrored), dtype)
+            half_weights = HalfWeights(weights) if half and dtype == np.float32 else None
 
             def encode(samples: Array) -> Array:
                 rows, found = inputs.rows(len(samples)), outputs.rows(len(samples))
                 standardize(samples, np.arange(len(samples)), self.mean, self.scale, rows)
-                net = net_inputs(rows, weights, found[:, :n_units], intercept)
+                net = net_inputs(rows, weights, found[:, :n_units], intercept, half_weights)
                 if mirrored:  # b - w·x is 2 b - (w·x + b)
                     np.subtract(2 * intercept, net, out=found[:, n_units:])
                 activate(self.activation, found)
@@ -118,16 +133,16 @@ class UnitLayer:
         return new_encoder
 
     def folded(self) -> FoldedLayer:
-        """The same with centring and scaling contained in the numbers."""
+        """Return the same layer, with weights that include centring and scaling."""
         weights = self.weights.astype(np.float64) / self.scale
         return FoldedLayer(weights, weights @ self.mean, self.intercept.astype(np.float64), self.activation)
 
 
 @dataclass(frozen=True)
 class FoldedLayer:
-    """Outputs f(weights·x - center + intercept) of samples as they come, in float64: for libraries without centring.
+    """Outputs f(weights·x - center + intercept) of raw samples, in float64, for libraries without centring.
 
-    Where the mean of the data is a thousand times their spread or more, folding costs digits in single precision.
+    If the mean of the data is a thousand times their spread or more, this loses digits in single precision.
 
     Attributes
     ----------
@@ -147,26 +162,26 @@ class FoldedLayer:
     activation: Activation
 
     def after(self, mean: Array, matrix: Array) -> FoldedLayer:
-        """The layer that returns for x what this one returns for (x - mean) @ matrix."""
+        """Return the layer whose output for x is the output of this one for (x - mean) @ matrix."""
         weights = self.weights @ matrix.T
         return replace(self, weights=weights, center=self.center + weights @ mean)
 
 
 class Buffer:
-    """Room for the rows of one block after the other, made once."""
+    """A buffer for the rows of successive blocks, allocated once."""
 
     def __init__(self, n_columns: int, dtype: np.dtype[np.floating]) -> None:
         self._room = np.empty((0, n_columns), dtype)
 
     def rows(self, n_rows: int) -> Array:
-        """Room for so many rows; what was in it is lost."""
+        """Return room for this many rows. Previous content is lost."""
         if len(self._room) < n_rows:
             self._room = np.empty((n_rows, self._room.shape[1]), self._room.dtype)
         return self._room[:n_rows]
 
 
 def layer_of(model: Any) -> FoldedLayer:
-    """The bare numbers of a fitted learner that is one layer of units."""
+    """Return the plain arrays of a fitted learner with one layer of units."""
     if not hasattr(model, "as_layer"):
         raise ValueError(
             f"a {type(model).__name__} is not one layer of units: give a fitted EPLS, SparseAutoencoder or SparseRBM"
@@ -176,7 +191,7 @@ def layer_of(model: Any) -> FoldedLayer:
 
 
 def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
-    """Rows of flattened patches as filters (n_components, channels, height, width), as convolutions have them."""
+    """Return rows of flattened patches as convolution filters (n_components, channels, height, width)."""
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
     if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""How far a training has come, and what its epochs gave."""
+"""The progress of training, and reports of its epochs."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 
 @dataclass(frozen=True)
 class EpochReport:
-    """What one pass over the data gave.
+    """A report of one pass over the data.
 
     Attributes
     ----------
     epoch : int
-        From 1.
+        The number of the epoch, from 1.
     error : float
-        ||h - t||² on average over the samples.
+        The mean of ||h - t||² over the samples.
     win_spread : int
-        Most minus fewest wins of a unit.
+        The difference between the most and the fewest wins of a unit.
     n_dead : int
-        Units that won nothing, or whose output was below a tenth of the active value at each of their wins.
+        The number of units without wins, or whose output was below a tenth of the active value at each of their wins.
     seconds : float
-        Time taken.
+        The time in seconds.
     """
 
     epoch: int
@@ -43,18 +43,18 @@ class EpochReport:
 
 @dataclass
 class Progress:
-    """With the state of a training, all that is needed to go on from the middle of an epoch.
+    """Everything, besides the state of training, that is needed to continue in the middle of an epoch.
 
     Attributes
     ----------
     n_batches : int
-        Batches of the epoch under way that are done; 0 between two epochs.
+        The number of completed batches in the current epoch; 0 between two epochs.
     random_state : tuple or None
-        The state of the random numbers when it began; None before the first.
+        The state of the random numbers when the epoch began; None before the first epoch.
     error, wins, largest
-        Of these batches: the sum of squared errors, each unit's wins, and its largest output at them.
+        For these batches: the sum of squared errors, each unit's wins, and its largest output at its wins.
     reports : list of EpochReport
-        Of the epochs before.
+        The reports of the previous epochs.
     """
 
     n_batches: int = 0
@@ -65,7 +65,7 @@ class Progress:
     reports: list[EpochReport] = field(default_factory=list)
 
     def start_epoch(self, n_components: int, random: np.random.RandomState) -> None:
-        """Forget the epoch before."""
+        """Reset the counts for a new epoch."""
         self.random_state = random.get_state()
         self.error = 0.0
         self.wins, self.largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
@@ -78,7 +78,7 @@ class Progress:
         np.maximum.at(self.largest, seen.winners, seen.at_winner)
 
     def end_epoch(self, activation: Activation, seconds: float) -> EpochReport:
-        """The report of the epoch, which is complete."""
+        """Report the epoch, which is complete."""
         alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
         report = EpochReport(
             len(self.reports) + 1,
@@ -92,13 +92,13 @@ class Progress:
         return report
 
     def has_settled(self, tol: float) -> bool:
-        """The paper's rule: whether the last epoch lowered the error by less than a share of ``tol``, or raised it."""
+        """Return whether the last epoch reduced the error by less than a fraction ``tol``, or increased it."""
         return has_settled([report.error for report in self.reports], tol)
 
 
 def has_settled(errors: Sequence[float], tol: float) -> bool:
-    """Whether the last of these errors, one after each epoch, is below the one before by less than a share of ``tol``.
+    """Return whether the last of these errors is below the one before by less than a fraction ``tol``.
 
-    This is the paper's stop rule: an epoch that raises the error ends training, too.
+    This is the paper's stop rule: an epoch that increases the error also ends training.
     """
     return len(errors) > 1 and errors[-2] - errors[-1] < tol * errors[-2]

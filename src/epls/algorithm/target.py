@@ -11,17 +11,17 @@ T      ``winners``         (N_b,), the column of the one active entry of each ro
 a      ``inhibitor``       (N_h,), how much each unit is held back
 =====  ==================  ==========================================================================
 
-The target has three properties: one active unit per sample, every unit active equally often, and, of all such targets,
-the one nearest to the outputs. Nearest in the squared norm is the same as: the sum of the outputs at the winners is
-largest.
+The target has three properties: one unit is active per sample, all units are active equally often, and it is the
+nearest to the outputs of all such targets. Nearest in the squared norm means that the sum of the outputs at the winners
+is largest.
 
-The paper means equally often in an epoch. The target of :mod:`epls.algorithm.epoch_target` is balanced over that, to
-within one win, and reaches 0.95 to 0.999 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the
-default, is balanced in every batch: it reaches all but a few thousandths of the best sum of the batch, but with as many
-samples as units in it only 0.75 to 0.99 of that of the epoch. :class:`ExactTarget` has the best sum of each batch, and
-takes 33 to 162 times as long. :class:`LiteralTarget` is the rule as the paper prints it, which balances only roughly:
-the inhibitor of a unit that has had its share is 1, and outputs can beat it. :class:`LargestTarget` has the first and
-the third property, without balance. docs/training.md has the figures.
+The paper means equally often in an epoch. The target of :mod:`epls.algorithm.epoch_target` is balanced over an epoch,
+to within one win, and reaches 0.95 to 0.999 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the
+default, is balanced in every batch. It is within a few thousandths of the best sum of the batch, but if a batch has
+only as many samples as units, it reaches only 0.75 to 0.99 of the best sum of the epoch. :class:`ExactTarget` finds the
+best sum of each batch, and takes 33 to 162 times as long. :class:`LiteralTarget` is the rule as printed in the paper,
+which balances only roughly: the inhibitor of a unit that has had its share is 1, and outputs can exceed it.
+:class:`LargestTarget` has the first and the third property, without balance. docs/training.md has the figures.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from .state import Stateful
 
 Winners = NDArray[np.intp]
 
-# The sum at the winners is less than the best by no more than this share of the sum of the rows' ranges. That is the
-# bound; what is measured is eight times better or more (benchmarks/bench_target.py).
+# The sum at the winners is below the best by at most this fraction of the sum of the rows' ranges. This is the bound;
+# measured results are at least eight times better (benchmarks/bench_target.py).
 _RELATIVE_INCREMENT = 0.02
-# In a batch of few rows a single bad bargain weighs more: below so many, the increments are smaller in proportion.
+# In a batch of few rows, a single bad bargain weighs more. Below this many, increments shrink in proportion.
 _MANY_ROWS = 400
 
 
 class Target(Stateful):
-    """Finds winners, batch after batch.
+    """Find winners, batch after batch.
 
     Parameters
     ----------
@@ -62,24 +62,24 @@ class Target(Stateful):
 
     @abstractmethod
     def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
-        """Forget the epoch before; the batches to come have this many samples in all, less those dropped."""
+        """Start a new epoch. Its batches have this many samples in total, minus those dropped."""
 
     @abstractmethod
     def assign(self, outputs: Array) -> Winners:
-        """The winner of each row."""
+        """Return the winner of each row."""
 
 
 class BalancedTarget(Target):
-    """Keeps count of the wins so that, after every batch, no two units differ by more than one.
+    """Count the wins so that, after every batch, the wins of any two units differ by at most one.
 
-    Batches may have any sizes, and the number of samples need not be known: what holds after every batch holds at the
-    end of an epoch and at any moment of a stream. A batch that is a whole multiple of ``n_components`` gives every
-    unit the same number of wins; another one is cut in two where a round of wins is complete.
+    Batches may have any size, and the number of samples need not be known, because the balance holds after every batch:
+    at the end of an epoch and at any moment of a stream. In a batch that is a multiple of ``n_components``, every unit
+    wins equally often. Other batches are cut in two where a round of wins is complete.
 
     Attributes
     ----------
     counts : ndarray of shape (n_components,)
-        Wins since the epoch began.
+        The wins since the epoch began.
     """
 
     state_names = ("counts",)
@@ -95,25 +95,25 @@ class BalancedTarget(Target):
         return winners
 
     def _shares(self, n_rows: int) -> Iterator[tuple[slice, NDArray[np.int64]]]:
-        """Ranges of rows and the number of wins that each unit may have in them."""
+        """Iterate over ranges of rows, with the number of wins that each unit may have in them."""
         n_wins = int(self.counts.sum())
         complete_rounds = (n_wins + n_rows) // self.n_components
         n_completing = max(complete_rounds * self.n_components - n_wins, 0)
         if n_completing > 0:
             yield slice(0, n_completing), complete_rounds - self.counts
-        if n_completing < n_rows:  # the wins of the range before have been counted by now
+        if n_completing < n_rows:  # the wins of the previous range have been counted by now
             yield slice(n_completing, n_rows), complete_rounds + 1 - self.counts
 
     @abstractmethod
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
-        """The winner of each row, with no more wins of a unit than its capacity."""
+        """Return the winner of each row, such that no unit wins more often than its capacity."""
 
 
 class AuctionTarget(BalancedTarget):
-    """The balanced target nearest to the outputs, to a few thousandths, by auction.
+    """Find the balanced target nearest to the outputs, to within a few thousandths, by auction.
 
     The paper's inhibitor is a price: its greedy pass is an auction in which every bid raises the price by a fixed step
-    and nobody can be outbid. Here a row offers what the unit is worth to it, and a row that is outbid looks elsewhere.
+    and no row can be outbid. Here a row offers what the unit is worth to it, and a row that is outbid looks elsewhere.
 
     Examples
     --------
@@ -130,8 +130,8 @@ class AuctionTarget(BalancedTarget):
 def hold_auction(
     outputs: Array, capacity: NDArray[np.int64], reserves: Array, rise: float = 0.0, least_increment: float = 0.0
 ) -> Winners:
-    """The winner of each row; the k-th win of unit j costs ``reserves[j] + k * rise`` at least."""
-    if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would leave its arrays
+    """Return the winner of each row; the k-th win of unit j costs at least ``reserves[j] + k * rise``."""
+    if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would access memory outside its arrays
         raise ValueError(f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: counts are damaged")
     winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
     auction(
@@ -148,12 +148,12 @@ def hold_auction(
 
 
 def relative_increment(n_rows: int) -> float:
-    """By what share of the value that it wants a row raises a price."""
+    """Return the fraction of the desired value by which a row raises a price."""
     return _RELATIVE_INCREMENT * min(1.0, n_rows / _MANY_ROWS)
 
 
 class ExactTarget(BalancedTarget):
-    """The balanced target nearest to the outputs, by the Hungarian method: slow, for comparison."""
+    """Find the balanced target nearest to the outputs with the Hungarian method: slow, for comparison."""
 
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
         unit_of_slot = np.repeat(np.arange(self.n_components), capacity)
@@ -162,12 +162,12 @@ class ExactTarget(BalancedTarget):
 
 
 class LiteralTarget(Target):
-    """The paper's greedy rule: balanced only roughly, and the arbitrary choices it makes leave noise in the filters.
+    """The paper's greedy rule. It balances only roughly, and its arbitrary choices leave noise in the filters.
 
     Attributes
     ----------
     inhibitor : ndarray of shape (n_components,)
-        Carried from batch to batch, flat at the start of an epoch.
+        The inhibitor, kept from batch to batch and constant over the units at the start of an epoch.
     """
 
     state_names = ("inhibitor", "step")
@@ -184,7 +184,7 @@ class LiteralTarget(Target):
 
 
 class LargestTarget(Target):
-    """The unit with the largest output, without balance: units can be left with no sample at all."""
+    """Choose the unit with the largest output, without balance. Some units may get no samples at all."""
 
     def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
         pass

@@ -11,17 +11,17 @@ N, N_b  ``samples.shape[0]``,  samples in an epoch and in a mini-batch
         ``batch_size``
 ======  =====================  ===================================================================================
 
-docs/paper.md lists all that differs from the paper by default, and what each is worth; ``epls.PAPER`` are the settings
-as printed. The three that shape this file:
+docs/paper.md lists how the defaults differ from the paper, and the effect of each difference. ``epls.PAPER`` has the
+settings as printed. Three differences shape this file:
 
-*The loss.* The paper descends the squared error ||H - T||². Its gradient has the factor f'(z), which is all but 0 for
-a unit that is silent: once the outputs saturate, nothing brings them back. The loss that matches the activation (for
-the logistic function, the cross-entropy) has the same minimum, H = T, and the derivative H - T: no factor, no collapse.
+*The loss.* The paper minimises the squared error ||H - T||². Its gradient has the factor f'(z), which is almost 0 for a
+silent unit: once the outputs saturate, nothing brings them back. The loss that matches the activation (for the logistic
+function, the cross-entropy) has the same minimum, H = T, and the derivative H - T: no factor, no collapse.
 
-*The biases* are not learned but steered: see :mod:`epls.algorithm.steering`.
+*The biases* are steered, not learned; see :mod:`epls.algorithm.steering`.
 
-*The end.* Training takes the number of steps that it was given; only ``tol`` ends it before. A unit that is active for
-no sample is then woken: its bias is raised until it is half active for one.
+*The end.* Training runs for a given number of steps; only ``tol`` ends it early. At the end, the bias of a unit that is
+active for no sample is raised until the unit is half active for one.
 """
 
 from __future__ import annotations
@@ -43,24 +43,24 @@ from .steering import bias_steps, half_active_net, wanted_activity
 
 
 class Training:
-    """The state of a training, its step and its epoch.
+    """The state of training, with its step and its epoch.
 
     Parameters
     ----------
     weights : ndarray of shape (n_components, n_features + 1)
-        Changed in place.
+        The weights, changed in place.
     engine : Engine
-        Computes outputs, target and gradient of a batch.
+        Computes the outputs, target and gradient of a batch.
     optimizer : Optimizer
-        Moves the weights by a gradient.
+        Moves the weights with a gradient.
     max_norm : float or None
-        To what the norm of every component is limited at the end of an epoch.
+        The limit for the norm of each component at the end of an epoch.
     drop_last : bool
-        Whether the samples of an epoch that are less than a batch are left out.
+        Whether to leave out the last samples of an epoch if they do not fill a batch.
     n_steps : int or None
-        How many batches there will be; None if nobody knows.
+        The planned number of batches, or None if it is unknown.
     n_steps_done : int
-        How many there were before, with the weights as they are.
+        The number of batches that these weights have already seen.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Training:
         random: np.random.RandomState,
         after_batch: Callable[[], None] | None = None,
     ) -> EpochReport:
-        """Learn from all samples once; from the rest of them, if the epoch was begun before."""
+        """Learn from all samples once, or from the remaining ones if the epoch was interrupted."""
         progress, started = self.progress, perf_counter()
         if progress.n_batches == 0:
             progress.start_epoch(len(self.weights), random)
@@ -109,7 +109,7 @@ class Training:
         return progress.end_epoch(self.engine.settings.activation, perf_counter() - started)
 
     def step(self, batch: Any) -> BatchReport:
-        """Learn from a batch: outputs and target, the gradient of their difference, a step."""
+        """Learn from a batch: compute outputs, target and gradient, then move the weights."""
         found = self.engine.gradient(self.weights, batch)
         gradient = found.gradient
         gradient /= len(found.report.winners)
@@ -131,9 +131,9 @@ class Training:
             self.weights[:, :-1] /= np.maximum(norms / self.max_norm, 1)
 
     def start_biases(self, samples: Samples, batch_size: int, random: np.random.RandomState) -> None:
-        """Where biases are learned, begin with each unit active for its share of a batch, or with small random biases.
+        """Initialise learned biases: each unit is active for its share of a batch, or biases are small random numbers.
 
-        With biases near 0 all outputs are half active, and a squared error throws them into saturation.
+        With biases near 0, all outputs are half active, and the squared error drives them into saturation.
         """
         settings, biases = self.engine.settings, self.weights[:, -1]
         if settings.biases == "random":
@@ -143,10 +143,10 @@ class Training:
             biases[:] = -self.engine.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
 
     def wake(self, samples: Samples, batch_size: int, random: np.random.RandomState) -> None:
-        """Raise the biases of the units that are active for no sample, until they are half active for one.
+        """Raise the biases of units that are active for no sample, until they are half active for one.
 
-        Where a tight cluster of samples is worth many shares, its units divide it between them, and each of them has a
-        low output for all of it.
+        If a tight cluster of samples is worth several shares, its units split it between them, and each has a low
+        output for the whole cluster.
         """
         f = self.engine.settings.activation
         if not f.increasing:
@@ -157,13 +157,13 @@ class Training:
         self.weights[:, -1] += np.maximum(half_active_net(f) - largest_net, 0)
 
     def state(self) -> dict[str, Any]:
-        """All arrays and numbers that change from step to step, of the parts too."""
+        """Return all arrays and numbers that change from step to step, including those of the parts."""
         parts = {"optimizer": self.optimizer, "target": self.engine.target}
         of_parts = {f"{part}.{name}": value for part, owner in parts.items() for name, value in owner.state().items()}
         return {"weights": self.weights, "n_steps_done": self.n_steps_done} | of_parts
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go back to a state of a training that was made in the same way."""
+        """Restore a state of a training with the same settings."""
         check_state(state, self.state())
         self.weights[...] = state["weights"]
         self.n_steps_done = state["n_steps_done"]
@@ -175,7 +175,7 @@ class Training:
 def initial_weights(
     n_components: int, n_features: int, random: np.random.RandomState, dtype: np.dtype[np.floating]
 ) -> Array:
-    """Random components of norm about 1 and biases of 0."""
+    """Return random components of norm about 1, with biases of 0."""
     weights = np.zeros((n_components, n_features + 1), dtype=dtype)
     weights[:, :-1] = random.normal(scale=n_features**-0.5, size=(n_components, n_features))
     return weights

@@ -1,7 +1,7 @@
-"""Outputs, winners and gradient of a batch: the part of a training step that looks at samples.
+"""Outputs, winners and gradient of a batch: the part of a training step that uses samples.
 
-It depends on nothing but the weights and the batch, and changes only the target: so it can be done anywhere, by another
-library or on other machines, while the training moves the weights by what was found.
+It depends only on the weights and the batch, and changes only the target. So it can run anywhere, with another library
+or on other machines, while training moves the weights.
 """
 
 from __future__ import annotations
@@ -21,24 +21,26 @@ from ..targets import TARGETS
 
 @dataclass(frozen=True)
 class LayerSettings:
-    """What is the same in all steps, whoever computes them.
+    """Settings that are the same in all steps, on every engine.
 
     Attributes
     ----------
     center, scale : ndarray of float64 of shape (n_features,), float
-        A sample x enters as (x - center) / scale.
+        A sample x is used as (x - center) / scale.
     activation : Activation
         The function f.
     loss : {"matching", "squared"}
         See :mod:`epls.algorithm.training`.
     target : str
-        How winners are found: see :mod:`epls.algorithm.target`.
+        How winners are found; see :mod:`epls.algorithm.target`.
     biases : {"auto", "steered", "quantile", "random", "none"}
-        Where biases start and what moves them: see :mod:`epls.algorithm.steering`.
+        How biases start and change; see :mod:`epls.algorithm.steering`.
     needs_factors : bool
-        Whether the optimiser looks at the gradient's factors and at curvatures.
+        Whether the optimiser needs the factors of the gradient and the curvatures.
     device : str or None
-        Where to compute; None is NumPy.
+        Where to compute. None uses NumPy.
+    half : bool
+        Whether float32 products are computed in bfloat16.
     """
 
     center: Array
@@ -49,6 +51,7 @@ class LayerSettings:
     biases: str = "auto"
     needs_factors: bool = False
     device: str | None = None
+    half: bool = False
 
     @property
     def matching(self) -> bool:
@@ -65,7 +68,7 @@ class LayerSettings:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """Of each row: its winner, the winner's output, and the squared error."""
+    """The winner of each row, the winner's output, and the squared error."""
 
     winners: NDArray[np.intp]
     at_winner: Array
@@ -83,7 +86,7 @@ class Factors:
     inputs : ndarray of shape (n, n_inputs)
         The samples.
     slopes, curvatures : ndarray of shape (n, n_components)
-        The first and second derivative of each sample's loss by the net input of each unit.
+        The first and second derivatives of each sample's loss with respect to the net input of each unit.
     """
 
     inputs: Array
@@ -93,13 +96,13 @@ class Factors:
 
 @dataclass(frozen=True)
 class BatchGradient:
-    """What a batch says about the weights; the arrays are valid until the next batch.
+    """The gradient of a batch. The arrays are valid until the next batch.
 
     Attributes
     ----------
     gradient : ndarray of shape (n_components, n_features + 1)
-        The sum over the rows of the derivative of their loss by the weights. Where biases are steered, the last column
-        is the sum of output - target instead, whatever the loss.
+        The sum over the rows of the derivative of their loss with respect to the weights. If biases are steered, the
+        last column is the sum of output - target instead, whatever the loss.
     report : BatchReport
         Winners and errors.
     factors : Factors or None
@@ -112,40 +115,40 @@ class BatchGradient:
 
 
 class Engine(ABC):
-    """Computes with one layer of units and its target. Weights have a unit per row, the bias last.
+    """Computes with one layer of units and its target. Weights have one unit per row, with the bias last.
 
-    Each data source defines its own batch type; an engine takes that of the source that it computes with.
+    Each data source defines its own batch type. An engine accepts that of the source it computes with.
 
     Attributes
     ----------
     settings : LayerSettings
-        What is the same in all steps.
+        The settings that are the same in all steps.
     target : Target or other part with a state
-        What finds the winners, and remembers from batch to batch.
+        Finds the winners, and keeps a state from batch to batch.
     """
 
     settings: LayerSettings
     target: Any
 
     def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
-        """Forget the wins before; the batches to come have this many samples in all, less those dropped."""
+        """Start a new epoch. Its batches have this many samples in total, minus those dropped."""
         self.target.start_epoch(n_samples, n_dropped)
 
     @abstractmethod
     def gradient(self, weights: Array, batch: Any) -> BatchGradient:
-        """Outputs, winners, and the derivative of the loss by the weights."""
+        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
 
     @abstractmethod
     def largest_net(self, weights: Array, batch: Any) -> Array:
-        """The largest net input of each unit in a batch."""
+        """Return the largest net input of each unit in a batch."""
 
     @abstractmethod
     def net_quantile(self, weights: Array, batch: Any, share: float) -> Array:
-        """What a share of each unit's net inputs in a batch does not exceed."""
+        """Return a quantile of each unit's net inputs in a batch."""
 
 
 class LocalEngine(Engine):
-    """An engine of this process, with a target and buffers of its own."""
+    """An engine in this process, with its own target and buffers."""
 
     def __init__(self, settings: LayerSettings, n_components: int) -> None:
         self.settings = settings
@@ -153,7 +156,7 @@ class LocalEngine(Engine):
 
 
 def new_engine(settings: LayerSettings, n_components: int) -> LocalEngine:
-    """The engine for a device."""
+    """Return the engine for a device."""
     if settings.device is None:
         from .numpy import NumpyEngine
 

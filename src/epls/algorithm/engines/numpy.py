@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ...data.shuffling import Batch
 from ...kernels.activation import squared_error_of_logistic, subtract_target
-from ...utils.threads import by_rows
+from ...utils.threads import by_rows, do_all, product, row_ranges
 from ...utils.types import Array
 from ..activations import LOGISTIC
+from ..half import HalfWeights, half_product
 from ..layer import activate, net_inputs, standardize
 from .base import BatchGradient, BatchReport, Factors, LayerSettings, LocalEngine
 
@@ -27,11 +29,19 @@ class NumpyEngine(LocalEngine):
     def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
         """Outputs, winners, and the derivative of the loss by the weights."""
         settings, f = self.settings, self.settings.activation
-        inputs, outputs = self._net(weights, batch)
+        inputs, outputs = self._room(weights, len(batch[1]))
         # What derivatives follow from: of the logistic function and the squared error outputs, else net inputs.
         from_outputs = f is LOGISTIC and not settings.matching
-        kept = outputs.copy() if not from_outputs and (settings.needs_factors or not settings.matching) else outputs
-        squares = activate(f, outputs)
+        keep_net = not from_outputs and (settings.needs_factors or not settings.matching)
+        kept = np.empty_like(outputs) if keep_net else outputs
+        squares = np.empty(len(outputs), outputs.dtype)
+
+        def activated(rows: slice) -> None:
+            if keep_net:
+                kept[rows] = outputs[rows]
+            squares[rows] = activate(f, outputs[rows])
+
+        self._net(weights, batch, activated)
         winners = self.target.assign(outputs)
         if from_outputs:
             kept = outputs.copy()
@@ -42,29 +52,52 @@ class NumpyEngine(LocalEngine):
         differences = outputs.sum(axis=0) if settings.steered and not settings.matching else None
         curvatures = self._through_activation(kept, outputs)
         factors = Factors(inputs, outputs, curvatures) if settings.needs_factors and curvatures is not None else None
-        np.matmul(outputs.T, inputs, out=self._gradient)
+        if self._half(weights):
+            half_product(outputs.T, inputs[:, :-1], self._gradient[:, :-1])
+            outputs.sum(axis=0, out=self._gradient[:, -1])
+        else:
+            product(outputs.T, inputs, self._gradient)
         if differences is not None:
             self._gradient[:, -1] = differences
         return BatchGradient(self._gradient, report, factors)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
         """The largest net input of each unit in a batch."""
-        return np.asarray(self._net(weights, batch)[1].max(axis=0))
+        return np.asarray(self._net(weights, batch).max(axis=0))
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
         """What a share of each unit's net inputs in a batch does not exceed."""
-        return np.asarray(np.quantile(self._net(weights, batch)[1], share, axis=0))
+        return np.asarray(np.quantile(self._net(weights, batch), share, axis=0))
 
-    def _net(self, weights: Array, batch: Batch) -> tuple[Array, Array]:
-        """Inputs with a last column of 1, and net inputs."""
-        X, rows = batch
-        if len(rows) > len(self._inputs):
-            self._inputs = np.ones((len(rows), weights.shape[1]), weights.dtype)
-            self._outputs = np.empty((len(rows), len(weights)), weights.dtype)
+    def _room(self, weights: Array, n_rows: int) -> tuple[Array, Array]:
+        """Room for inputs, whose last column is 1, and for outputs."""
+        if n_rows > len(self._inputs):
+            self._inputs = np.ones((n_rows, weights.shape[1]), weights.dtype)
+            self._outputs = np.empty((n_rows, len(weights)), weights.dtype)
             self._gradient = np.empty_like(weights)
-        inputs = self._inputs[: len(rows)]
-        standardize(X, rows, self.settings.center, self.settings.scale, inputs)
-        return inputs, net_inputs(inputs, weights, self._outputs[: len(rows)])
+        return self._inputs[:n_rows], self._outputs[:n_rows]
+
+    def _net(self, weights: Array, batch: Batch, then: Callable[[slice], None] | None = None) -> Array:
+        """Net inputs. Threads share the rows, and call ``then`` with those that are done and in the cache."""
+        X, chosen = batch
+        inputs, outputs = self._room(weights, len(chosen))
+
+        def compute(rows: slice) -> None:
+            standardize(X, chosen[rows], self.settings.center, self.settings.scale, inputs[rows])
+            if half_weights is None:
+                net_inputs(inputs[rows], weights, outputs[rows])
+            else:
+                net_inputs(inputs[rows, :-1], weights, outputs[rows], weights[:, -1], half_weights)
+            if then is not None:
+                then(rows)
+
+        half_weights = HalfWeights(weights[:, :-1]) if self._half(weights) else None
+        all_rows = [slice(0, len(chosen))]  # torch shares its products by itself
+        do_all(compute, all_rows if half_weights else row_ranges(len(chosen), len(chosen) * weights.size))
+        return outputs
+
+    def _half(self, weights: Array) -> bool:
+        return self.settings.half and weights.dtype == np.float32
 
     def _through_activation(self, kept: Array, differences: Array) -> Array | None:
         """Turn output - target into the slope of each sample's loss by each net input; return the curvatures."""

@@ -49,7 +49,9 @@ class TorchEngine(LocalEngine):
         summed = differences.sum(dim=0) if settings.steered and not settings.matching else None
         if not settings.matching:
             differences *= functions.slope(kept_net)
-        gradient = (differences.T @ inputs).numpy(force=True)
+        gradient = _product(differences.T, inputs, settings.half).numpy(force=True)
+        if settings.half:
+            gradient[:, -1] = differences.sum(dim=0).numpy(force=True)
         if summed is not None:
             gradient[:, -1] = summed.numpy(force=True)
         if curvatures is None:  # nobody looks at the factors, and the large one need not be brought back
@@ -78,14 +80,24 @@ class TorchEngine(LocalEngine):
             self._inputs = np.ones((len(rows), weights.shape[1]), weights.dtype)
         standardize(X, rows, self.settings.center, self.settings.scale, self._inputs[: len(rows)])
         inputs = to_device(self._inputs[: len(rows)], self._place)
-        return inputs, inputs @ to_device(weights, self._place).T
+        columns = to_device(weights, self._place).T
+        if not self.settings.half:
+            return inputs, inputs @ columns
+        return inputs, _product(inputs[:, :-1], columns[:-1], half=True) + columns[-1]
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the buffer, which is made anew."""
         return self.__dict__ | {"_inputs": np.empty((0, 0))}
 
 
-def layer_on_device(device: str, layer: UnitLayer, dtype: np.dtype[np.floating]) -> Callable[[Array], Array]:
+def _product(A: torch.Tensor, B: torch.Tensor, half: bool) -> torch.Tensor:
+    """The product, in bfloat16 if ``half`` and the factors are float32; of the type of the factors."""
+    return (A.bfloat16() @ B.bfloat16()).float() if half and A.dtype == torch.float32 else A @ B
+
+
+def layer_on_device(
+    device: str, layer: UnitLayer, dtype: np.dtype[np.floating], half: bool = False
+) -> Callable[[Array], Array]:
     """What makes outputs of samples on a device."""
     place, functions = resolve_device(device), in_torch(layer.activation)
     columns, bias = (to_device(array.astype(dtype, copy=False), place) for array in (layer.weights, layer.intercept))
@@ -93,7 +105,8 @@ def layer_on_device(device: str, layer: UnitLayer, dtype: np.dtype[np.floating])
     def outputs(samples: Array) -> Array:
         inputs = np.empty(samples.shape, dtype)
         standardize(samples, np.arange(len(samples)), layer.mean, layer.scale, inputs)
-        net = torch.addmm(bias, to_device(inputs, place), columns.T)
+        rows = to_device(inputs, place)
+        net = _product(rows, columns.T, half).add_(bias) if half else torch.addmm(bias, rows, columns.T)
         found: Array = finite(functions.in_place(net), layer.activation).numpy(force=True)
         return found
 
