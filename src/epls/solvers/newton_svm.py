@@ -1,5 +1,7 @@
 """Many linear SVMs with squared hinge loss on the same samples, solved together by Newton's method.
 
+For data of moderate size; :mod:`epls.solvers.quasi_newton_svm` is for larger ones.
+
 For each class, with y = 1 for its samples and -1 for the others, it minimises what scikit-learn's ``LinearSVC`` does::
 
     f(w, b) = 1/2 (||w||^2 + b^2 / intercept_scaling^2) + C sum_i max(0, 1 - y_i (w.x_i + b))^2
@@ -27,7 +29,8 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from sklearn.exceptions import ConvergenceWarning
 
-from ..utils.threads import row_blocks
+from ..kernels.hinge import step_lengths
+from ..utils.threads import by_rows, row_blocks
 from ..utils.types import Array
 
 _FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean squared norm 1
@@ -57,20 +60,18 @@ class NewtonSVMs:
     max_iter : int, default=200
         The largest number of Newton steps.
     block_elements : int, default=2**24
-        How many elements of the samples are in double precision at a time.
-    double_elements : int, default=2**27
-        Rotated rows of no more elements are kept in double precision, whatever the type of the samples.
-    double_features : int, default=2000
-        Eigenvectors of no more features are found in double precision, whatever the type of the samples.
+        How many elements of the samples are in double precision at a time, beside the rotated rows.
 
     Attributes
     ----------
     mean_square : float
         The mean squared norm of the rows (x, 1).
-    weights : callable
-        Takes solutions (n_problems, n_rotated) back to coefficients and intercepts, in the type of the samples.
+    fold_tol : float
+        The tolerance for cross-validation, ``tol``: moderate data need no other.
     most_steps : int
         The largest number of Newton steps that :meth:`solve` has taken.
+    n_products : int
+        How many vectors were multiplied by the rotated rows and back.
     """
 
     def __init__(
@@ -82,30 +83,37 @@ class NewtonSVMs:
         tol: float = 1e-6,
         max_iter: int = 200,
         block_elements: int = 2**24,
-        double_elements: int = 2**27,
-        double_features: int = 2000,
     ) -> None:
-        self.signs, self.tol, self.max_iter, self.most_steps = signs, tol, max_iter, 0
-        self._block_elements, self._double_elements = block_elements, double_elements
-        self._double_features = double_features
-        self.rows, self.eigenvalues, self.mean_square, self.weights = self._rotate(X, intercept_scaling)
-        self.single_rows = self.rows.astype(np.float32, copy=False)
+        self.signs, self.tol, self.fold_tol, self.max_iter = signs, tol, tol, max_iter
+        self._block_elements, self.most_steps, self.n_products = block_elements, 0, 0
+        self.mean_square = mean_square_norm(X, block_elements)
+        self.rows, self.eigenvalues, self._weights = self._rotate(X, intercept_scaling)
+        self.single_rows = self.rows.astype(np.float32)
 
     def start(self, n_folds: int) -> Array:
         """Where to start if nothing is known: (n_folds, n_problems, n_rotated) zeros."""
         return np.zeros((n_folds, len(self.signs), self.rows.shape[1]))
+
+    def common(self, solution: Array) -> Array:
+        """The mean of the folds, to start from with all samples."""
+        return np.mean(solution, axis=0, keepdims=True)
+
+    def weights(self, solution: Array) -> tuple[Array, Array]:
+        """Coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
+        return self._weights(solution.reshape(-1, solution.shape[-1]))
 
     def predict(self, solution: Array) -> NDArray[np.intp]:
         """The class of every sample by each fold's solution: (n_folds, n_samples)."""
         margins = self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)
         return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
 
-    def solve(self, weights: Array, C: float, start: Array) -> tuple[Array, Array]:
+    def solve(self, weights: Array, C: float, start: Array, tol: float | None = None) -> tuple[Array, Array]:
         """Solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems).
 
         ``weights`` (n_folds, n_samples) are the square roots of how often each sample counts in each fold.
         Rows of ``targets`` are y_i, or 0 for samples that do not count; those of ``slack`` are 1 - y_i margin_i.
         """
+        tol = self.tol if tol is None else tol
         targets = (weights[:, None] * self.signs).reshape(-1, len(self.rows))
         V = start.reshape(len(targets), -1)
         solution, objective, unsolved = np.empty_like(V), np.empty(len(V)), np.arange(len(V))
@@ -113,25 +121,20 @@ class NewtonSVMs:
         for n_steps in range(self.max_iter + 1):
             hinge = np.maximum(slack, 0)
             gradient = V - 2 * loss_weight * self._weighted_sum(targets * hinge)
-            value, square = 0.5 * _dot(V, V) + loss_weight * _dot(hinge, hinge), _dot(gradient, gradient)
+            value, square = 0.5 * row_dots(V, V) + loss_weight * row_dots(hinge, hinge), row_dots(gradient, gradient)
             solution[unsolved], objective[unsolved] = V, value
-            above = square > 2 * self.tol * value
+            above = square > 2 * tol * value
             if n_steps == self.max_iter or not above.any():
                 break
             unsolved, V, slack, targets, gradient = _pick(above, unsolved, V, slack, targets, gradient)
-            enough = np.maximum(_DIRECTION_TOLERANCE**2 * square, 0.2 * self.tol * value)[above]
+            enough = np.maximum(_DIRECTION_TOLERANCE**2 * square, 0.2 * tol * value)[above]
             direction = self._direction(np.where(slack > 0, 2 * loss_weight * targets**2, 0), gradient, enough)
             change = targets * self._margins(direction)
-            length = _step_lengths(V, direction, slack, change, loss_weight)[:, None]
+            length = find_step_lengths(V, direction, slack, change, loss_weight)[:, None]
             V, slack = V + length * direction, slack - length * change
+            self.n_products += len(V)
         self.most_steps = max(self.most_steps, n_steps)
-        if above.any():
-            warnings.warn(
-                f"max_iter={self.max_iter} Newton steps left {above.sum()} of {len(solution)} problems of C={C:.3g} "
-                f"above tol={self.tol:g}: raise max_iter or tol, or leave out so large a C",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
+        warn_unsolved(above.sum(), len(solution), C, f"max_iter={self.max_iter} Newton steps", tol)
         return solution.reshape(start.shape), objective.reshape(start.shape[:2]) / self.mean_square
 
     def _direction(self, curvature: Array, gradient: Array, enough: Array) -> Array:
@@ -142,18 +145,20 @@ class NewtonSVMs:
         """
         inverse = (1 / (1 + curvature.mean(axis=1, keepdims=True) * self.eigenvalues)).astype(np.float32)
         curvature = curvature.astype(np.float32)
-        norm = np.sqrt(_dot(gradient, gradient))[:, None]  # taken out, so that nothing underflows in single precision
+        # Taken out, so that nothing underflows in single precision.
+        norm = np.sqrt(row_dots(gradient, gradient))[:, None]
         residual = (-gradient / norm).astype(np.float32)
         enough, direction, unsolved = enough / norm[:, 0] ** 2, np.empty_like(gradient), np.arange(len(gradient))
         found, p = np.zeros_like(residual), inverse * residual
-        energy = _dot(residual, p)
+        energy = row_dots(residual, p)
         for _ in range(_MOST_PRODUCTS):
             product = p + (curvature * (p @ self.single_rows.T)) @ self.single_rows
-            length = (energy / _dot(p, product))[:, None]
+            self.n_products += len(p)
+            length = (energy / row_dots(p, product))[:, None]
             found += length * p
             residual -= length * product
             direction[unsolved] = found
-            above = _dot(residual, residual) > enough
+            above = row_dots(residual, residual) > enough
             if not above.any():
                 break
             if not above.all():
@@ -161,41 +166,34 @@ class NewtonSVMs:
                     above, unsolved, found, residual, p, energy, inverse, curvature, enough
                 )
             steepest = inverse * residual
-            before, energy = energy, _dot(residual, steepest)
+            before, energy = energy, row_dots(residual, steepest)
             p = steepest + (energy / before)[:, None] * p
         return direction * norm
 
     def _rotate(
         self, X: Array, intercept_scaling: float | None
-    ) -> tuple[Array, Array, float, Callable[[Array], tuple[Array, Array]]]:
+    ) -> tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]:
         """Coordinates in which the Gram matrix of the samples is diagonal, and last the constant of the intercept.
 
-        Both divided by the root mean square norm of the rows (x, 1). Also that diagonal, the mean squared norm, and a
-        function that takes solutions back to (coef, intercept).
+        Both divided by the root mean square norm of the rows (x, 1). Also that diagonal, and a function that takes
+        solutions back to (coef, intercept).
         """
         n_samples, n_features = X.shape
-        with np.errstate(over="ignore"):
-            square = float(1 + sum(_dot(block, block).sum() for _, block in self._blocks(X)) / n_samples)
-        if not np.isfinite(square):
-            raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
-        constant = _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / np.sqrt(square)
+        square = self.mean_square
+        constant = intercept_constant(intercept_scaling, square)
         few = n_samples <= n_features
         gram: Array = np.zeros((min(X.shape), min(X.shape)))
         for _, block in self._blocks(X.T if few else X):
             gram += block.T @ block
-        if not few and X.dtype == np.float32 and n_features > self._double_features:
-            # Rounded eigenvectors make the Hessian a little less diagonal but leave the problem the same.
-            gram = gram.astype(np.float32)
         eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True)
         if few:
             kept = eigenvalues > n_samples * np.finfo(np.float64).eps * eigenvalues[-1]  # the others are rounding
             eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
             rows = np.c_[vectors * np.sqrt(eigenvalues / square), np.full(n_samples, constant)]
         else:
-            rows = np.empty((n_samples, n_features + 1), np.float64 if X.size <= self._double_elements else X.dtype)
-            rotation = (vectors / np.sqrt(square)).astype(rows.dtype)
-            for some, _ in self._blocks(X):
-                rows[some, :-1] = X[some].astype(rows.dtype, copy=False) @ rotation
+            rows, rotation = np.empty((n_samples, n_features + 1)), vectors / np.sqrt(square)
+            for some, block in self._blocks(X):
+                rows[some, :-1] = block @ rotation
             rows[:, -1] = constant
 
         def weights(V: Array) -> tuple[Array, Array]:
@@ -207,43 +205,58 @@ class NewtonSVMs:
                 coef = coef @ vectors.T
             return coef.astype(X.dtype), (V[:, -1] * constant).astype(X.dtype)
 
-        return rows, np.append(np.maximum(eigenvalues, 0) / square, n_samples * constant**2), square, weights
+        return rows, np.append(np.maximum(eigenvalues, 0) / square, n_samples * constant**2), weights
 
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
-        """Some rows after the other, in double precision."""
-        for some in row_blocks(len(X), max(1, self._block_elements // X.shape[1])):
-            yield some, X[some].astype(np.float64, copy=False)
+        return double_blocks(X, self._block_elements)
 
     def _margins(self, V: Array) -> Array:
-        return np.concatenate([V @ block.T for _, block in self._blocks(self.rows)], axis=1)
+        return V @ self.rows.T
 
-    def _weighted_sum(self, weights: Array) -> Any:
-        return sum(weights[:, some] @ block for some, block in self._blocks(self.rows))
-
-
-def _step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:
-    """For each problem, where on its line the objective is least.
-
-    Its slope is piecewise linear and rises: Newton's method finds the zero, kept between the bounds known by then.
-    """
-    linear, square = _dot(V, direction), _dot(direction, direction)
-    slope_at_0 = linear - 2 * loss_weight * _dot(np.maximum(slack, 0), change)
-    t, low, high = np.ones(len(V)), np.zeros(len(V)), np.full(len(V), np.inf)
-    for _ in range(100):
-        hinge = slack - t[:, None] * change
-        active = np.where(hinge > 0, change, 0)
-        slope = linear + t * square - 2 * loss_weight * _dot(active, hinge)
-        off = np.abs(slope) > _SLOPE_TOLERANCE * np.abs(slope_at_0)
-        if not off.any():
-            break
-        low, high = np.where(slope < 0, t, low), np.where(slope > 0, t, high)
-        newton = t - slope / (square + 2 * loss_weight * _dot(active, active))
-        middle = np.where(np.isinf(high), 2 * t, (low + high) / 2)
-        t = np.where(off, np.where((newton > low) & (newton < high), newton, middle), t)
-    return t
+    def _weighted_sum(self, weights: Array) -> Array:
+        return weights @ self.rows
 
 
-def _dot(A: Array, B: Array) -> Array:
+def double_blocks(X: Array, block_elements: int) -> Iterator[tuple[slice, Array]]:
+    """Some rows after the other, in double precision."""
+    for some in row_blocks(len(X), max(1, block_elements // X.shape[1])):
+        yield some, X[some].astype(np.float64, copy=False)
+
+
+def mean_square_norm(X: Array, block_elements: int) -> float:
+    """Of the rows (x, 1)."""
+    with np.errstate(over="ignore"):
+        square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in double_blocks(X, block_elements)) / len(X))
+    if not np.isfinite(square):
+        raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
+    return square
+
+
+def intercept_constant(intercept_scaling: float | None, mean_square: float) -> float:
+    """What stands for the 1 of the intercept in rows of mean squared norm 1."""
+    return _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / float(np.sqrt(mean_square))
+
+
+def find_step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:
+    """For each problem, where on its line the objective is least."""
+    lengths = np.empty(len(V))
+    arrays = (slack, change, row_dots(V, direction), row_dots(direction, direction), lengths)
+    by_rows(step_lengths, arrays, loss_weight, _SLOPE_TOLERANCE)
+    return lengths
+
+
+def warn_unsolved(n_unsolved: int, n_problems: int, C: float, limit: str, tol: float) -> None:
+    """Warn the caller of the estimator if problems are left."""
+    if n_unsolved:
+        warnings.warn(
+            f"{limit} left {n_unsolved} of {n_problems} problems of C={C:.3g} above tol={tol:g}: raise max_iter or "
+            f"tol, or leave out so large a C",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+
+
+def row_dots(A: Array, B: Array) -> Array:
     """The inner product of each row of one with the same row of the other."""
     return np.einsum("ij,ij->i", A, B)
 
