@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from epls.evaluation.cache import Cache
-from epls.evaluation.comparison import as_plain, compare
+from epls.evaluation.comparison import as_plain, compare_settings
 from epls.evaluation.experiment import LabelledImages, Settings, Task
 
 
@@ -22,7 +22,9 @@ def test_one_that_fails_stops_no_other(task, tmp_path):
         Settings(learner="random_patches", **small),
     ]
     told, learned = [], []
-    entries = compare(wanted, task, Cache(tmp_path), lambda *step: told.append(step[0]), lambda k, _: learned.append(k))
+    entries = compare_settings(
+        wanted, task, Cache(tmp_path), lambda *step: told.append(step[0]), lambda k, _: learned.append(k)
+    )
     assert [entry.failed is None for entry in entries] == [True, False, True]
     assert "max_iter" in entries[1].failed
     assert learned == [0, 2]

@@ -1,7 +1,7 @@
-"""Results of long work on the disk, by what went into it: a second run takes them up where the first was interrupted.
+"""Results of long computations on disk, identified by their inputs. An interrupted run continues where it stopped.
 
-Whatever is under its final name is complete. What is not yet complete has a journal beside it that says how far it is,
-written after the data are on the disk: after ``kill -9`` at any moment the journal never claims too much.
+A file under its final name is complete. An incomplete file has a journal beside it that records the progress. The
+journal is written after the data are on disk, so even after ``kill -9`` it never claims too much.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ..utils.types import Array
 
 
 def fingerprint(items: Any) -> str:
-    """A short name for the content of an array, or of a sequence of arrays such as images, read one at a time."""
+    """Return a short name for the content of an array, or of a sequence of arrays that are read one at a time."""
     digest = hashlib.sha256(str(len(items)).encode())
     for item in items:
         array = np.ascontiguousarray(item)
@@ -36,14 +36,14 @@ def fingerprint(items: Any) -> str:
 
 
 class Cache:
-    """A folder of results, each under the name of its stage and of what went into it.
+    """A folder of results, each named by its stage and its inputs.
 
     Parameters
     ----------
     folder : Path
-        Where the results are; created if it does not exist.
+        The folder of the results, created if it does not exist.
     seconds : float, default=3
-        From one entry in a journal to the next. After a kill, the work of at most that time is done again.
+        The time from one entry in a journal to the next. After a kill, at most this much work is repeated.
     """
 
     def __init__(self, folder: Path, *, seconds: float = 3.0) -> None:
@@ -52,16 +52,16 @@ class Cache:
         folder.mkdir(parents=True, exist_ok=True)
 
     def locked(self) -> FolderLock:
-        """For one process at a time, as a context manager. The lock ends with the process, however it ends."""
+        """Lock the folder for one process, as a context manager. The lock ends with the process, however it ends."""
         return FolderLock(self.folder, "run", "give another output folder")
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
-        """Where the result of a stage with these inputs has its place."""
+        """Return the path of the result of a stage with these inputs."""
         digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
         return self.folder / f"{stage}-{digest}{suffix}"
 
     def model(self, inputs: dict[str, Any], make: Callable[[], Any]) -> tuple[Any, float]:
-        """A fitted model and the seconds that it took: loaded if it was saved before and is whole, else made."""
+        """Return a fitted model and the seconds it took: loaded if a complete file exists, otherwise computed."""
         path = self.path("learned", inputs, ".safetensors")
         if path.exists():
             try:
@@ -78,9 +78,9 @@ class Cache:
     def rows(
         self, inputs: dict[str, Any], shape: tuple[int, ...], make: Callable[[int], Iterator[Array]]
     ) -> tuple[NDArray[np.float32], float]:
-        """An array as a memory map and the seconds that it took, in all runs together.
+        """Return an array as a memory map, and the seconds it took in all runs together.
 
-        ``make(start)`` gives its rows from ``start`` on. Those that were made before are kept, if they are whole.
+        ``make(start)`` returns its rows from ``start`` on. Intact rows from earlier runs are kept.
         """
         path = self.path("codes", inputs, ".npy")
         journal = _Journal(path.with_suffix(".json"), shape)
@@ -102,7 +102,7 @@ class Cache:
             partial.write_bytes(journal.header)
         rows, before, started = make(journal.rows), journal.seconds, time.perf_counter()
         last_entry = started
-        # Written, not mapped: on a full disk a map kills the process, a write raises an error.
+        # Written, not mapped: on a full disk, a map kills the process, but a write raises an error.
         with partial.open("r+b") as file:
             file.seek(journal.end)
             file.truncate()  # what follows may be incomplete
@@ -118,7 +118,7 @@ class Cache:
                     journal.enter(number, before + now - started, inputs)
 
     def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
-        """A list of plain values, each from its maker; those that were made before are kept."""
+        """Return a list of plain values, each from its maker. Values from earlier runs are kept."""
         path = self.path(stage, inputs, ".json")
         record = read_dict(path)
         found = record.get("items", [])
@@ -133,7 +133,7 @@ class Cache:
 
 
 class _Journal:
-    """How many rows of a .npy file are on the disk, and a checksum over them; written after the rows themselves."""
+    """The number of rows of a .npy file on disk, and a checksum of them; written after the rows themselves."""
 
     def __init__(self, path: Path, shape: tuple[int, ...]) -> None:
         self.path = path
@@ -152,11 +152,11 @@ class _Journal:
 
     @property
     def end(self) -> int:
-        """Where in the file the rows end."""
+        """The position in the file where the rows end."""
         return len(self.header) + self.rows * 4 * int(np.prod(self.shape[1:]))
 
     def tells(self, path: Path) -> bool:
-        """Whether a file begins with these rows, as they were written. :attr:`digest` goes on from there."""
+        """Return whether a file begins with these rows, as they were written. :attr:`digest` continues from there."""
         self.digest = hashlib.sha256()
         left = self.end
         with open_regular(path) as file:
@@ -166,14 +166,14 @@ class _Journal:
         return left == 0 and self.digest.hexdigest() == self._told
 
     def enter(self, rows: int, seconds: float, inputs: dict[str, Any]) -> None:
-        """Note how far it is."""
+        """Record the progress."""
         self.rows, self.seconds, self._told = rows, seconds, self.digest.hexdigest()
         record = {"inputs": inputs, "rows": rows, "seconds": seconds, "digest": self._told}
         write_atomically(self.path, json.dumps(record, allow_nan=False).encode())
 
 
 def _made_again(path: Path) -> None:
-    """Remove a result that is damaged, and say so."""
+    """Remove a damaged result, and warn about it."""
     warnings.warn(f"{path} is damaged, and is made again", stacklevel=3)
     path.unlink()
 
@@ -183,7 +183,7 @@ def _digest_of(items: Any) -> str:
 
 
 def read_dict(path: Path) -> dict[str, Any]:
-    """What a JSON file holds; nothing if it is not there, is damaged, or holds something else, as NaN."""
+    """Return the content of a JSON file; empty if it is missing, damaged, or holds something else, such as NaN."""
     try:
         with open_regular(path) as file:
             found = json.loads(file.read(), parse_constant=_refuse)

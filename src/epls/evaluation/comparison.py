@@ -1,4 +1,4 @@
-"""Several learners and encoders on the same images, under the same protocol."""
+"""Compare several learners and encoders on the same images, under the same protocol."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ import numpy as np
 from ..encoders import ENCODERS
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
+from ..utils.fields import deciding
 from .cache import Cache, read_dict
 from .experiment import Progress, Settings, Task, run_experiment
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of a comparison: accuracy in percent, seconds, what there is to tune, and what was learned in vain.
+    """One row of a comparison: accuracy in percent, seconds, settings to tune, and useless components.
 
-    Where the learner or the encoder failed, ``failed`` says why, and there are no figures.
+    If the learner or the encoder failed, ``failed`` says why, and there are no figures.
     """
 
     settings: Settings
@@ -38,7 +39,7 @@ class Entry:
 
     @property
     def name(self) -> str:
-        """How the row is called."""
+        """The name of the row."""
         settings = self.settings
         parts = [settings.learner, *(f"{name}={value}" for name, value in settings.learner_settings.items())]
         parts += ["whitened"] * settings.whiten + [settings.encoder] + ["x2"] * settings.split_sign
@@ -46,16 +47,16 @@ class Entry:
         return ", ".join(parts)
 
 
-def compare(
+def compare_settings(
     all_settings: Sequence[Settings],
     task: Task,
     cache: Cache,
     progress: Progress,
     on_learned: Callable[[int, ImageFeatures], None] = lambda number, features: None,
 ) -> list[Entry]:
-    """An entry for each of the settings, in their order; see :func:`run_experiment`. One that fails stops no other.
+    """Return an entry for each setting, in order; see :func:`run_experiment`. A failure does not stop the others.
 
-    ``on_learned`` is given the number of an entry and the fitted features.
+    ``on_learned`` is called with the number of an entry and the fitted features.
     """
     n = len(all_settings)
     return [
@@ -71,7 +72,7 @@ def one_entry(
     progress: Progress,
     on_learned: Callable[[ImageFeatures], None] = lambda features: None,
 ) -> Entry:
-    """The entry of an experiment; one that fails has an entry that says why."""
+    """Return the entry of an experiment. If the experiment fails, the entry says why."""
     try:
         outcome = run_experiment(settings, task, cache, progress)
     except ValueError as error:
@@ -92,7 +93,7 @@ def one_entry(
 
 
 def numbered(progress: Progress, number: int, total: int, settings: Settings) -> Progress:
-    """Progress whose stages say which of several experiments they belong to."""
+    """Progress whose stages name the experiment they belong to."""
 
     def told(stage: str, done: int, n_steps: int) -> None:
         progress(f"{number}/{total} {settings.learner}, {settings.encoder}: {stage}", done, n_steps)
@@ -101,7 +102,7 @@ def numbered(progress: Progress, number: int, total: int, settings: Settings) ->
 
 
 def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Entries for a JSON file, which knows no NaN."""
+    """Return entries for a JSON file, which does not support NaN."""
     plain = [asdict(entry) | {"name": entry.name} for entry in entries]
     for entry in plain:
         entry |= {name: None for name in ("accuracy", "std") if np.isnan(entry[name])}
@@ -109,11 +110,11 @@ def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
 
 
 def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
-    """Whether a file that a comparison was written to is of these data and settings."""
+    """Return whether the file of a comparison has the same data and settings."""
     there = read_dict(path)
     return bool(there.get("data") == data and there.get("wanted") == plain_settings(all_settings))
 
 
 def plain_settings(all_settings: Sequence[Settings]) -> Any:
-    """Settings as they are read from a JSON file."""
-    return json.loads(json.dumps([asdict(settings) for settings in all_settings], allow_nan=False))
+    """Return settings as they are after a round trip through JSON."""
+    return json.loads(json.dumps([deciding(asdict(settings)) for settings in all_settings], allow_nan=False))

@@ -1,4 +1,4 @@
-"""The paper's experiment: learn from patches, encode all images, judge the features. Each stage is kept on the disk."""
+"""The paper's experiment: learn from patches, encode all images, judge the features. Each stage is kept on disk."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from ..images.dense import fitting_images, sums_and_counts
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
+from ..utils.fields import deciding
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
@@ -29,23 +30,23 @@ from .protocol import cross_validated, judge
 from .stacks import Stack
 from .summary import dead_units, silent_units, training_facts
 
-# Told the stage, and how many of how many steps of it are done.
+# Called with the stage, and the numbers of steps done and in total.
 Progress = Callable[[str, int, int], None]
 
-# To be raised by whoever changes what learning, encoding or judging give: results of before are then made again.
+# Raise this when learning, encoding or judging give different results: earlier results are then computed again.
 _RESULTS_VERSION = 2
 _BLOCK_IMAGES = 1000  # pooled at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
-# The penalties that sparse coding may have, the paper's; and how many images one is chosen with: a matter of minutes.
+# The paper's penalties for sparse coding; and the number of images to choose one with, which takes minutes.
 ALPHAS = (0.5, 0.75, 1.0, 1.25, 1.5)
 _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All that decides the figures, except the images.
+    """All settings that determine the figures, except the images.
 
     ``learner_settings`` are those of the learner that are not as usual. By default, a learner gets its usual number of
     patches, which is Coates and Ng's. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
@@ -53,7 +54,10 @@ class Settings:
     cross-validation finds best. With ``mirror``, mirror images count, too: "features" averages the features of an image
     and its mirror image; "decisions" trains the classifier on both and adds its decisions about both. With ``layers``
     above 1, the features of a stack of so many layers (:func:`epls.images.stacks.usual_layers`) stand beside those of
-    the single layer that the other settings describe. They have the same learner, with its own whitening and encoder.
+    the single layer that the other settings describe. They have the same learner, with its own whitening and encoder;
+    the highest layer has the ``encoder`` of these settings, if that is another than the natural one. The ``classifier``
+    is "svm" or "least_squares", see :func:`epls.evaluation.protocol.judge`.
+    ``precision`` is that of encoding and, where the learner has one, of learning.
     """
 
     learner: str = "epls"
@@ -71,13 +75,20 @@ class Settings:
     pooling: str = "log"
     mirror: str | None = None
     layers: int = 1
+    classifier: str = "svm"
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.n_patches is None:
             object.__setattr__(self, "n_patches", LEARNERS[self.learner].usual_patches)
+        if self.classifier == "least_squares" and self.mirror == "decisions":
+            raise ValueError(
+                "the penalty of least_squares would be chosen with the mirror images of samples that are left out: "
+                "average the features of mirror images, or let the svm decide about both"
+            )
 
     def some(self, names: Sequence[str]) -> dict[str, Any]:
-        """The settings of these names."""
+        """Return the settings with these names."""
         return {name: getattr(self, name) for name in names}
 
 
@@ -113,7 +124,7 @@ class Task:
 
     @property
     def learns_from_tested(self) -> bool:
-        """Whether some of the images that features are learned from are tested on."""
+        """Whether features are learned from some of the test images."""
         return (
             self.test is None
             and self.source == "training"
@@ -121,13 +132,13 @@ class Task:
         )
 
     def tested(self, fold: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The numbers of the images that the classifier of a fold is tested on, in increasing order."""
+        """Return the numbers of the test images of a fold, in increasing order."""
         if self.test is not None:
             return np.arange(len(self.test.labels))
         return np.setdiff1d(np.arange(len(self.train.labels)), fold)
 
     def origin(self) -> dict[str, Any]:
-        """Where the patches come from that features are learned from, as plain values."""
+        """Return the source of the patches that features are learned from, as plain values."""
         return {"from": self.source, "images": len(self.unlabelled), "tested_on_some": self.learns_from_tested}
 
     def check_size(self, settings: Settings) -> None:
@@ -144,7 +155,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an experiment gave.
+    """The result of an experiment.
 
     The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
     cross-validation of each penalty if one had to be chosen, the seconds that stages took, how learning went
@@ -167,7 +178,7 @@ class Outcome:
         return np.array([fold["accuracy"] for fold in self.folds])
 
     def report(self) -> dict[str, Any]:
-        """Everything worth keeping, as plain values."""
+        """Return everything worth keeping, as plain values."""
         packages = ("numpy", "scipy", "scikit-learn", "numba")
         return {
             "settings": asdict(self.settings),
@@ -184,7 +195,7 @@ class Outcome:
 
 
 def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progress) -> Outcome:
-    """Learn, encode and judge, as far as that is not in the cache yet."""
+    """Learn, encode and judge, unless the results are already in the cache."""
     unlabelled, train, folds, test = task.unlabelled, task.train, task.folds, task.test
     learner = new_learner(settings)
     unlabelled_name = fingerprint(unlabelled)
@@ -192,7 +203,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         "results": _RESULTS_VERSION,
         "unlabelled": unlabelled_name,
         **settings.some(_LEARN_SETTINGS),
-        "learner": [settings.learner, repr(learner.get_params())],
+        "learner": [settings.learner, repr(deciding(learner.get_params()))],
     }
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
@@ -203,7 +214,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     features = _with_encoder(learned, settings, unlabelled)
     inputs |= _encode_inputs(settings)
     sets = {"training images": train} | ({"test images": test} if test is not None else {})
-    names = {  # often the images to learn from are the training images: gigabytes are not read twice
+    names = {  # often the images to learn from are the training images: this avoids reading gigabytes twice
         name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
         for name, labelled in sets.items()
     }
@@ -217,16 +228,17 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     stack, stacked = None, {}
     if settings.layers > 1:
         of_stack = {"results": _RESULTS_VERSION, "unlabelled": unlabelled_name, "seed": settings.seed}
-        stack = Stack(settings, learner, unlabelled, of_stack, cache, progress)
+        encoder = None if settings.encoder in ("natural", learner.own_encoder) else _new_encoder(settings)
+        stack = Stack(settings, learner, encoder, unlabelled, of_stack, cache, progress)
         stacked = {
             name: stack.encoded(f"encode {name} by layers", labelled.images, names[name])
             for name, labelled in sets.items()
         }
         training["layers"] = stack.facts(stacked["training images"])
-        inputs["layers"] = settings.layers
+        inputs["layers"] = settings.layers if encoder is None else [settings.layers, "highest encoded likewise"]
 
     def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
-        """Features of some images as a new array; with the decisions of mirror images, (n_images, 2, n_features)."""
+        """Return features of some images as a new array; for mirrored decisions, (n_images, 2, n_features)."""
         sums, _ = encoded[name]
         counts = image_regions(features, *sets[name].images.shape[1:3]).counts
         n_values = sums.shape[-2] * sums.shape[-1]
@@ -243,7 +255,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         started = time.perf_counter()
         fold = folds[number]
         rest, name = task.tested(fold), "training images" if test is None else "test images"
-        found = judge(pooled("training images", fold), train.labels[fold], pooled(name, rest), sets[name].labels[rest])
+        trained, tested = pooled("training images", fold), pooled(name, rest)
+        found = judge(trained, train.labels[fold], tested, sets[name].labels[rest], settings.classifier)
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
 
@@ -253,6 +266,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         "folds": fingerprint(folds),
         "pooling": [settings.pooling, features.typical_code_],
         **({"mirror": settings.mirror} if settings.mirror else {}),
+        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
     }
     verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
     by_stack = stack.seconds if stack is not None else {"learn": 0.0, "encode": 0.0}
@@ -267,16 +281,18 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
 
 
 def new_learner(settings: Settings) -> Any:
-    """The learner that settings ask for; the number of components and the seed go to those that have them."""
+    """Return the learner for these settings, with the number of components and the seed if it has them."""
     kind = LEARNERS[settings.learner]
-    given = {"random_state": settings.seed} | ({} if kind.complete else {"n_components": settings.n_components})
+    given = {"random_state": settings.seed, "precision": settings.precision} | (
+        {} if kind.complete else {"n_components": settings.n_components}
+    )
     available = kind().get_params()
     known = {name: value for name, value in given.items() if name in available}
     return with_settings(kind(), known | settings.learner_settings, settings.learner)
 
 
 def with_settings(estimator: Any, settings: dict[str, Any], name: str) -> Any:
-    """The estimator with these parameters set; an error names it and the parameters that it has."""
+    """Return the estimator with these parameters set. An error names it and its parameters."""
     available = estimator.get_params(deep=False)
     if unknown := set(settings) - set(available):
         raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(available))}")
@@ -291,7 +307,7 @@ def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progre
         patch_size=settings.patch_size,
         n_patches=settings.n_patches,
         whiten=settings.whiten,
-        pooling="sum",  # which codes that are all 0 allow, too; how codes are pooled is decided later
+        pooling="sum",  # works even if all codes are 0; the actual pooling is set later
         random_state=settings.seed,
     )
     return features.fit(unlabelled)
@@ -301,7 +317,7 @@ def _lifeless(
     learned: ImageFeatures, settings: Settings, unlabelled: Any, inputs: dict[str, Any], cache: Cache
 ) -> dict[str, Any]:
     """The number of units, and how many of them learned in vain: see :func:`dead_units` and :func:`silent_units`."""
-    assert settings.n_patches is not None  # set when settings are made
+    assert settings.n_patches is not None  # set when settings are created
     (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
     count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)
     (n_silent,) = cache.items("silent_units", inputs, [count])
@@ -313,8 +329,8 @@ def _lifeless(
 
 
 def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
-    """The learned features with the encoder and the pooling that are asked for."""
-    others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
+    """Return the learned features with the required encoder and pooling."""
+    others = settings.some(("stride", "grid", "pooling", "precision")) | {"mirror": settings.mirror is not None}
     return learned.with_encoder(unlabelled, _new_encoder(settings), **others)
 
 
@@ -324,17 +340,17 @@ def _new_encoder(settings: Settings) -> Encoder:
 
 
 def _encode_inputs(settings: Settings) -> dict[str, Any]:
-    """All that decides the codes besides the components: a default that changes makes them again."""
+    """Return everything besides the components that determines the codes, including defaults."""
     found = settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
-    return found | ({"mirror": True} if settings.mirror else {})
+    return found | deciding(settings.some(("precision",))) | ({"mirror": True} if settings.mirror else {})
 
 
 def _tried_alphas(
     learned: ImageFeatures, settings: Settings, task: Task, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> list[dict[str, float]]:
-    """For each penalty, the percent classified correctly in cross-validation within folds, and the seconds it took.
+    """Return for each penalty the percentage classified correctly in cross-validation within folds, and the seconds.
 
-    Patches half a patch apart will do, or as far apart as images allow.
+    It encodes patches half a patch apart, or as far apart as images allow.
     """
     random = np.random.RandomState(0)
     some_folds = [
@@ -369,7 +385,7 @@ def _tried_alphas(
 def _sums(
     features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> tuple[Array, float]:
-    """The sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds that they took."""
+    """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
 
     def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))

@@ -1,4 +1,4 @@
-"""Labelled images from where users have them."""
+"""Load labelled images from the usual sources."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
 from ..datasets.arrays import load_archive
 from .experiment import LabelledImages, Task
 
-_FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each, to choose its C with
+_FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each class to choose its C
 
 
 def load_labelled(path: Path, n_folds: int, seed: int, *, channels: str | None = None, skip_bad: bool = False) -> Task:
-    """Images of one size with their classes, and the images that each classifier is trained on.
+    """Load images of one size with their classes, and choose the training images of each classifier.
 
     Features are learned from the same images, without their labels.
 
     Parameters
     ----------
     path : Path
-        A folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the folder that
-        holds ``stl10_binary`` or ``cifar-10-batches-bin``.
+        A folder with a subfolder of images for each class; an .npz file with "images" and "labels"; or the folder that
+        contains ``stl10_binary`` or ``cifar-10-batches-bin``.
     n_folds : int
-        Classifiers. Of STL-10, its first folds are taken. Else images are split in as many parts, at least two and at
-        most half as many as the rarest class has images, and each classifier is trained on all parts but one.
+        The number of classifiers. For STL-10, its first folds are used. Otherwise, images are split into this many
+        parts, at least two and at most half the number of images in the rarest class. Each classifier is trained on all
+        parts but one.
     seed : int
-        How images are split.
+        Determines how images are split.
     channels, skip_bad
         See :class:`epls.ImageFolder`.
     """
@@ -60,21 +61,21 @@ def load_labelled(path: Path, n_folds: int, seed: int, *, channels: str | None =
 def load_official(
     dataset: str, folder: Path, n_folds: int, *, protocol: str | None = None, download: bool = False
 ) -> Task:
-    """A data set with its own split into images to learn from, to train classifiers on, and to test.
+    """Load a data set with its own split into images to learn from, to train classifiers on, and to test.
 
     Parameters
     ----------
     dataset : {"stl10", "cifar10"}
         The data set.
     folder : Path
-        Where its official files are.
+        The folder with its official files.
     n_folds : int
-        How many of the folds of STL-10; CIFAR-10 has one.
+        The number of folds of STL-10 to use; CIFAR-10 has one.
     protocol : {"development", "test"} or None, default=None
-        Test on the test set, or on training images that the classifier has not seen: those outside of the fold, and of
-        CIFAR-10 the last of five parts. By default on the test set, if its files are there.
+        Whether to test on the test set, or on training images that the classifier has not seen: those outside the fold
+        and, for CIFAR-10, the last of five parts. By default, the test set is used if its files exist.
     download : bool, default=False
-        Fetch the files that are missing.
+        Whether to download missing files.
 
     Returns
     -------

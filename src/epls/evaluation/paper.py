@@ -107,8 +107,12 @@ def differences(settings: Settings, task: Task) -> list[str]:
         found.append(f"pooled over {settings.grid} x {settings.grid} regions, not {paper.grid} x {paper.grid}")
     if settings.pooling != paper.pooling:
         found.append(f"{settings.pooling} pooling, not sums")
+    if settings.precision != "float32":
+        found.append(f"products in {settings.precision}")
     if settings.mirror:
         found.append(f"{settings.mirror} of mirror images, too")
+    if settings.classifier != "svm":
+        found.append(f"{settings.classifier} as the classifier, not the SVM")
     if settings.layers > 1:
         found.append(f"the features of a stack of {settings.layers} layers, too")
     if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
@@ -127,7 +131,7 @@ def _difference_of_learner(settings: Settings) -> str:
     # The limit on epochs is ours in any case: it matters only if it ends training, which the report says.
     known = [(name, value) for name, value in PAPER.items() if name != "max_iter"]
     other = [f"{name}={params[name]} ({value})" for name, value in known if params[name] != value]
-    known_names = {*PAPER, "n_components", "random_state", "device"}
+    known_names = {*PAPER, "n_components", "random_state", "device", "precision"}
     other += [f"{name}={value}" for name, value in settings.learner_settings.items() if name not in known_names]
     if other:
         return f"epls with {', '.join(other)}; in brackets, the paper's"
@@ -196,19 +200,20 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
     parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
     parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts += [f"{settings.layers}layers"] if settings.layers > 1 else []
+    parts += [settings.classifier] if settings.classifier != "svm" else []
     if settings.learner == "epls" and settings.learner_settings == PAPER:
         parts.append("paper")
     else:
         parts += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
     usual = Settings(learner=settings.learner, patch_size=PATCH_SIZES[dataset])
-    unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed"))
+    unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed", "precision"))
     parts += [part.removeprefix("n_") for part in unusual] + _folds(dataset, task)
     return "-".join(parts)
 
 
 def table_name(settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
     """A name for the file of a table. It says all that is not as usual, so that no other table has it."""
-    unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed"))
+    unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed", "precision"))
     patches = [] if n_patches is None else [f"patches{n_patches}"]
     mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts = ["stl10", *_images(task), "table", "_".join(poolings), *mirror, *patches, *unusual]

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..encoders.base import Encoder
 from ..images.deep import DeepFeatures
 from ..images.stacks import tell_epochs, usual_layers
 from ..learners.base import Learner
+from ..utils.fields import deciding
 from ..utils.types import Array
 from .cache import Cache
 
@@ -29,6 +31,8 @@ class Stack:
         Those of the experiment.
     learner : estimator
         The learner of all layers, with its own whitening and encoder.
+    encoder : Encoder or None
+        That of the highest layer; None leaves it the learner's own.
     unlabelled : images
         To learn from.
     inputs : dict
@@ -48,6 +52,7 @@ class Stack:
         self,
         settings: Settings,
         learner: Learner,
+        encoder: Encoder | None,
         unlabelled: Any,
         inputs: dict[str, Any],
         cache: Cache,
@@ -58,7 +63,10 @@ class Stack:
         layers = usual_layers(height, width, n_layers=settings.layers, estimator=learner, **own)
         self._views = settings.mirror == "decisions"
         self._cache, self._progress = cache, progress
-        self._inputs = inputs | {"layers": [repr(layer.get_params()) for layer in layers], "grid": settings.grid}
+        self._inputs = inputs | {
+            "layers": [repr(deciding(layer.get_params())) for layer in layers],
+            "grid": settings.grid,
+        }
         fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
 
         def learned() -> DeepFeatures:
@@ -66,7 +74,10 @@ class Stack:
             return fitting.fit(unlabelled)
 
         self.features, learn_seconds = cache.model(self._inputs, learned)
-        self.features.mirror = settings.mirror is not None
+        if encoder is not None:
+            self.features = self.features.with_encoder(unlabelled, encoder)
+            self._inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
+        self.features.mirror, self.features.precision = settings.mirror is not None, settings.precision
         self.seconds = {"learn": learn_seconds, "encode": 0.0}
 
     def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
@@ -85,6 +96,7 @@ class Stack:
 
         shape = (len(images), *([2] if self._views else []), features._n_features_out)
         inputs = self._inputs | {"images": name, "mirror": features.mirror, "views": self._views}
+        inputs |= deciding({"precision": features.precision})
         found, seconds = self._cache.rows(inputs, shape, rows)
         self.seconds["encode"] += seconds
         return found

@@ -1,4 +1,4 @@
-"""What to know about a fitted model: the figures measured when it is learned, and the facts that it holds."""
+"""Summaries of a fitted model: figures measured when it is learned, and the facts that it contains."""
 
 from __future__ import annotations
 
@@ -32,20 +32,20 @@ _IMAGES = 100  # that these are drawn from, where maps are made
 
 
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
-    """Figures about a model on the data that it was learned from: to be kept in its file, and told.
+    """Measure a model on the data that it was learned from. The figures are stored in its file and shown.
 
     Parameters
     ----------
     model : fitted ImageFeatures, DeepFeatures, learner, or Pipeline that ends in a learner
         The model.
     data : Vectors or images
-        The data, of which some are encoded.
+        The data. Some of them are encoded.
 
     Returns
     -------
     dict
-        The kind of data, numbers of samples, units and epochs, and what :func:`epls.metrics.summary` measures. For
-        several layers, these are in a list of the layers, and their mean, total or largest is given as well.
+        The kind of data, the numbers of samples, units and epochs, and the measures of :func:`epls.metrics.summary`.
+        With several layers, these are in a list of the layers, together with their mean, total or largest value.
     """
     if isinstance(model, DeepFeatures):
         return _stack_summary(model, data)
@@ -102,14 +102,14 @@ def _layer_summary(layer: ModelLayer, codes: Array) -> dict[str, Any]:
 
 
 def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
-    """What is in a model: its classes, sizes, settings, and the notes of the file that it was read from.
+    """Describe a model: its classes, sizes, settings, and the notes of its file.
 
     Parameters
     ----------
     model : fitted model
         The model.
     notes : dict
-        What :func:`epls.read_notes` returns.
+        The result of :func:`epls.read_notes`.
     """
     features = image_features(model)
     facts = {"kind": _kind(model)} | (_stack_facts(features) if isinstance(features, DeepFeatures) else _facts(model))
@@ -179,7 +179,7 @@ def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str
 
 
 def training_facts(learner: Any) -> dict[str, Any]:
-    """How a training went, as plain values.
+    """Describe how training went, as plain values.
 
     Parameters
     ----------
@@ -189,8 +189,8 @@ def training_facts(learner: Any) -> dict[str, Any]:
     Returns
     -------
     dict
-        ``n_iter`` and ``loss_curve``, None where the learner has none; and ``ended_by``, for EPLS: "stop rule", "limit
-        on epochs" where there is a stop rule that did not apply until then, or "number of epochs" where there is none.
+        ``n_iter`` and ``loss_curve``, None if the learner has none. For EPLS, ``ended_by`` is "stop rule"; "limit on
+        epochs" if there is a stop rule but it did not apply; or "number of epochs" if there is no stop rule.
     """
     curve = getattr(learner, "loss_curve_", None)
     return {
@@ -207,17 +207,17 @@ def _ended_by(learner: EPLS) -> str:
 
 
 def dead_units(features: ImageFeatures, images: Any) -> int:
-    """How many units of the learner answer to 10,000 patches all alike; see :func:`epls.metrics.unresponsive_units`."""
+    """Count the learner's units that respond to 10,000 patches alike; see :func:`epls.metrics.unresponsive_units`."""
     patches = features.draw_patches(images, _SAMPLES, random_state=0)
     return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
 
 
 def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
-    """How many units f(w·x + b) are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
+    """Count the units f(w·x + b) that are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
 
-    Unlike :func:`dead_units` it has an absolute scale, and tells if all units are alike. With the number of patches and
-    the seed that the features were learned with, the patches are the same. None for other learners: their codes have
-    no active value.
+    Unlike :func:`dead_units`, it has an absolute scale, so it also notices if all units are alike. With the number of
+    patches and the seed used in learning, the patches are the same. It returns None for other learners, whose codes
+    have no active value.
     """
     learner = features.estimator_
     if not isinstance(learner, LayerLearner):

@@ -1,4 +1,4 @@
-"""The classifier of the paper: a linear one-vs-all SVM with squared hinge loss whose C is cross-validated."""
+"""The classifier of the paper: a linear one-vs-all SVM with squared hinge loss and cross-validated C."""
 
 from __future__ import annotations
 
@@ -6,68 +6,77 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.model_selection import check_cv
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..solvers.newton_svm import NewtonSVMs
+from ..solvers.quasi_newton_svm import QuasiNewtonSVMs, is_large
+from ..utils.blas import threads_for
 from ..utils.constraints import AT_LEAST_ONE, POSITIVE
 from ..utils.types import Array
+from .linear import OneVsAll
 
-# C times the mean squared norm of the rows, in half decades. Accuracy on features of images peaks at 0.3 to 3, but
-# on a few features, or on such with means far from 0, as late as 10,000.
+# C times the mean squared norm of the rows, in half decades. On image features, accuracy peaks at 0.3 to 3. With few
+# features, or features whose means are far from 0, it can peak as late as 10,000.
 _RELATIVE_CS = np.logspace(-3, 4, 15)
-# From then on accuracy only falls, and the problems get ever harder: the last decades can take most of the time.
+# Beyond this, accuracy only falls and the problems become harder: the last decades can take most of the time.
 _ENOUGH_BELOW = 3
+_FAR_BELOW = 5  # in standard errors; such a value counts twice
 
 
-class L2SVMCV(ClassifierMixin, BaseEstimator):
-    """Linear one-vs-all SVM with squared hinge loss that chooses its C by cross-validation.
+class L2SVMCV(OneVsAll):
+    """Linear one-vs-all SVM with squared hinge loss that chooses C by cross-validation.
 
-    Solves the problem of ``sklearn.svm.LinearSVC()``, to a stated accuracy, for all values of C, folds and classes
-    together: see :mod:`epls.solvers.newton_svm`. Features should be on a common scale (``StandardScaler``).
+    Solves the problem of ``sklearn.svm.LinearSVC()`` to a stated accuracy, for all values of C, folds and classes
+    together. See :mod:`epls.solvers.newton_svm`, and :mod:`epls.solvers.quasi_newton_svm` for large data, which needs
+    little more memory than the samples themselves. Features should be on a common scale (``StandardScaler``).
 
     Parameters
     ----------
     Cs : float, array-like of float or None, default=None
-        The weights of the loss to choose from; one value is taken as it is, without cross-validation. None takes half
-        decades such that C times the mean squared norm of the rows (with the constant 1 of the intercept) goes from
-        0.001 to 10,000, ending where accuracy was more than a standard error below the best three times running.
+        The weights of the loss to choose from. A single value is used without cross-validation. None tries half decades
+        such that C times the mean squared norm of the rows (with the constant 1 of the intercept) goes from 0.001 to
+        10,000. It stops early when accuracy is more than one standard error below the best three times in a row, or
+        more than five twice in a row.
     cv : int, splitter or iterable of (train, test), default=5
-        The folds; an int means stratified folds, not shuffled, as everywhere in scikit-learn.
+        The folds. An int uses stratified folds without shuffling, as in scikit-learn.
     intercept_scaling : float or None, default=None
-        As in ``LinearSVC``: the intercept is penalised by b^2 / (2 intercept_scaling^2). None takes ten times the root
-        mean square norm of the rows, which leaves it free, as in textbooks. ``LinearSVC``'s 1 holds the intercept
-        of many features near 0, which costs two percent of STL-10.
+        As in ``LinearSVC``, the penalty on the intercept is b^2 / (2 intercept_scaling^2). None uses ten times the root
+        mean square norm of the rows, which leaves the intercept practically free, as in textbooks. With many features,
+        the 1 of ``LinearSVC`` keeps the intercept near 0, which costs two percent on STL-10.
     tol : float, default=1e-6
-        Each problem is solved until half the squared norm of its gradient is at most this share of its objective.
-        Half the squared norm of the gradient is the duality gap, so the objective is within this share of its optimum.
+        Each problem is solved until half the squared norm of its gradient is at most this fraction of its objective.
+        Half the squared norm is the duality gap, so the objective is within this fraction of its optimum. With more
+        than 2000 samples and features, or 2^25 elements, cross-validation uses at least 1e-4. This changes accuracy by
+        much less than its standard error.
     max_iter : int, default=200
-        The largest number of Newton steps for one C; there is a ``ConvergenceWarning`` if it does not suffice.
+        The maximum number of Newton steps for one C. Large data use quasi-Newton steps, up to ten times this number. A
+        ``ConvergenceWarning`` is issued if this is not enough.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
         The labels.
     coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
-        The weights w, float32 for float32 data. With two classes they are those of the second.
+        The weights w, float32 for float32 data. With two classes, those of the second class.
     intercept_ : ndarray of shape (n_classes,) or (1,)
         The intercepts b.
     C_ : float
-        The chosen C: that of the highest mean accuracy, the smallest of equals.
+        The chosen C: the one with the highest mean accuracy, and the smallest in case of ties.
     Cs_ : ndarray of shape (n_Cs,)
-        The values it was chosen from: those given, or those tried.
+        The values of C that were given or tried.
     scores_ : ndarray of shape (n_folds, n_Cs)
-        Accuracy on the test part of each fold; no rows if there was nothing to choose.
+        The accuracy on the test part of each fold. It has no rows if there was only one C.
     objective_ : ndarray of shape (n_classes,) or (1,)
-        What the objective came to.
+        The final value of the objective.
     n_iter_ : int
-        The most Newton steps that any C took.
+        The largest number of steps for any C.
+    n_products_ : int
+        The number of products of vectors with the samples and back. They take most of the time.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if ``fit`` was given any.
+        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -106,48 +115,40 @@ class L2SVMCV(ClassifierMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> L2SVMCV:
-        """Choose C by cross-validation and fit all samples with it.
+        """Choose C by cross-validation, then fit all samples with it.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
             The samples, float32 or float64.
         y : array-like of shape (n_samples,)
-            Their labels.
+            The labels of the samples.
 
         Returns
         -------
         self
         """
-        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        check_classification_targets(labels)
-        self.classes_, labels = np.unique(labels, return_inverse=True)
-        if len(self.classes_) == 1:
-            raise ValueError(
-                f"all {len(data)} samples are of one class, {self.classes_[0]!r}, and a classifier needs two or more: "
-                f"give samples of another class too"
-            )
-        positive = np.arange(len(self.classes_))[1 if len(self.classes_) == 2 else 0 :, None]
-        problems = NewtonSVMs(
-            data,
-            np.where(labels == positive, 1.0, -1.0),
-            intercept_scaling=self.intercept_scaling,
-            tol=self.tol,
-            max_iter=self.max_iter,
-        )
+        data, labels, signs = self._checked(X, y)
+        with threads_for(len(signs) * len(data) * min(data.shape)):
+            return self._solve(data, labels, signs)
+
+    def _solve(self, data: Array, labels: NDArray[np.intp], signs: Array) -> L2SVMCV:
+        """Choose C, then fit all samples with it."""
+        solver: Any = QuasiNewtonSVMs if is_large(*data.shape) else NewtonSVMs
+        problems = solver(data, signs, intercept_scaling=self.intercept_scaling, tol=self.tol, max_iter=self.max_iter)
         self.Cs_ = _RELATIVE_CS / problems.mean_square if self.Cs is None else self._checked_grid()
         if len(self.Cs_) == 1:
             self.C_, self.scores_ = float(self.Cs_[0]), np.empty((0, 1))
             start = problems.start(1)
         else:
             start = self._choose(problems, labels)
-        (solution,), (self.objective_,) = problems.solve(np.ones((1, len(data))), self.C_, start)
+        solution, (self.objective_,) = problems.solve(np.ones((1, len(data))), self.C_, start)
         self.coef_, self.intercept_ = problems.weights(solution)
-        self.n_iter_ = problems.most_steps
+        self.n_iter_, self.n_products_ = problems.most_steps, problems.n_products
         return self
 
-    def _choose(self, problems: NewtonSVMs, labels: NDArray[np.intp]) -> Array:
-        """Set ``C_`` and ``scores_``; where to start with all samples."""
+    def _choose(self, problems: Any, labels: NDArray[np.intp]) -> Any:
+        """Set ``C_`` and ``scores_``, and return the starting point for all samples."""
         largest = int(np.bincount(labels).max())
         if isinstance(self.cv, (int, np.integer)) and self.cv > largest:
             raise ValueError(
@@ -155,20 +156,21 @@ class L2SVMCV(ClassifierMixin, BaseEstimator):
                 f"{largest}, more samples, or a single value of Cs, which needs no folds"
             )
         folds = list(check_cv(self.cv, labels, classifier=True).split(np.empty((len(labels), 0)), labels))
-        # A sample that a fold has twice counts twice: its margin and the 1 are both multiplied by the root of that.
+        # A sample that appears twice in a fold counts twice: its margin and the 1 are multiplied by the root of that.
         weights = np.sqrt([np.bincount(np.arange(len(labels))[train], minlength=len(labels)) for train, _ in folds])
         self.scores_ = np.empty((len(folds), len(self.Cs_)))
-        solution = start = problems.start(len(folds))
+        solution = problems.start(len(folds))
         best, n_below = -1.0, 0
         for n_tried, k in enumerate(np.argsort(self.Cs_), 1):
-            solution, _ = problems.solve(weights, self.Cs_[k], solution)
+            solution, _ = problems.solve(weights, self.Cs_[k], solution, problems.fold_tol)
             guesses = problems.predict(solution)
             self.scores_[:, k] = [np.mean(guesses[f, test] == labels[test]) for f, (_, test) in enumerate(folds)]
             score = float(self.scores_[:, k].mean())
-            if score > best + 1e-12:  # equal means of other folds may differ by rounding
-                best, self.C_, start = score, float(self.Cs_[k]), solution.mean(axis=0, keepdims=True)
-            n_below = n_below + 1 if score < best - np.sqrt(best * (1 - best) / len(labels)) else 0
-            if self.Cs is None and n_below == _ENOUGH_BELOW:
+            if score > best + 1e-12:  # equal means over folds may differ by rounding
+                best, self.C_, start = score, float(self.Cs_[k]), problems.common(solution)
+            error = np.sqrt(best * (1 - best) / len(labels))
+            n_below = n_below + 1 + (score < best - _FAR_BELOW * error) if score < best - error else 0
+            if self.Cs is None and n_below >= _ENOUGH_BELOW:
                 self.Cs_, self.scores_ = self.Cs_[:n_tried], self.scores_[:, :n_tried]
                 break
         return start
@@ -181,37 +183,3 @@ class L2SVMCV(ClassifierMixin, BaseEstimator):
                 f"takes a grid that suits the data"
             )
         return Cs
-
-    def decision_function(self, X: ArrayLike) -> Array:
-        """The margins w.x + b.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
-            The margin of each class, or that of the second.
-        """
-        check_is_fitted(self)
-        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        margins = data @ self.coef_.T.astype(data.dtype, copy=False) + self.intercept_.astype(data.dtype, copy=False)
-        return margins[:, 0] if len(self.classes_) == 2 else margins
-
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """The class with the largest margin.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            A label for each sample.
-        """
-        margins = self.decision_function(X)
-        return self.classes_[(margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)]

@@ -1,0 +1,282 @@
+"""Does a learner help? Compare features of several learners with the same classifier on your own labelled samples."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from ..images.deep import DeepFeatures
+from ..images.features import ImageFeatures
+from ..learners.base import DEFAULT_COMPONENTS, Learner
+from ..learners.epls import EPLS
+from ..learners.raw import Raw
+from .protocol import _svm
+
+_FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
+
+
+@dataclass(frozen=True)
+class ComparedLearner:
+    """One row of a comparison.
+
+    Attributes
+    ----------
+    name : str
+        The name of the learner.
+    accuracy, std : float
+        The percentage of samples classified correctly: mean and standard deviation over the folds.
+    folds : tuple of float
+        The percentage of each fold.
+    n_features : int
+        The number of features of a sample.
+    seconds : dict of str to float
+        The times of "learn", "encode" and "judge".
+    failed : str or None
+        If the learner failed, the reason.
+    """
+
+    name: str
+    accuracy: float = np.nan
+    std: float = np.nan
+    folds: tuple[float, ...] = ()
+    n_features: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    failed: str | None = None
+
+
+class Comparison(Sequence[ComparedLearner]):
+    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first.
+
+    Parameters
+    ----------
+    rows : sequence of ComparedLearner
+        The rows.
+    """
+
+    def __init__(self, rows: Sequence[ComparedLearner]) -> None:
+        self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._rows[number]
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Return the cells of the table. The first row has the titles of the columns."""
+        titles = ("learner", "% correct (std)", "features", "learn s", "encode s")
+        rows = sorted(self, key=lambda row: (row.failed is not None, -row.accuracy if row.failed is None else 0))
+        return [titles, *map(_cells, rows)]
+
+    def __repr__(self) -> str:
+        table = self.table()
+        first = max(len(cells[0]) for cells in table)
+        lines = [cells[0].ljust(first) + "".join(f"  {cell:>15}" for cell in cells[1:]) for cells in table]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        titles, *rows = self.table()
+        head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def _cells(row: ComparedLearner) -> tuple[str, ...]:
+    if row.failed is not None:
+        return (row.name, f"failed: {row.failed}")
+    learn, encode = (f"{row.seconds[stage]:.2g}" for stage in ("learn", "encode"))
+    return (row.name, f"{row.accuracy:.1f} ({row.std:.1f})", f"{row.n_features:,}", learn, encode)
+
+
+def compare(
+    X: Any,
+    y: ArrayLike,
+    learners: Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    n_labels: int | None = None,
+    n_folds: int = 5,
+    random_state: Any = 0,
+    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+) -> Comparison:
+    """Compare the features of several learners by the accuracy of a linear classifier.
+
+    Each learner learns from all samples, without labels. Then, for each fold, a linear SVM (:class:`epls.L2SVMCV`) is
+    trained on the features of the labelled samples and tested on the others. Cross-validation on the labelled samples
+    chooses C, and whether features are standardised one by one or share one scale. So a learner sees the test samples
+    but never their labels, as in applications with many samples and few labels.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_samples, n_features), or images
+        The samples. Images have the form that :class:`epls.ImageFeatures` accepts: an array with three or four
+        dimensions, a sequence of arrays, or an :class:`epls.ImageFolder`.
+    y : array-like of shape (n_samples,)
+        The class of each sample: numbers or texts.
+    learners : mapping of names to estimators, sequence of estimators, or None
+        Anything with ``fit`` and ``transform``, including pipelines and your own learners. They are cloned. If their
+        ``random_state`` is None, they are seeded from the one given here. None compares the raw columns, PCA and EPLS.
+        For images, an estimator for vectors learns from patches, as the ``estimator`` of :class:`epls.ImageFeatures`.
+    n_labels : int or None, default=None
+        The number of training samples of each class for the classifier. None uses all samples outside the test fold.
+    n_folds : int, default=5
+        The number of folds in cross-validation. With ``n_labels``, the number of random draws of labelled samples.
+    random_state : int, RandomState instance or None, default=0
+        Determines the folds, and seeds the learners.
+    progress : callable, optional
+        Called with "compare", the number of learners that are done and their total number.
+
+    Returns
+    -------
+    Comparison
+        A row for each learner. ``print`` shows a table, and ``pandas.DataFrame(comparison)`` contains all figures. The
+        row of a learner that failed says why.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.decomposition import PCA
+    >>> from epls import EPLS, Raw
+    >>> from epls.evaluation import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = compare(X, y, {"raw columns": Raw(), "PCA": PCA(2), "EPLS": EPLS(10)}, n_labels=5)
+    >>> [row.name for row in result]
+    ['raw columns', 'PCA', 'EPLS']
+    >>> all(row.accuracy > 80 for row in result)
+    True
+    """
+    labels = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
+    n_samples = len(X)
+    if labels.shape != (n_samples,):
+        raise ValueError(f"y has shape {np.shape(y)}, where X has {n_samples} samples: give one label for each")
+    random = check_random_state(random_state)
+    folds = list(_folds(labels, n_labels, n_folds, random))
+    named = _named(X, learners)
+    seed = random.randint(2**31 - 1)  # the same for all
+    found = []
+    for number, (name, learner) in enumerate(named.items()):
+        progress("compare", number, len(named))
+        found.append(_compared(name, _prepared(learner, X, seed), X, labels, folds))
+    progress("compare", len(named), len(named))
+    return Comparison(found)
+
+
+def _compared(
+    name: str, learner: Any, X: Any, labels: NDArray[np.int64], folds: list[NDArray[np.int64]]
+) -> ComparedLearner:
+    times = [time.perf_counter()]
+    try:
+        learner.fit(X)
+        times.append(time.perf_counter())
+        features = _dense(learner.transform(X))
+        times.append(time.perf_counter())
+        accuracies = []
+        for train in folds:
+            test = np.setdiff1d(np.arange(len(labels)), train)
+            accuracies.append(_accuracy(features[train], labels[train], features[test], labels[test]))
+    except (ValueError, TypeError) as error:
+        return ComparedLearner(name, failed=str(error).strip().split("\n")[0])
+    times.append(time.perf_counter())
+    return ComparedLearner(
+        name,
+        accuracy=float(np.mean(accuracies)),
+        std=float(np.std(accuracies)),
+        folds=tuple(accuracies),
+        n_features=features.shape[1],
+        seconds=dict(zip(("learn", "encode", "judge"), np.diff(times).tolist(), strict=True)),
+    )
+
+
+def _accuracy(
+    train: NDArray[Any], train_labels: NDArray[np.int64], test: NDArray[Any], test_labels: NDArray[np.int64]
+) -> float:
+    """Return the percentage of test samples that a linear classifier classifies correctly.
+
+    Features are scaled one by one or all together, whichever is better in cross-validation on the training samples.
+    Columns in different units need the first; the small last components of PCA need the second.
+    """
+    center, deviations = train.mean(axis=0), train.std(axis=0)
+    tried = []
+    for scale in (np.where(deviations > 0, deviations, 1), np.sqrt(np.mean(deviations**2)) or 1.0):
+        classifier = _svm(train_labels).fit((train - center) / scale, train_labels)
+        tried.append((float(classifier.scores_.mean(axis=0).max()), scale, classifier))
+    _, scale, classifier = max(tried, key=lambda trial: trial[0])
+    return 100 * float(np.mean(classifier.predict((test - center) / scale) == test_labels))
+
+
+def _dense(features: Any) -> NDArray[Any]:
+    features = np.asarray(features.toarray() if hasattr(features, "toarray") else features)
+    return features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
+
+
+def _folds(
+    labels: NDArray[np.int64], n_labels: int | None, n_folds: int, random: np.random.RandomState
+) -> Iterator[NDArray[np.int64]]:
+    """Return the training samples of each fold; the classifier is tested on the others."""
+    counts = np.bincount(labels)
+    least = 2 * _FEWEST_LABELS if n_labels is None else n_labels + 1
+    if len(counts) < 2 or counts.min() < least:
+        raise ValueError(
+            f"y has {len(counts)} class(es), the smallest with {counts.min()} sample(s): give two or more classes of "
+            f"at least {least}, to train a classifier and to test it"
+        )
+    if n_folds < 1 or (n_labels is not None and n_labels < _FEWEST_LABELS):
+        raise ValueError(f"n_folds={n_folds} must be at least 1, n_labels={n_labels} at least {_FEWEST_LABELS} or None")
+    if n_labels is None:
+        n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
+        splits = StratifiedKFold(n_parts, shuffle=True, random_state=random).split(labels, labels)
+        yield from [train for train, _ in splits][:n_folds]
+        return
+    of_classes = [np.flatnonzero(labels == k) for k in range(len(counts))]
+    for _ in range(n_folds):
+        yield np.sort(np.concatenate([random.permutation(samples)[:n_labels] for samples in of_classes]))
+
+
+def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+    if learners is None:
+        images = _are_images(X)
+        n_units = DEFAULT_COMPONENTS if images else min(DEFAULT_COMPONENTS, len(X))
+        n_pca = n_units if images else min(n_units, np.shape(X)[1])
+        raw = "raw pixels" if images else "raw columns"
+        return {raw: Raw(), f"PCA({n_pca})": PCA(n_pca), f"EPLS({n_units})": EPLS(n_units)}
+    if isinstance(learners, Mapping):
+        return dict(learners)
+    named: dict[str, Any] = {}
+    for learner in learners:
+        name = " ".join(str(learner).split())
+        if name in named:
+            raise ValueError(f"{name} is among the learners twice: give a dict, with a name for each")
+        named[name] = learner
+    return named
+
+
+def _are_images(X: Any) -> bool:
+    """Return whether each sample has more than one dimension."""
+    return len(X.shape) > 2 if hasattr(X, "shape") else np.asarray(X[0]).ndim > 1
+
+
+def _prepared(learner: Any, X: Any, seed: int) -> Any:
+    """Return a clone with a seed. For images, wrap an estimator for vectors in ``ImageFeatures``."""
+    for method in ("fit", "transform"):
+        if not hasattr(learner, method):
+            raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
+    learner = clone(learner)
+    for_images = (ImageFeatures, DeepFeatures)
+    first = learner[0] if isinstance(learner, Pipeline) else learner
+    if _are_images(X) and not isinstance(first, for_images):
+        own: dict[str, Any] = {}
+        if isinstance(learner, Learner):
+            own = {"whiten": learner.whitens, "encoder": learner.own_encoder}
+        learner = ImageFeatures(learner, **own)
+    unset = [key for key, value in learner.get_params().items() if key.endswith("random_state") and value is None]
+    return learner.set_params(**dict.fromkeys(unset, seed))

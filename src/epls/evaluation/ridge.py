@@ -1,0 +1,206 @@
+"""A linear classifier with squared loss that chooses its penalty in closed form."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
+from sklearn.base import _fit_context
+
+from ..utils.threads import row_blocks
+from ..utils.types import Array
+from .linear import OneVsAll
+
+# Penalties as multiples of the mean squared norm of the centered rows, in half decades from the largest. The error is
+# smooth in the penalty and has one minimum, so the search stops once it has risen twice.
+_RELATIVE_ALPHAS = np.logspace(2, -5, 15)
+_ENOUGH_RISES = 2
+_EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
+_PROBES = 32
+_BLOCK_ELEMENTS = 2**24  # values of samples that are centered in double precision at a time
+
+
+class LeastSquaresCV(OneVsAll):
+    """Linear one-vs-all classifier with squared loss that chooses its penalty by cross-validation.
+
+    Minimises sum_i (y_i - w.x_i - b)^2 + alpha ||w||^2 for each class, with y = 1 for its samples and -1 for the
+    others. It chooses the penalty with the least squared error in leave-one-out cross-validation, which has a closed
+    form. With more samples than features, it uses generalised cross-validation, which approximates it. Both depend less
+    on the particular samples than accuracy does. Features should be on a common scale (``StandardScaler``).
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The labels.
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
+        The weights w, float32 for float32 data. With two classes, those of the second class.
+    intercept_ : ndarray of shape (n_classes,) or (1,)
+        The intercepts b.
+    alpha_ : float
+        The chosen penalty.
+    alphas_ : ndarray of shape (n_alphas,)
+        The penalties that were tried, in falling order.
+    errors_ : ndarray of shape (n_alphas,)
+        The mean squared error of each penalty in cross-validation, summed over the classes.
+    n_features_in_ : int
+        The number of features.
+    feature_names_in_ : ndarray of shape (n_features,)
+        The names of the features, if ``fit`` received any.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import LeastSquaresCV
+    >>> X, y = load_digits(return_X_y=True)
+    >>> LeastSquaresCV().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: ArrayLike) -> LeastSquaresCV:
+        """Choose the penalty, then fit all samples with it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            The samples, float32 or float64.
+        y : array-like of shape (n_samples,)
+            The labels of the samples.
+
+        Returns
+        -------
+        self
+        """
+        data, _, signs = self._checked(X, y)
+        targets = signs.T
+        target_means = targets.mean(axis=0)
+        kind = _ManyFeatures if len(data) <= data.shape[1] else _ManySamples
+        problem: _Problem = kind(data, targets - target_means)
+        alphas: list[float] = []
+        errors: list[float] = []
+        n_rises = 0
+        for alpha in _RELATIVE_ALPHAS * problem.mean_square:
+            error = problem.error(alpha)
+            n_rises = n_rises + 1 if errors and error >= min(errors) else 0
+            alphas.append(float(alpha))
+            errors.append(error)
+            if n_rises == _ENOUGH_RISES:
+                break
+        self.alphas_, self.errors_ = np.array(alphas), np.array(errors)
+        self.alpha_ = float(self.alphas_[self.errors_.argmin()])
+        coef = problem.coef(self.alpha_)
+        self.coef_ = coef.astype(data.dtype)
+        self.intercept_ = (target_means - coef @ problem.means).astype(data.dtype)
+        return self
+
+
+class _Problem(ABC):
+    """Least squares with centered samples and targets, for any penalty.
+
+    Attributes
+    ----------
+    means : ndarray of shape (n_features,)
+        The means of the samples.
+    mean_square : float
+        The mean squared norm of the centered rows, or 1 if all rows are equal.
+    """
+
+    def __init__(self, X: Array, targets: Array) -> None:
+        self.X, self.targets = X, targets
+        with np.errstate(over="ignore"):
+            self.means: Array = X.mean(axis=0, dtype=np.float64)
+            self._matrix = self._inner_products()
+            square = float(np.trace(self._matrix)) / len(X)
+        if not np.isfinite(square):
+            raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
+        self.mean_square = square or 1.0
+
+    @abstractmethod
+    def _inner_products(self) -> Array:
+        """Return the inner products of the centered rows or columns."""
+
+    @abstractmethod
+    def error(self, alpha: float) -> float:
+        """Return the squared error in cross-validation."""
+
+    @abstractmethod
+    def coef(self, alpha: float) -> Array:
+        """Return the weights (n_classes, n_features)."""
+
+
+class _ManyFeatures(_Problem):
+    """For at most as many samples as features: eigenvectors of the samples' inner products serve all penalties."""
+
+    def __init__(self, X: Array, targets: Array) -> None:
+        super().__init__(X, targets)
+        self._values, self._vectors = eigh(self._matrix, driver="evd", overwrite_a=True)
+        self._values = np.maximum(self._values, 0)
+        self._rotated = self._vectors.T @ targets
+
+    def _inner_products(self) -> Array:
+        products: Array = np.zeros((len(self.X), len(self.X)))
+        for some in row_blocks(self.X.shape[1], max(1, _BLOCK_ELEMENTS // len(self.X))):
+            block = self.X[:, some] - self.means[some]
+            products += block @ block.T
+        return products
+
+    def error(self, alpha: float) -> float:
+        inverse = 1 / (self._values + alpha)
+        residuals = alpha * (self._vectors @ (inverse[:, None] * self._rotated))
+        # One minus the influence of a sample on its own output. Its influence through the intercept is 1 / n.
+        others = alpha * (np.square(self._vectors) @ inverse) - 1 / len(self.X)
+        return float(np.square(residuals / np.maximum(others, 1e-12)[:, None]).sum(axis=1).mean())
+
+    def coef(self, alpha: float) -> Array:
+        duals = (self._vectors @ (self._rotated / (self._values + alpha)[:, None])).T
+        blocks = row_blocks(self.X.shape[1], max(1, _BLOCK_ELEMENTS // len(self.X)))
+        return np.concatenate([duals @ (self.X[:, some] - self.means[some]) for some in blocks], axis=1)
+
+
+class _ManySamples(_Problem):
+    """For more samples than features: a Cholesky factor of the features' inner products for each penalty."""
+
+    def __init__(self, X: Array, targets: Array) -> None:
+        super().__init__(X, targets)
+        self._right = np.zeros((X.shape[1], targets.shape[1]))
+        for some, block in self._centered():
+            self._right += block.T @ targets[some]
+        exact = X.shape[1] <= _EXACT_FEATURES
+        self._values = np.maximum(eigvalsh(self._matrix), 0) if exact else None
+        self._probes = np.random.RandomState(0).choice([-1.0, 1.0], (X.shape[1], _PROBES))
+
+    def _inner_products(self) -> Array:
+        products: Array = np.zeros((self.X.shape[1], self.X.shape[1]))
+        for _, centered in self._centered():
+            block = centered.astype(self.X.dtype)  # float32 is exact enough within a block
+            products += block.T @ block
+        return products
+
+    def _centered(self) -> Any:
+        for some in row_blocks(len(self.X), max(1, _BLOCK_ELEMENTS // self.X.shape[1])):
+            yield some, self.X[some] - self.means
+
+    def _solved(self, alpha: float, right: Array) -> Array:
+        shifted = self._matrix.copy()
+        shifted[np.diag_indices_from(shifted)] += alpha
+        solved: Array = cho_solve(cho_factor(shifted, overwrite_a=True, check_finite=False), right, check_finite=False)
+        return solved
+
+    def error(self, alpha: float) -> float:
+        n_samples, n_classes = self.targets.shape
+        solved = self._solved(alpha, np.c_[self._right, self._probes])
+        weights, probed = solved[:, :n_classes], solved[:, n_classes:]
+        if self._values is None:
+            kept = self.X.shape[1] - alpha * float((self._probes * probed).sum()) / _PROBES
+        else:
+            kept = float((self._values / (self._values + alpha)).sum())
+        squares = sum(np.square(self.targets[some] - block @ weights).sum() for some, block in self._centered())
+        return float(squares) / n_samples / (1 - (1 + kept) / n_samples) ** 2
+
+    def coef(self, alpha: float) -> Array:
+        return self._solved(alpha, self._right).T
