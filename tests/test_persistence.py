@@ -1,6 +1,5 @@
 import json
 import os
-import resource
 import stat
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import pandas as pd
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits
@@ -20,7 +20,17 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, ImageFeatures, Raw, SoftThresholdEncoder, load_model, read_notes, save_model
+from epls import (
+    EPLS,
+    BalancedKMeans,
+    DeepFeatures,
+    ImageFeatures,
+    Raw,
+    SoftThresholdEncoder,
+    load_model,
+    read_notes,
+    save_model,
+)
 from epls.algorithm.activations import Activation
 from epls.utils.container import read_container, write_container
 
@@ -156,6 +166,7 @@ def test_unfitted_model_and_own_activation_are_refused_and_nothing_is_written(bl
 
 def test_what_stood_there_survives_a_full_disk(model, tmp_path):
     """A limit on the size of files gives the same error from the system as a disk with no room."""
+    resource = pytest.importorskip("resource")  # not on Windows
     path = tmp_path / "model"
     save_model(model, path)
     before = path.read_bytes()
@@ -242,6 +253,29 @@ def test_files_of_epls_0_1_0_give_what_they_gave(name):
     data = digits.images[:20].astype(np.uint8) if isinstance(model, ImageFeatures) else digits.data[:20]
     with np.load(FILES_OF_0_1_0 / "expected.npz") as expected:
         np.testing.assert_allclose(model.transform(data), expected[name], rtol=1e-5, atol=1e-6)
+
+
+FILES_OF_0_2_0 = Path(__file__).parent / "files" / "0.2.0"
+
+
+@pytest.mark.parametrize("path", sorted(FILES_OF_0_2_0.glob("*.epls")), ids=lambda path: path.stem)
+def test_files_of_epls_0_2_0_give_what_they_gave(path):
+    """tests/files/write.py wrote them; what they return may differ by rounding on another machine."""
+    model = load_model(path)
+    images = load_digits().images[:10]
+    if isinstance(model, ImageFeatures | DeepFeatures):
+        result = model.transform(images.astype(np.uint8))
+    else:
+        vectors = images[:, ::2, ::2].reshape(-1, 16).astype(np.float32)
+        result = model.predict(vectors) if isinstance(model, BalancedKMeans) else model.transform(vectors)
+    with np.load(FILES_OF_0_2_0 / "expected.npz") as expected:
+        np.testing.assert_allclose(result, expected[path.stem], rtol=1e-4, atol=1e-5)
+
+
+def test_the_files_of_a_release_are_complete():
+    with np.load(FILES_OF_0_2_0 / "expected.npz") as expected:
+        assert set(expected) == {path.stem for path in FILES_OF_0_2_0.glob("*.epls")}
+        assert {"epls", "pipeline", "balanced", "whitening", "images", "deep"} < set(expected)
 
 
 @pytest.mark.filterwarnings("ignore:.*has no checksum")
@@ -410,4 +444,42 @@ def test_settings_of_a_learner_are_checked_on_loading(model, tmp_path, name, val
     header["params"][name] = value
     write_container(tmp_path / "model", header, arrays)
     with pytest.raises(ValueError, match=name):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("output", ["pandas", "default"])
+def test_set_output_comes_back(blobs, tmp_path, output):
+    frame = pd.DataFrame(blobs, columns=[*"abcdef"])
+    model = make_pipeline(StandardScaler(), EPLS(8, max_iter=2, random_state=0)).set_output(transform=output).fit(frame)
+    save_model(model, tmp_path / "model")
+    again = load_model(tmp_path / "model")
+    codes = again.transform(frame)
+    assert isinstance(codes, pd.DataFrame) == (output == "pandas")
+    np.testing.assert_array_equal(codes, model.transform(frame))
+    with pytest.raises(ValueError, match="feature names should match"):
+        again.transform(frame[[*"fedcba"]])
+
+
+def test_without_set_output_the_configuration_of_scikit_learn_counts(model, blobs, tmp_path):
+    save_model(model, tmp_path / "model")
+    with config_context(transform_output="pandas"):
+        assert isinstance(load_model(tmp_path / "model").transform(blobs), pd.DataFrame)
+
+
+@pytest.mark.parametrize("change", [{"output": "spreadsheet"}, {"output": ["pandas"]}])
+def test_unknown_outputs_are_refused(model, tmp_path, change):
+    save_model(model, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    write_container(tmp_path / "model", header | change, arrays)
+    with pytest.raises(ValueError, match=r"its output is .* default, pandas, polars"):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize("names", [["a"], [1] * 6, "abcdef"])
+def test_names_of_a_scaler_are_checked(blobs, tmp_path, names):
+    save_model(make_pipeline(StandardScaler(), EPLS(8, max_iter=2)).fit(blobs), tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", 2)
+    header["parts"]["standardscaler"]["attributes"]["feature_names_in_"] = names
+    write_container(tmp_path / "model", header, arrays)
+    with pytest.raises(ValueError, match="feature_names_in_ must be 6 texts"):
         load_model(tmp_path / "model")

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class OnEpoch:
-    """Calls ``report(epochs_done, epochs_at_most)`` after each epoch of a learner.
+    """Call ``report(epochs_done, epochs_at_most)`` after each epoch of a learner.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class OnEpoch:
         """Part of scikit-learn's protocol."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Report, if the task that ended is an epoch."""
+        """Report if the task that ended is an epoch."""
         if context.task_name == "epoch":
             self._report(context.task_id + 1, context.parent.max_subtasks)
 

@@ -1,4 +1,4 @@
-"""Measures of what was learned: sparsity, balance, dead outputs, redundant and noisy filters."""
+"""Measures of what a model learned: sparsity, balance, dead outputs, redundant and noisy filters."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .utils.types import Array, Indices
 
 
 def _sparsity(outputs: Array, axis: int) -> Array:
-    """1 minus the Treves-Rolls ratio (mean |h|)**2 / mean h**2, scaled to [0, 1]; 0 where all outputs are 0."""
+    """Return 1 minus the Treves-Rolls ratio (mean |h|)**2 / mean h**2, scaled to [0, 1]; 0 if all outputs are 0."""
     n = outputs.shape[axis]
     if n == 1:
         return np.zeros(outputs.shape[1 - axis])
@@ -23,7 +23,7 @@ def _sparsity(outputs: Array, axis: int) -> Array:
 
 
 def population_sparsity(outputs: ArrayLike) -> Array:
-    """How few units are active for each sample.
+    """Measure how few units are active for each sample.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def population_sparsity(outputs: ArrayLike) -> Array:
     Returns
     -------
     ndarray of shape (n_samples,)
-        1 where a single unit is active, 0 where all are equally active or none is.
+        1 if a single unit is active, 0 if all units are equally active or none is.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def population_sparsity(outputs: ArrayLike) -> Array:
 
 
 def lifetime_sparsity(outputs: ArrayLike) -> Array:
-    """How few samples each unit is active for.
+    """Measure how few samples each unit is active for.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def lifetime_sparsity(outputs: ArrayLike) -> Array:
     Returns
     -------
     ndarray of shape (n_components,)
-        1 where a unit is active for a single sample, 0 where it is equally active for all or for none.
+        1 if a unit is active for a single sample, 0 if it is equally active for all samples or for none.
 
     Examples
     --------
@@ -65,16 +65,16 @@ def lifetime_sparsity(outputs: ArrayLike) -> Array:
 
 
 def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1.0, threshold: float = 0.1) -> Indices:
-    """Units whose largest output stays below a share of the way from inactive to active.
+    """Find units whose largest output never gets far from inactive.
 
     Parameters
     ----------
     outputs : array-like of shape (n_samples, n_components)
-        Codes of all training data.
+        Codes of all training samples.
     inactive, active : float
-        The two target values of the activation.
+        The two target values of the activation function.
     threshold : float, default=0.1
-        The share of the way that counts as a sign of life.
+        A unit is dead if its largest output is below this fraction of the way from inactive to active.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1
 
 
 def win_spread(winners: ArrayLike, n_components: int) -> int:
-    """The difference between the most and the fewest wins of a unit: 0 or 1 for a balanced assignment.
+    """Return the difference between the most and the fewest wins of a unit: 0 or 1 if the assignment is balanced.
 
     Parameters
     ----------
@@ -110,17 +110,17 @@ def win_spread(winners: ArrayLike, n_components: int) -> int:
 
 
 def redundancy(components: ArrayLike) -> Array:
-    """The absolute cosine between each component and the one most like it.
+    """Return the absolute cosine between each component and the one most similar to it.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
-        Components; one that is zero has redundancy 0.
+        Components. A zero component has redundancy 0.
 
     Returns
     -------
     ndarray of shape (n_components,)
-        1 for a component that appears twice (up to sign and length), 0 for one orthogonal to all others.
+        1 for a component that appears twice (up to sign and length), 0 for one that is orthogonal to all others.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def redundancy(components: ArrayLike) -> Array:
     norms = np.linalg.norm(rows, axis=1, keepdims=True)
     rows = rows / np.where(norms == 0, 1, norms)
     nearest = np.zeros(len(rows))
-    for some in row_blocks(len(rows), 1024):  # never the whole square matrix
+    for some in row_blocks(len(rows), 1024):  # avoids the full square matrix
         cosines = np.abs(rows[some] @ rows.T)
         cosines[np.arange(len(cosines)), np.arange(some.start, some.stop)] = 0
         nearest[some] = cosines.max(axis=1)
@@ -139,21 +139,21 @@ def redundancy(components: ArrayLike) -> Array:
 
 
 def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99) -> Array:
-    """The share of each component's energy inside the principal subspace of the data.
+    """Return the fraction of each component's energy inside the principal subspace of the data.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
         Components.
     X : array-like of shape (n_samples, n_features)
-        The data that they were learned from.
+        The data that the components were learned from.
     variance : float, default=0.99
-        The share of the data's variance that the principal subspace holds.
+        The fraction of the data's variance inside the principal subspace.
 
     Returns
     -------
     ndarray of shape (n_components,)
-        1 for a component inside the subspace. Below one half, a component is mostly noise: see :func:`noise_filters`.
+        1 for a component inside the subspace. A component below one half is mostly noise; see :func:`noise_filters`.
     """
     rows = check_array(components, dtype=np.float64)
     data = check_array(X, dtype=[np.float64, np.float32])
@@ -169,14 +169,14 @@ def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99
 
 
 def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
-    """Indices of the components with less than half their energy where the data has 99 % of its variance.
+    """Find components with less than half of their energy in the subspace with 99 % of the data's variance.
 
     Parameters
     ----------
     components : array-like of shape (n_components, n_features)
         Components.
     X : array-like of shape (n_samples, n_features)
-        The data that they were learned from.
+        The data that the components were learned from.
 
     Examples
     --------
@@ -189,17 +189,17 @@ def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
 
 
 def unresponsive_units(codes: ArrayLike) -> Indices:
-    """Units that answer to all samples alike, whatever their codes' scale: for learners of any kind.
+    """Find units that respond to all samples alike. It works for any learner and any scale of codes.
 
     Parameters
     ----------
     codes : array-like of shape (n_samples, n_components)
-        Codes, of which the absolute values are the answers.
+        Codes. The response is their absolute value.
 
     Returns
     -------
     ndarray of int
-        The indices of the units whose answers vary by no more than a tenth of what the median unit's do.
+        The indices of the units whose responses vary by at most a tenth of the variation of the median unit.
 
     Examples
     --------
@@ -213,19 +213,19 @@ def unresponsive_units(codes: ArrayLike) -> Indices:
 
 
 def summary(codes: ArrayLike, components: ArrayLike) -> dict[str, float]:
-    """What one wants to know first of a fitted learner.
+    """Summarise a fitted learner with a few key figures.
 
     Parameters
     ----------
     codes : array-like of shape (n_samples, n_components)
-        Its codes of some samples.
+        The learner's codes of some samples.
     components : array-like of shape (n_components, n_features)
-        Its components.
+        The learner's components.
 
     Returns
     -------
     dict
-        Mean population and lifetime sparsity, the number of unresponsive units, the largest redundancy.
+        The mean population and lifetime sparsity, the number of unresponsive units and the largest redundancy.
 
     Examples
     --------

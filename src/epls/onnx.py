@@ -21,7 +21,7 @@ from .images.pooling import PatchPositions, RegionGrid, image_regions, smallest_
 from .utils.files import write_atomically
 from .utils.types import Array
 
-_OPSET, _IR_VERSION = 17, 8  # of 2022: what later programs read, too
+_OPSET, _IR_VERSION = 17, 8  # of 2022; later programs support them too
 _OPERATORS = {
     "absolute": "Abs",
     "identity": "Identity",
@@ -41,20 +41,20 @@ def to_onnx(
 ) -> None:
     """Write the ``transform`` of a model as an ONNX file, in float32.
 
-    Its input is called "input", its output "output", and the number of samples or images is free.
+    The input is called "input" and the output "output". The number of samples or images is free.
 
     Parameters
     ----------
     model : EPLS, another learner that is one layer of units, ImageFeatures or DeepFeatures
-        Fitted. Features of images need the encoder "soft_threshold", or "natural" with a layer of units.
+        A fitted model. Image features need the encoder "soft_threshold", or "natural" with a layer of units.
     path : path-like
-        Where to. What stood there is replaced only once the new file is complete.
+        The file to write. An existing file is replaced only when the new one is complete.
     patch_shape : (height, width) or (height, width, channels) or None, default=None
-        For a learner of flattened patches: if given, the input is images (N, channels, rows, columns) of any size, and
-        the output the codes (N, n_components, ...) at every position. The patches must be as they come: where they
-        were normalised one by one, write the ``ImageFeatures`` instead.
+        For a learner of flattened patches. If given, the input is images (N, channels, rows, columns) of any size, and
+        the output the codes (N, n_components, ...) at every position. The learner must have been fitted to raw patches.
+        If patches were normalised one by one, export the ``ImageFeatures`` instead.
     image_shape : (height, width) or None, default=None
-        For ImageFeatures and DeepFeatures, which need it: the size of the images (N, channels, height, width).
+        The size of the images (N, channels, height, width). Required for ImageFeatures and DeepFeatures.
 
     Examples
     --------
@@ -84,7 +84,7 @@ Shape = list[int | str]
 
 
 class _Graph:
-    """Operations one after the other, each on the result of the one before."""
+    """A chain of operations, each applied to the previous result."""
 
     def __init__(self) -> None:
         try:
@@ -104,18 +104,18 @@ class _Graph:
         return self.last
 
     def join(self, results: list[str], axis: int) -> str:
-        """Earlier results, one after the other along an axis."""
+        """Concatenate earlier results along an axis."""
         return self.add("Concat", *results[1:], given=results[0], axis=axis)
 
     def constant(self, array: NDArray[Any]) -> str:
-        """Numbers that are part of the file."""
+        """Store numbers in the file."""
         name = f"constant{len(self._constants)}"
         array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32, order="C")
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
     def model(self, input_shape: Shape, output_shape: Shape) -> bytes:
-        """The file."""
+        """Return the file."""
         helper, number = self._onnx.helper, self._onnx.TensorProto.FLOAT
         self.add("Identity")
         self._nodes[-1].output[0] = "output"
@@ -160,7 +160,7 @@ def _features_of_images(
         least = smallest_image(features.layers_, features.grid)
     else:
         least = smallest_side(features.patch_size, features.stride, features.grid)
-    if len(image_shape) != 2 or min(image_shape) < least:
+    if len(image_shape) != 2 or min(image_shape) < least:  # type: ignore[redundant-expr]  # callers err
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
     n_features = len(features.get_feature_names_out())
     if features.mirror:  # the mirror images follow the images
@@ -179,7 +179,7 @@ def _features_of_images(
 
 
 def _add_stack(graph: _Graph, features: DeepFeatures, image_shape: tuple[int, int]) -> None:
-    """From images to the features of all layers."""
+    """Map images to the features of all layers."""
     found, shape = [], image_shape
     for layer in features.layers_:
         is_last = layer is features.layers_[-1]
@@ -194,7 +194,7 @@ def _add_stack(graph: _Graph, features: DeepFeatures, image_shape: tuple[int, in
 def _add_groups(
     graph: _Graph, layer: Layer, grid: int, image_shape: tuple[int, int], with_maps: bool
 ) -> tuple[list[str], list[str]]:
-    """For each group of channels, the features (N, n_regions, n_codes), and the map (N, n_codes, rows, columns)."""
+    """Return for each group of channels features (N, n_regions, n_codes) and map (N, n_codes, rows, columns)."""
     images, features, maps = graph.last, [], []
     positions = PatchPositions(*image_shape, layer.patch_size, layer.stride).shape
     for part, channels in zip(layer.features_, layer.channels_, strict=True):
@@ -211,7 +211,7 @@ def _add_groups(
 
 
 def _add_cells(graph: _Graph, layer: Layer, typical_code: float) -> str:
-    """From codes (N, n_codes, rows, columns) to a smaller map."""
+    """Map codes (N, n_codes, rows, columns) to a smaller map."""
     operator = "MaxPool" if layer.pooling == "max" else "AveragePool"
     graph.add(operator, kernel_shape=[layer.pool] * 2, strides=[layer.cell_step] * 2)
     if layer.pooling == "log":
@@ -220,17 +220,17 @@ def _add_cells(graph: _Graph, layer: Layer, typical_code: float) -> str:
 
 
 def _add_patch_codes(graph: _Graph, features: ImageFeatures) -> None:
-    """From images to codes (N, n_codes, n_positions)."""
-    layer = patch_layer(features)  # first: it says which encoders can be written
+    """Map images to codes (N, n_codes, n_positions)."""
+    layer = patch_layer(features)  # first: it says which encoders are supported
     _add_patches(graph, features)
     _add_codes(graph, layer, features.encoder_.split_sign)
 
 
 def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
-    """From images to normalised patches (N, n_values, n_positions)."""
+    """Map images to normalised patches (N, n_values, n_positions)."""
     shape = (features.patch_size, features.patch_size, features.n_channels_)
     n_values = int(np.prod(shape))
-    # A filter for each value of a patch cuts the patches out, exactly: values as channels.
+    # One filter for each value of a patch extracts the patches exactly, with the values as channels.
     graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[features.stride] * 2)
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
     graph.add("ReduceMean", axes=[1])
@@ -243,7 +243,7 @@ def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
 
 
 def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> None:
-    """From patches to codes (N, n_codes, n_positions)."""
+    """Map patches to codes (N, n_codes, n_positions)."""
     net = graph.add("MatMul", graph.last, given=graph.constant(layer.weights))
     graph.add("Add", (layer.intercept - layer.center)[:, None])
     codes = graph.add(_operator(layer.activation))
@@ -255,7 +255,7 @@ def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> None:
 
 
 def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> str:
-    """From codes to features (N, n_regions, n_codes)."""
+    """Map codes to features (N, n_regions, n_codes)."""
     graph.add("MatMul", _pooling_matrix(regions, features.pooling))
     if features.pooling == "log":
         _add_log(graph, features.typical_code_)
@@ -263,7 +263,7 @@ def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) ->
 
 
 def _add_log(graph: _Graph, typical_code: float) -> str:
-    """log(1 + code / typical), with the sign of the code."""
+    """Compute log(1 + code / typical), with the sign of the code."""
     codes = graph.last
     graph.add("Abs")
     graph.add("Div", np.array(typical_code))
@@ -274,7 +274,7 @@ def _add_log(graph: _Graph, typical_code: float) -> str:
 
 
 def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:
-    """(n_positions, n_regions): the weight of the codes at each position, row by row, in each region."""
+    """Return the weights of the codes at each position, row by row, in each region: (n_positions, n_regions)."""
     rows, columns = (
         np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (regions.row_cuts, regions.column_cuts)
     )

@@ -1,7 +1,7 @@
-"""Models as one file: arrays in safetensors, settings as JSON in its header. Without pickle, a stranger's file is safe.
+"""Models as single files: arrays in safetensors, settings as JSON in its header. No pickle: untrusted files are safe.
 
-A model is written to a temporary file beside its place, flushed to the disk and renamed: a crash, a full disk or Ctrl-C
-leaves what was there before.
+A model is written to a temporary file in the same folder, flushed to the disk and renamed. After a crash, a full disk
+or Ctrl-C, the previous file is still there.
 """
 
 from __future__ import annotations
@@ -28,40 +28,42 @@ from .images.layers import Layer
 from .images.whitening import ZCAWhitening
 from .learners import LEARNERS
 from .utils.container import DamagedError, VersionError, read_container, write_container
+from .utils.fields import checked_names, deciding
 from .utils.locks import FolderLock
 
 FORMAT_VERSION, _UNSIGNED_FORMAT = 2, 1
-_NOT_SAVED = {"device", "checkpoint"}  # of this machine, not of the model: another may have none such
+_OUTPUTS = ("default", "pandas", "polars")  # supported by scikit-learn's set_output
+_NOT_SAVED = {"device", "precision", "checkpoint"}  # of the machine, not of the model
 
-# What epls 0.1.0 wrote, and its name since: parameters, attributes and parts of a class, and values of a parameter.
+# Names that epls 0.1.0 wrote, and the current ones: parameters, attributes and parts of a class, and parameter values.
 _NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}, "EPLS": {"n_epochs_": "n_iter_"}}
 _NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
 
 
 @cache
 def _classes() -> dict[str, Any]:
-    """The classes that a file may ask for. Nothing else is ever made from a file."""
+    """Return the classes that a file may name. No other class is ever created from a file."""
     others = [ImageFeatures, DeepFeatures, Layer, ZCAWhitening, BalancedKMeans, Pipeline, StandardScaler]
     known = [*LEARNERS.values(), *ENCODERS.values(), *others]
     return {kind.__name__: kind for kind in known}
 
 
-# scikit-learn's own that may stand before a learner: what a fitted one has.
+# Transformers of scikit-learn that may precede a learner, with their fitted attributes.
 _SCALER_ARRAYS = ("mean_", "scale_", "var_")
 
 
 def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any] | None = None) -> None:
-    """Write a fitted learner, fitted features of images, or balanced groups, to a file.
+    """Save a fitted learner, image features, whitening or balanced k-means to a file.
 
     Parameters
     ----------
     model : learner, ImageFeatures, DeepFeatures, ZCAWhitening, BalancedKMeans, or a Pipeline with StandardScaler
-        A fitted model. Its settings must be plain values or models of this library: an activation of
-        your own cannot be saved, since code cannot; pickle the model instead.
+        A fitted model. Its settings must be plain values or models of this library. Custom activations cannot be saved,
+        because they are code; pickle the model instead.
     path : path-like
-        Where to. What stood there is replaced only once the new file is complete.
+        The file to write. An existing file is replaced only when the new one is complete.
     notes : dict or None, default=None
-        Anything that JSON can hold, to be kept with the model: where the data came from, what was measured. See
+        Anything that JSON can hold, to be kept with the model, such as the source of the data or its accuracy. See
         :func:`read_notes`.
     """
     header, arrays = _fitted_description(model)
@@ -69,10 +71,13 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any
 
 
 def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Name, settings and plain attributes of a fitted model, and its arrays; those of models in it by dotted names."""
+    """Return the name, settings, plain attributes and arrays of a fitted model; nested models use dotted names."""
     header = _description(model)
     state, attributes = _state(model)
     header["attributes"] = attributes
+    output = getattr(model, "_sklearn_output_config", {}).get("transform")  # what set_output has set
+    if output is not None:
+        header["output"] = output
     header["parts"] = {}
     arrays = {}
     for name, value in state.items():
@@ -85,7 +90,7 @@ def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def _description(model: Any) -> dict[str, Any]:
-    """Name and settings of a model."""
+    """Return the name and settings of a model."""
     name = type(model).__name__
     if name not in _classes():
         raise ValueError(f"a {name} cannot be saved to a model file, only {sorted(_classes())}: pickle it")
@@ -96,7 +101,7 @@ def _description(model: Any) -> dict[str, Any]:
 
 
 def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and models, and plain values, of a fitted model."""
+    """Return the arrays, models and plain values of a fitted model."""
     check_is_fitted(model)
     if isinstance(model, Pipeline):
         if dotted := [name for name, _ in model.steps if "." in name]:
@@ -116,7 +121,7 @@ def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Read a model that :func:`save_model` wrote.
+    """Load a model that :func:`save_model` wrote.
 
     Parameters
     ----------
@@ -131,13 +136,13 @@ def load_model(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        If the file is damaged, is no model of this library, or was written by a later version of it.
+        If the file is damaged, is not a model of this library, or was written by a later version of it.
     """
     return load_with_notes(path)[0]
 
 
 def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
-    """What :func:`load_model` and :func:`read_notes` return, from one reading of the file."""
+    """Return the results of :func:`load_model` and :func:`read_notes` from one reading of the file."""
     header, arrays = _read(Path(path))
     try:
         return _fitted_model(header, arrays), _notes(path, header)
@@ -146,7 +151,7 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What was noted when a model was saved, without making the model.
+    """Read the notes that were saved with a model, without creating the model.
 
     Parameters
     ----------
@@ -169,7 +174,7 @@ def _notes(path: str | os.PathLike[str], header: dict[str, Any]) -> dict[str, An
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A model file's header and its arrays."""
+    """Return the header and the arrays of a model file."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder; a model is one file, as save_model writes it")
     if not path.exists():
@@ -202,6 +207,10 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
         of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
         state[new_names.get(part, part)] = _fitted_model(part_header, of_part)
     _restore(model, state, {new_names.get(name, name): value for name, value in header["attributes"].items()})
+    if "output" in header:  # if the user called set_output
+        if header["output"] not in _OUTPUTS:  # set_output accepts anything
+            raise ValueError(f"its output is {header['output']!r}, and must be one of {', '.join(_OUTPUTS)}")
+        model.set_output(transform=header["output"])
     return model
 
 
@@ -220,7 +229,7 @@ def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
             setattr(model, name, state.get(name))
         model.n_samples_seen_, model.n_features_in_ = plain["n_samples_seen_"], n_features
         if plain["feature_names_in_"] is not None:
-            model.feature_names_in_ = np.asarray(plain["feature_names_in_"], dtype=object)
+            model.feature_names_in_ = checked_names(plain["feature_names_in_"], n_features)
     else:
         model._restore_fitted_state(state, plain)
 
@@ -233,12 +242,12 @@ def _model(description: dict[str, Any]) -> Any:
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
     new_names = _NEW_NAMES.get(name, {})
     model = _classes()[name](**{new_names.get(key, key): _value(key, v) for key, v in description["params"].items()})
-    model._validate_params()  # as fit does: settings of a stranger's file are not to be trusted
+    model._validate_params()  # as fit does, since the settings of an untrusted file may be wrong
     return model
 
 
 def _value(name: str, value: Any) -> Any:
-    """The value of a parameter: a model from its description, or a plain value by the name that it has now."""
+    """Return the value of a parameter: a model from its description, or a plain value under its current name."""
     if isinstance(value, dict):
         return _model(value)
     if isinstance(value, list):  # of models, or of numbers
@@ -264,15 +273,15 @@ def _plain(name: str, value: Any) -> Any:
 
 
 class LayerCheckpoint:
-    """Keeps what :class:`epls.DeepFeatures` learns, so that a ``fit`` that was interrupted goes on where it was.
+    """Keep what :class:`epls.DeepFeatures` learns, so that an interrupted ``fit`` continues where it stopped.
 
-    Each group of channels of each layer is a model file in the folder. ``fit`` with the same settings, images and
-    ``random_state`` (a number) takes from there what is done, and ends with the same bits.
+    The folder holds a model file for each group of channels of each layer. ``fit`` with the same settings, images and
+    ``random_state`` (a number) loads the finished groups and produces the same bits.
 
     Parameters
     ----------
     folder : path-like
-        Where to; created if it does not exist.
+        The folder for the files. It is created if it does not exist.
 
     Examples
     --------
@@ -287,17 +296,17 @@ class LayerCheckpoint:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
-        #: For whoever wants to be the only one to use the folder.
+        #: Lets a caller reserve the folder for itself.
         self.lock = FolderLock(self.folder, "training", "give each training a folder of its own")
 
     def keep(self, number: int, layer: Layer) -> Callable[[int, Any, Callable[[], ImageFeatures]], ImageFeatures]:
-        """What returns the features of each group of a layer: read from the folder, or learned and written to it."""
-        settings = {name: repr(value) for name, value in layer.get_params().items()}
+        """Return a function that reads the features of a group from the folder, or learns and writes them."""
+        settings = {name: repr(value) for name, value in deciding(layer.get_params()).items()}
 
         def kept(group: int, patches: Any, learn: Callable[[], ImageFeatures]) -> ImageFeatures:
             self.folder.mkdir(parents=True, exist_ok=True)
             path = self.folder / f"layer{number}-group{group:04d}.epls"
-            # The patches tell images, seed and the layers below.
+            # The patches identify the images, the seed and the layers below.
             run = settings | {"patches": hashlib.sha256(np.ascontiguousarray(patches).data).hexdigest()}
             if path.exists():
                 features: ImageFeatures
@@ -319,6 +328,6 @@ class LayerCheckpoint:
         return kept
 
     def clear(self) -> None:
-        """Remove what was kept: the training is done."""
+        """Remove the files once training is done."""
         for path in self.folder.glob("layer[0-9]*-group[0-9]*.epls"):
             path.unlink(missing_ok=True)

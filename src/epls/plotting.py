@@ -1,121 +1,21 @@
-"""Pictures of what was learned. Those on axes need matplotlib (``pip install "epls[plot]"``)."""
+"""Plots of what a model learned. Functions that draw on axes need matplotlib (``pip install "epls[plot]"``)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import check_array, check_random_state
+from numpy.typing import ArrayLike
+
+from .utils.tiles import colors_shown as colors_shown
+from .utils.tiles import false_colors as false_colors
+from .utils.tiles import filter_grid as filter_grid
+from .utils.tiles import filter_pictures as filter_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from matplotlib.axes import Axes
-
-
-def filter_grid(
-    components: ArrayLike,
-    patch_shape: tuple[int, ...],
-    *,
-    n_filters: int | None = 100,
-    random_state: Any = 0,
-) -> NDArray[np.uint8]:
-    """Components as small images, side by side.
-
-    Parameters
-    ----------
-    components : array-like of shape (n_components, n_features)
-        Components of image patches.
-    patch_shape : (height, width) or (height, width, channels)
-        The shape of a patch; one channel (gray), three (red, green, blue), or others, which are shown in
-        :func:`false_colors`.
-    n_filters : int or None, default=100
-        How many to show, drawn at random as in the paper's figure; None shows all in their order.
-    random_state : int, RandomState or None, default=0
-        Which ones.
-
-    Returns
-    -------
-    ndarray of uint8, (height, width, 3)
-        The picture. Zero is mid gray, and each component has its own scale.
-    """
-    flat = check_array(components, dtype=np.float64)
-    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
-    if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)):
-        raise ValueError(
-            f"components have {flat.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
-            f"width) or (height, width, channels) of the patches that they were learned from"
-        )
-    if n_filters is not None and n_filters < 1:
-        raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
-    height, width, channels = shape
-    if n_filters is not None and n_filters < len(flat):
-        flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
-    n_columns = int(np.ceil(np.sqrt(len(flat))))
-    n_rows = -(-len(flat) // n_columns)
-    picture = np.zeros((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), np.uint8)
-    for k, image in enumerate(filter_pictures(flat.reshape(-1, height, width, channels))):
-        row, column = divmod(k, n_columns)
-        top, left = row * (height + 1) + 1, column * (width + 1) + 1
-        picture[top : top + height, left : left + width] = image
-    return picture
-
-
-def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Filters (n, height, width, channels) as bytes, of one channel or three: zero is mid gray, each has its scale."""
-    filters = false_colors(filters)
-    largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
-    scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
-    return np.rint(scaled * 255).astype(np.uint8)
-
-
-def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
-    """Pixels with three channels to be shown as red, green and blue, whatever number of channels they have.
-
-    Channels are taken as a spectrum from short waves to long ones. The first third of them is averaged to blue, the
-    middle third to green, the last third to red. Thirds share a channel where their number is no multiple of three.
-
-    Parameters
-    ----------
-    pixels : ndarray of shape (..., channels)
-        Pixels. Those of one channel (gray) and of three (red, green, blue) are returned as they are.
-
-    Returns
-    -------
-    ndarray of shape (..., 3), or (..., 1) for one channel
-        The colors; float32, or float64 for float64, if they were averaged.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> false_colors(np.array([[10.0, 20.0, 30.0, 40.0, 50.0, 60.0]]))
-    array([[55., 35., 15.]])
-    """
-    if pixels.shape[-1] in (1, 3):
-        return pixels
-    dtype = np.float64 if pixels.dtype == np.float64 else np.float32
-    thirds = _thirds(pixels.shape[-1])[::-1]
-    return np.stack([pixels[..., start:stop].mean(axis=-1, dtype=dtype) for start, stop in thirds], axis=-1)
-
-
-def colors_shown(n_channels: int) -> str | None:
-    """What :func:`false_colors` does with so many channels, in words; None where colors are the image's own.
-
-    Examples
-    --------
-    >>> colors_shown(50)
-    '50 channels, counted from 0: blue is the mean of 0 to 16, green of 16 to 33, red of 33 to 49'
-    """
-    if n_channels in (1, 3):
-        return None
-    blue, green, red = (f"{a} to {b - 1}" if b - a > 1 else str(a) for a, b in _thirds(n_channels))
-    return f"{n_channels} channels, counted from 0: blue is the mean of {blue}, green of {green}, red of {red}"
-
-
-def _thirds(n_channels: int) -> list[tuple[int, int]]:
-    """First channel and end of three parts of equal size, at least a channel each."""
-    return [(k * n_channels // 3, -(-(k + 1) * n_channels // 3)) for k in range(3)]
 
 
 def plot_filters(
@@ -134,14 +34,14 @@ def plot_filters(
 
 
 def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Draw the error per sample against the epoch.
+    """Plot the error per sample for each epoch.
 
     Parameters
     ----------
     loss_curve : array-like
-        A fitted learner's ``loss_curve_``.
+        The ``loss_curve_`` of a fitted learner.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on. By default, a new figure.
     """
     errors = np.asarray(loss_curve)
     axes = _axes(ax, figsize=(5, 3))
@@ -152,16 +52,16 @@ def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) -> Axes:
-    """Draw how many units won how often.
+    """Plot a histogram of the wins of units.
 
     Parameters
     ----------
     winners : array-like of int of shape (n_samples,)
-        The winning unit of each sample, as ``EPLS.winners`` gives it.
+        The winning unit of each sample, as returned by ``EPLS.winners``.
     n_components : int
         The number of units.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on. By default, a new figure.
     """
     counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
     wins, units = np.unique(counts, return_counts=True)
@@ -175,16 +75,16 @@ def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) 
 def plot_comparison(
     names: Sequence[str], accuracies: Sequence[float], deviations: Sequence[float], *, ax: Axes | None = None
 ) -> Axes:
-    """Draw accuracies as bars, the best on top.
+    """Plot accuracies as bars, with the best at the top.
 
     Parameters
     ----------
     names : sequence of str
-        What is compared.
+        The names of the bars.
     accuracies, deviations : sequence of float
-        Percent right, and its standard deviation over folds.
+        The percentage classified correctly, and its standard deviation over folds.
     ax : matplotlib axes, optional
-        Where to draw; a new figure by default.
+        The axes to draw on. By default, a new figure.
     """
     order = np.argsort(accuracies)
     axes = _axes(ax, figsize=(7, 0.8 + 0.32 * len(names)))

@@ -1,4 +1,4 @@
-"""What all encoders have in common."""
+"""The base class of all encoders."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ..utils.types import Array
 
 
 class Encoder(Coder):
-    """Turns samples into codes by means of a dictionary: a fitted learner, or an array of components.
+    """Turn samples into codes with a dictionary: a fitted learner, or an array of components.
 
-    A subclass says what its codes are in :meth:`block_encoders`. Nothing is learned in ``fit``.
+    A subclass defines its codes in :meth:`block_encoders`. ``fit`` learns nothing.
     """
 
-    #: The settings that its user has to tune.
+    #: The settings that a user has to tune.
     meta_parameters: ClassVar[tuple[str, ...]] = ()
     dictionary: Any
     split_sign: bool
@@ -46,7 +46,7 @@ class Encoder(Coder):
         return self.n_codes
 
     def components(self) -> Array:
-        """The components of the dictionary, one a row."""
+        """The components of the dictionary, one per row."""
         if self.dictionary is None:
             raise ValueError(
                 f"{type(self).__name__} has no dictionary: give it a fitted learner or an array of shape "
@@ -66,13 +66,18 @@ class Encoder(Coder):
     def _finite(components: Any, name: str) -> Array:
         return np.asarray(check_array(components, dtype=[np.float64, np.float32], input_name=name))
 
+    @property
+    def is_layer(self) -> bool:
+        """Whether the codes are the outputs of one layer of units, :meth:`as_layer`."""
+        return False
+
     def as_layer(self) -> UnitLayer:
-        """The bare numbers of codes that are outputs of one layer of units.
+        """Return the layer of units whose outputs are the codes.
 
         Returns
         -------
         UnitLayer
-            If ``split_sign``, the outputs of the mirrored units follow.
+            If ``split_sign`` is set, the outputs of the mirrored units follow.
         """
         raise ValueError(
             f"the codes of {type(self).__name__} with the components of {type(self.dictionary).__name__} are not the "
@@ -82,12 +87,12 @@ class Encoder(Coder):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
-        """Check settings and dictionary; there is nothing to learn.
+        """Check the settings and the dictionary; there is nothing to learn.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features) or None
-            Samples, of which only shape and names of features matter.
+            Samples. Only their shape and the names of their features matter.
         y : None
             Ignored.
 

@@ -15,17 +15,17 @@ from .base import Encoder
 
 
 class NaturalEncoder(Encoder):
-    """Codes that are the learner's own ``transform``: for a layer of units such as EPLS, its outputs f(w·x + b).
+    """Use the learner's own ``transform`` as codes: for a layer of units such as EPLS, the outputs f(w·x + b).
 
-    Where other learners have signed codes, as ICA or sparse coding, their absolute values are taken: signs would cancel
+    For learners with signed codes, such as ICA or sparse coding, it uses absolute values, because signs would cancel
     out in the sum over a region of an image.
 
     Parameters
     ----------
     dictionary : fitted learner
-        Anything with ``components_`` and ``transform``. ``ImageFeatures`` sets it.
+        Any learner with ``components_`` and ``transform``. ``ImageFeatures`` sets it.
     split_sign : bool, default=False
-        Whether there are two codes for each unit. A layer of units (EPLS, the auto-encoder, the RBM) returns the
+        Whether to return two codes for each unit. A layer of units (EPLS, the auto-encoder, the RBM) returns the
         outputs of its units w, followed by those of the mirrored units -w with the same biases. Other learners return
         the positive parts of their codes, followed by the negative parts.
 
@@ -44,7 +44,7 @@ class NaturalEncoder(Encoder):
         self.split_sign = split_sign
 
     def components(self) -> Array:
-        """The components of the learner, one a row."""
+        """The components of the learner, one per row."""
         components = super().components()
         if not hasattr(self.dictionary, "transform"):
             raise ValueError(
@@ -57,19 +57,19 @@ class NaturalEncoder(Encoder):
     def n_codes(self) -> int:
         """The number of codes of a sample."""
         learner = self.dictionary
-        n_outputs = len(self.components()) if self._is_layer() else len(learner.get_feature_names_out())
+        n_outputs = len(self.components()) if self.is_layer else len(learner.get_feature_names_out())
         return n_outputs * (2 if self.split_sign else 1)
 
     def as_layer(self) -> UnitLayer:
-        """The bare numbers of codes that are outputs of one layer of units."""
-        return self.dictionary.as_layer() if self._is_layer() else super().as_layer()
+        """Return the layer of units whose outputs are the codes."""
+        return self.dictionary.as_layer() if self.is_layer else super().as_layer()
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread."""
+        """Return a function that creates encoders for samples of a type, one for each thread."""
         learner = self.dictionary
-        if self._is_layer():
+        if self.is_layer:
             layer = self.as_layer()
-            # Products with columns that lie one after the other in memory are five percent faster.
+            # Products are five percent faster when the columns are contiguous in memory.
             layer = replace(layer, weights=np.asfortranarray(layer.weights, dtype))
             return layer.block_encoders(dtype, mirrored=self.split_sign)
         is_ours = hasattr(learner, "block_encoders")
@@ -88,5 +88,7 @@ class NaturalEncoder(Encoder):
 
         return new_encoder
 
-    def _is_layer(self) -> bool:
+    @property
+    def is_layer(self) -> bool:
+        """Whether the learner is one layer of units, so that the codes are its outputs."""
         return hasattr(self.dictionary, "as_layer")

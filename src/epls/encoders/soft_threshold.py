@@ -1,4 +1,4 @@
-"""Products with the components, less a threshold."""
+"""Products with the components, minus a threshold."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..utils.constraints import NOT_NEGATIVE
+from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder
 
 
 class SoftThresholdEncoder(Encoder):
-    """Codes max(0, d·x - alpha), with the components d scaled to unit norm; Coates and Ng's encoder.
+    """Codes max(0, d·x - alpha), with components d scaled to unit norm: the encoder of Coates and Ng.
 
     Parameters
     ----------
     dictionary : fitted learner or array-like of shape (n_components, n_features)
         The components. ``ImageFeatures`` sets it.
     alpha : float, default=0.25
-        The threshold; the default is the published one for whitened patches.
+        The threshold. The default is the published value for whitened patches.
     split_sign : bool, default=True
-        Whether the codes max(0, -d·x - alpha) follow.
+        Whether the codes max(0, -d·x - alpha) are appended.
 
     Examples
     --------
@@ -43,8 +44,13 @@ class SoftThresholdEncoder(Encoder):
         self.alpha = alpha
         self.split_sign = split_sign
 
+    @property
+    def is_layer(self) -> bool:
+        """The codes are the outputs of rectified linear units."""
+        return True
+
     def as_layer(self) -> UnitLayer:
-        """The bare numbers of the codes: a layer of rectified linear units."""
+        """Return the codes as a layer of rectified linear units."""
         if not 0 <= self.alpha < np.inf:
             raise ValueError(f"alpha={self.alpha} must be a number of at least 0")
         weights = unit_rows(self.components().astype(np.float64))
@@ -52,7 +58,7 @@ class SoftThresholdEncoder(Encoder):
         return UnitLayer(weights, np.full(n_units, -float(self.alpha)), RELU, mean=np.zeros(n_features))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes."""
+        """Return a function that creates encoders for samples of a type."""
         columns = np.ascontiguousarray(self.as_layer().weights.T, dtype)
         threshold = dtype.type(self.alpha)
 
@@ -61,7 +67,7 @@ class SoftThresholdEncoder(Encoder):
 
             def encode(samples: Array) -> Array:
                 found = codes.rows(len(samples))
-                shrink(np.matmul(samples, columns, out=products.rows(len(samples))), threshold, found)
+                shrink(product(samples, columns, products.rows(len(samples))), threshold, found)
                 return found
 
             return encode

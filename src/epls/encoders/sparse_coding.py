@@ -1,4 +1,4 @@
-"""The codes that explain a sample best with few components: a lasso problem for each."""
+"""Codes that explain a sample best with few components: a lasso problem for each sample."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
 from ..utils.constraints import POSITIVE
+from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder
 
@@ -24,12 +25,12 @@ from .base import Encoder
 class SparseCodingEncoder(Encoder):
     """Codes s that minimise 1/2 \\|x - D's\\|² + alpha \\|s\\|₁, with the components D scaled to unit norm.
 
-    Unlike feed-forward encoders, components compete: what one explains need not be explained by another. It is the
-    encoder of the paper's best result, and takes some ten times as long as the others.
+    Unlike in feed-forward encoders, components compete: once one component explains a part of the sample, no other
+    needs to. The paper's best result uses this encoder. It takes about ten times as long as the others.
 
-    Codes are exact. With the slopes g = D (x - D's), the conditions of a minimum are g = alpha sign(s) where s is not 0
-    and \\|g\\| <= alpha elsewhere; they hold within ``tol * alpha``. Then the objective is at most 2 ``tol`` of itself
-    above its minimum; in practice its distance is about the square of that. Samples of float32 are solved in float32,
+    Codes are exact. With the slopes g = D (x - D's), a minimum has g = alpha sign(s) where s is not 0, and \\|g\\| <=
+    alpha elsewhere. These conditions hold within ``tol * alpha``, so the objective exceeds its minimum by at most 2
+    ``tol`` of itself. In practice, the excess is about the square of that. Float32 samples are solved in float32,
     except where that is not exact enough.
 
     Parameters
@@ -37,18 +38,18 @@ class SparseCodingEncoder(Encoder):
     dictionary : fitted learner or array-like of shape (n_components, n_features)
         The components. ``ImageFeatures`` sets it.
     alpha : float, default=1.0
-        The penalty on the sum of absolute codes: the larger, the fewer of them are not 0. Where it is larger than all
-        products of a sample with the components, the codes are 0. The default suits patches that are normalised to unit
-        variance.
+        The penalty on the sum of absolute codes. The larger it is, the more codes are 0. If it exceeds all products of
+        a sample with the components, all codes of the sample are 0. The default suits patches that are normalised to
+        unit variance.
     split_sign : bool, default=True
-        Whether the positive parts of the codes are followed by their negative parts, so that no code is negative. There
-        is nothing to split if ``positive``.
+        Whether to return the positive parts of the codes, followed by their negative parts, so that no code is
+        negative. It has no effect if ``positive`` is set.
     positive : bool, default=False
-        Whether codes may not be negative.
+        Whether to require codes that are not negative.
     tol : float, default=1e-3
-        How exact the codes are, as told above.
+        The tolerance of the codes, as described above.
     sparse_output : bool, default=False
-        Whether ``transform`` returns a ``scipy.sparse.csr_array``, of which a few percent are stored.
+        Whether ``transform`` returns a ``scipy.sparse.csr_array``, which stores only the few percent that are not 0.
 
     Examples
     --------
@@ -89,7 +90,7 @@ class SparseCodingEncoder(Encoder):
         return len(self.components()) * (2 if self._splits else 1)
 
     def transform(self, X: ArrayLike) -> Any:
-        """The codes of samples, each by itself.
+        """Encode samples, each on its own.
 
         Parameters
         ----------
@@ -99,7 +100,7 @@ class SparseCodingEncoder(Encoder):
         Returns
         -------
         ndarray or csr_array of shape (n_samples, n_codes)
-            float64 for float64, else float32.
+            The codes: float64 for float64 samples, otherwise float32.
         """
         if not self.sparse_output:
             return super().transform(X)
@@ -112,7 +113,7 @@ class SparseCodingEncoder(Encoder):
         return self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes."""
+        """Return a function that creates encoders for samples of a type."""
         components = unit_rows(self.components().astype(np.float64))
         columns = np.ascontiguousarray(components.T, dtype)
         solver = LassoSolver(components @ components.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
@@ -123,7 +124,7 @@ class SparseCodingEncoder(Encoder):
 
             def encode(samples: Array) -> Array:
                 codes = signed.rows(len(samples))
-                solver.solve(np.matmul(samples, columns, out=products.rows(len(samples))), codes)
+                solver.solve(product(samples, columns, products.rows(len(samples))), codes)
                 if not self._splits:
                     return codes
                 parts = split.rows(len(samples))

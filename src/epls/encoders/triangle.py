@@ -1,4 +1,4 @@
-"""How much nearer than on average each component is."""
+"""Codes that say how much nearer than average each component is."""
 
 from __future__ import annotations
 
@@ -10,19 +10,20 @@ import numpy as np
 from ..algorithm.layer import Buffer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import distances, triangle
+from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder
 
 
 class TriangleEncoder(Encoder):
-    """Codes max(0, mean distance - distance) to the components: Coates, Ng and Lee's "triangle" form of k-means.
+    """Codes max(0, mean distance - distance) to the components: the "triangle" k-means of Coates, Ng and Lee.
 
     Parameters
     ----------
     dictionary : fitted learner or array-like of shape (n_components, n_features)
         The components, or scikit-learn's ``KMeans`` with its ``cluster_centers_``. ``ImageFeatures`` sets it.
     split_sign : bool, default=False
-        Whether the mirrored components are taken, too: as many codes again, the mean being over all.
+        Whether to add the mirrored components. This doubles the codes; the mean distance is then over all of them.
 
     Examples
     --------
@@ -35,7 +36,7 @@ class TriangleEncoder(Encoder):
         self.split_sign = split_sign
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes."""
+        """Return a function that creates encoders for samples of a type."""
         units = np.ascontiguousarray(self.components(), dtype)
         columns = np.ascontiguousarray(units.T)
         unit_squares = np.square(units).sum(axis=1)
@@ -45,11 +46,11 @@ class TriangleEncoder(Encoder):
 
             def encode(samples: Array) -> Array:
                 found = codes.rows(len(samples))
-                product = np.matmul(samples, columns, out=products.rows(len(samples)))
+                at_units = product(samples, columns, products.rows(len(samples)))
                 squares = np.einsum("ij,ij->i", samples, samples)
                 for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
                     part = found[:, start : start + len(units)]
-                    distances(product, dtype.type(sign), samples, units, squares, unit_squares, part)
+                    distances(at_units, dtype.type(sign), samples, units, squares, unit_squares, part)
                 triangle(found)
                 return found
 

@@ -1,4 +1,4 @@
-"""What the learners that are one layer of units share: their codes, and standardised mini-batches."""
+"""The base class of learners with one layer of units: their codes, and standardised mini-batches."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.activations import LOGISTIC, Activation
+from ..algorithm.half import uses_half
 from ..algorithm.layer import Buffer, UnitLayer, standardize
 from ..data.coder import BlockEncoder
 from ..data.samples import Samples
@@ -20,6 +21,8 @@ from .base import Learner
 class LayerLearner(Learner):
     """A learner whose codes are f(w·x + b) of centred and scaled samples."""
 
+    #: The precision of the products in ``transform``: a parameter of EPLS.
+    precision: str = "float32"
     intercept_: Array
     mean_: Array
     scale_: float
@@ -35,7 +38,7 @@ class LayerLearner(Learner):
     }
 
     def as_layer(self) -> UnitLayer:
-        """The bare numbers of :meth:`transform`.
+        """Return the layer of units that :meth:`transform` computes.
 
         Returns
         -------
@@ -46,17 +49,17 @@ class LayerLearner(Learner):
         return UnitLayer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread."""
-        return self.as_layer().block_encoders(dtype)
+        """Return a function that creates encoders for samples of a type, one for each thread."""
+        return self.as_layer().block_encoders(dtype, half=uses_half(self.precision))
 
     def _activation(self) -> Activation:
         return LOGISTIC
 
 
 def standardized_batches(samples: Samples, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:
-    """Centred and scaled mini-batches of an epoch, (n, n_features + 1), the last column 1; each valid until the next.
+    """Iterate over centred and scaled mini-batches, (n, n_features + 1), last column 1; each is valid until the next.
 
-    Batches have equal sizes, to within one: a mean over the few samples of a remainder would say nothing.
+    The sizes of batches differ by at most one, because a mean over a small remainder would say little.
     """
     center, scale = samples.moments.center_and_scale()
     buffer = Buffer(samples.shape[1] + 1, samples.dtype)

@@ -1,4 +1,4 @@
-"""What the learners have in common: data of all kinds, checks, progress, codes block by block, and files."""
+"""The base class of the learners: data of all kinds, checks, progress, codes block by block, and files."""
 
 from __future__ import annotations
 
@@ -15,37 +15,42 @@ from sklearn.utils.validation import validate_data
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
+from ..utils.blas import one_blas_thread
 from ..utils.constraints import AT_LEAST_ONE
+from ..utils.diagrams import Illustrated, Illustration
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import Floats, Saved
-from ..utils.threads import row_blocks
+from ..utils.threads import ROW_QUANTUM, map_blocks
+from ..utils.tiles import bar_tiles, side_by_side
 from ..utils.types import Array
 
 DEFAULT_COMPONENTS = 100
-_BLOCK_ELEMENTS = 2**22  # of inputs or codes, whichever is more, at a time
+_UNITS_SHOWN = 60  # in a diagram
+_BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
+_BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Saved, Coder, Epochs):
-    """Learns components from samples; its own code of a sample is :meth:`transform`.
+class Learner(Illustrated, Saved, Coder, Epochs):
+    """Learn components from samples; :meth:`transform` encodes samples with them.
 
-    A subclass says how it learns in :meth:`learn` and what its codes are in :meth:`encode` (or in
-    :meth:`block_encoders`, if something can be prepared for many blocks). Its constructor has a ``random_state`` if
-    anything in it is random, and ``n_components`` if that is free.
+    A subclass implements :meth:`learn`, and either :meth:`encode` or, if it can prepare something for many blocks,
+    :meth:`block_encoders`. Its constructor has a ``random_state`` if anything is random, and ``n_components`` if the
+    user can choose it.
     """
 
-    #: The settings that its user has to tune, as Table 1 of the paper counts them.
+    #: The settings that a user has to tune, as counted in Table 1 of the paper.
     meta_parameters: ClassVar[tuple[str, ...]] = ()
-    #: Whether patches of images should be whitened first: the command line and comparisons do so.
+    #: Whether to whiten patches of images first. The command line and comparisons follow it.
     whitens: ClassVar[bool] = False
-    #: The encoder that belongs to it.
+    #: The encoder that is usually used with it.
     own_encoder: ClassVar[str] = "natural"
-    #: Patches of images that it usually learns from.
+    #: The number of image patches that it usually learns from.
     usual_patches: ClassVar[int] = 100_000
-    #: Whether the number of its components follows from the data.
+    #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
 
     components_: Array
-    #: What the parameters may be that most learners have; a subclass adds its own.
+    #: The constraints of parameters that most learners share. A subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE, None],
         "random_state": ["random_state"],
@@ -59,18 +64,18 @@ class Learner(Saved, Coder, Epochs):
         Parameters
         ----------
         samples : Samples
-            Checked samples, wherever they are. ``samples.array()`` is all of them in memory, as float32 or float64;
-            ``samples.epoch(random, batch_size)`` gives mini-batches, without loading them all.
+            Checked samples from any source. ``samples.array()`` returns all of them in memory, as float32 or float64.
+            ``samples.epoch(random, batch_size)`` returns mini-batches, without loading all samples.
         random : RandomState
-            Made from ``random_state``.
+            Created from ``random_state``.
         """
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples, a new array of their type. Threads may call it at the same time."""
+        """Encode some samples into a new array of their type. Several threads may call it at the same time."""
         raise NotImplementedError(f"{type(self).__name__} defines neither encode nor block_encoders")
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread."""
+        """Return a function that creates encoders for samples of a type, one for each thread."""
         return lambda: self.encode
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -80,9 +85,9 @@ class Learner(Saved, Coder, Epochs):
         Parameters
         ----------
         X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            The samples. Integers of 8 or 16 bits stay such as long as possible. Memory maps of a gigabyte or more, zarr
-            and dask arrays and what :func:`epls.open_shards` returns are read block by block, in a new order each
-            epoch, by the learners that take mini-batches; others load them.
+            The samples. Integers of 8 or 16 bits are converted as late as possible. Memory maps of a gigabyte or more,
+            zarr and dask arrays, and the result of :func:`epls.open_shards` are read block by block, in a new order
+            each epoch, by learners that use mini-batches. Other learners load them.
         y : None
             Ignored.
 
@@ -100,16 +105,16 @@ class Learner(Saved, Coder, Epochs):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
-        """Learn from arrays that come one after the other, as often as is needed.
+        """Learn from a stream of arrays that can be repeated as often as needed.
 
-        Samples are shuffled among their neighbours, in buffers of 128 MiB. If there are more, and sorted, an epoch
-        still sees first one kind, then another: mix them when they are written. The next buffer is filled in a thread
-        while the samples of this one are learned from. Learners that do not take mini-batches load all of them.
+        Samples are shuffled within buffers of 128 MiB. If there are more and they are sorted, an epoch still sees one
+        kind after another, so mix them when you write them. A thread fills the next buffer while the learner uses the
+        current one. Learners that do not use mini-batches load all samples.
 
         Parameters
         ----------
         arrays : callable
-            Returns a new iterator over arrays of shape (any number of samples, n_features) each time that it is called:
+            Returns, on each call, a new iterator over arrays of shape (any number of samples, n_features). It is called
             once to find the mean and the scale, and once for each further pass over the data.
 
         Returns
@@ -131,7 +136,7 @@ class Learner(Saved, Coder, Epochs):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit_samples(self, samples: Samples) -> Any:
-        """Learn from samples of any kind, of your own too.
+        """Learn from samples of any kind, including your own.
 
         Parameters
         ----------
@@ -146,7 +151,7 @@ class Learner(Saved, Coder, Epochs):
             return self._fit_samples(self._without_names(samples))
 
     def _without_names(self, samples: Samples) -> Samples:
-        """The samples, whose features have no names."""
+        """Return the samples; their features have no names."""
         self.n_features_in_ = samples.shape[1]
         self.__dict__.pop("feature_names_in_", None)
         return samples
@@ -154,7 +159,8 @@ class Learner(Saved, Coder, Epochs):
     def _fit_samples(self, samples: Samples) -> Any:
         if samples.shape[0] < 2:
             raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), and needs at least 2")
-        attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
+        with one_blas_thread():
+            attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
         if "components_" not in attributes:
             raise TypeError(f"{type(self).__name__}.learn returned {sorted(attributes)}, without components_")
         for name, value in attributes.items():
@@ -168,7 +174,7 @@ class Learner(Saved, Coder, Epochs):
         return self
 
     def checked_n_components(self, n_samples: int) -> int:
-        """``n_components``; None is 100, or the number of samples if that is less."""
+        """Return ``n_components``, or for None 100 or the number of samples, whichever is less."""
         n_components: int | None = self.n_components
         if n_components is None:
             return min(DEFAULT_COMPONENTS, n_samples)
@@ -180,9 +186,7 @@ class Learner(Saved, Coder, Epochs):
         return int(n_components)
 
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:
-        # A learner may need much memory for a block, or have threads of its own: blocks come one after the other, and
-        # the BLAS library's threads share the work on each.
-        return map(new_worker(), row_blocks(n_rows, self._rows_at_a_time()))
+        return map_blocks(new_worker, n_rows, min(_BLOCK_ROWS, self._rows_at_a_time()))
 
     def _rows_at_a_time(self) -> int:
         return max(1, _BLOCK_ELEMENTS // max(self.components_.shape))
@@ -190,3 +194,11 @@ class Learner(Saved, Coder, Epochs):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+    def _illustrations(self) -> list[Illustration]:
+        components = getattr(self, "components_", None)
+        if components is None:
+            return []
+        shown = components[:_UNITS_SHOWN]
+        first = "the first " if len(shown) < len(components) else ""
+        return [(f"{first}{len(shown)} components, a bar for each feature", side_by_side(bar_tiles(shown), 12))]

@@ -19,6 +19,7 @@ from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
 from ..algorithm.checkpoint import Checkpoint, description_of_run
 from ..algorithm.defaults import SMALLEST_BATCH, batch_rows, norm_limit, number_of_epochs
 from ..algorithm.engines.base import Engine, LayerSettings, new_engine
+from ..algorithm.half import PRECISIONS, uses_half
 from ..algorithm.optimizers import OPTIMIZERS
 from ..algorithm.progress import EpochReport, Progress
 from ..algorithm.steering import STREAM_PATH
@@ -34,73 +35,75 @@ from ..utils.types import Array
 from ._layer_learner import LayerLearner
 from .base import DEFAULT_COMPONENTS
 
-# A stream may begin with fewer samples than it has units. It still bounds them, and with them the memory for weights.
+# The first samples of a stream may be fewer than the units. They still limit the units, and so the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100
 
 
 class EPLS(LayerLearner):
-    """Sparse features from unlabelled data, with nothing to tune.
+    """Learn sparse features from unlabelled data, with nothing to tune.
 
-    Learns ``n_components`` units f(w·x + b) by Enforcing Population and Lifetime Sparsity: for each mini-batch it finds
-    the nearest outputs in which exactly one unit is active for every sample and all units are active equally often, to
-    within one sample, and takes a step towards them. A unit that is active for no sample in the end is woken: its bias
-    is raised until it is. ``EPLS(**epls.PAPER)`` is the algorithm as the paper prints it.
+    EPLS stands for Enforcing Population and Lifetime Sparsity. It learns ``n_components`` units f(w·x + b). For each
+    mini-batch it finds the nearest outputs in which exactly one unit is active for every sample and all units are
+    active equally often, to within one sample. Then it moves the outputs towards them. If a unit is never active in the
+    end, its bias is raised until it is. ``EPLS(**epls.PAPER)`` is the algorithm as printed in the paper.
 
-    The data need no preparation: they are centred, and scaled by one number for all features, so ``fit(a * X + c)`` and
-    ``fit(X)`` give the same features for a > 0 (unless a * X + c was itself rounded, to float32 say). As with PCA or
-    k-means, features on very different scales should be brought to a common one first (``StandardScaler``), or the
-    widest will decide.
+    The data need no preparation. They are centred and divided by a single number, so ``fit(a * X + c)`` and ``fit(X)``
+    learn the same features for a > 0 (unless a * X + c is rounded, for example to float32). As with PCA or k-means,
+    features on very different scales should be standardised first (``StandardScaler``); otherwise the widest dominate.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of units, at most the number of samples. None uses 100, or the number of samples if that is less.
     activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"} or Activation, default="logistic"
-        The function f; one of your own is an :class:`epls.algorithm.activations.Activation`.
+        The function f. To use your own, pass an :class:`epls.algorithm.activations.Activation`.
     target : {"auction", "epoch", "literal", "exact", "largest"}, default="auction"
-        How the winning units are found: see :mod:`epls.algorithm.target`. "auction" balances the wins of every
-        mini-batch, "epoch" those of an epoch. "literal" is the paper's rule, "exact" is slow, and "largest" takes the
-        largest output, without balance.
+        How the winning units are found; see :mod:`epls.algorithm.target`. "auction" balances the wins within each
+        mini-batch, "epoch" within an epoch. "literal" is the paper's rule, "exact" is slow, and "largest" picks the
+        largest output without balancing.
     loss : {"matching", "squared"}, default="matching"
-        What takes the outputs to the target: see :mod:`epls.algorithm.training`. "squared" is the paper's; with it,
-        units of "relu" can die.
+        How outputs are compared with the target; see :mod:`epls.algorithm.training`. "squared" is the paper's loss,
+        with which "relu" units can die.
     optimizer : {"adam", "vsgd", "capped_vsgd"}, default="adam"
-        How a batch moves the weights. "vsgd" is the paper's; "capped_vsgd" limits its steps to a tenth of the weights.
+        How the weights are updated. "vsgd" is the paper's; "capped_vsgd" limits its steps to a tenth of the weights.
     biases : {"auto", "steered", "quantile", "random", "none"}, default="auto"
-        Where the biases start, and what moves them. "steered": the mean output of every unit goes from one half to its
-        share, see :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a
-        batch, and are learned. "random": they start as small random numbers, as in the paper, and are learned. "none":
-        they are 0, unless ``wake`` raises them. "auto" steers with the matching loss, where the activation has an
-        inverse, and else takes "quantile".
+        How the biases start and change. "steered": the mean output of each unit moves from one half to its share; see
+        :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a batch, and
+        are learned. "random": they start as small random numbers, as in the paper, and are learned. "none": they stay 0
+        unless ``wake`` raises them. "auto" is "steered" for the matching loss and an invertible activation, else
+        "quantile".
     batch_size : int, "n_components" or None, default=None
-        Samples in a mini-batch; None takes the least multiple of ``n_components`` that is not below 256 or, if that is
-        less, a tenth of the samples. A multiple of ``n_components`` gives every unit the same number of wins in every
-        batch. "n_components" is the paper's.
+        The number of samples in a mini-batch. None uses the smallest multiple of ``n_components`` that is not below
+        min(256, n_samples / 10). With a multiple of ``n_components``, every unit wins equally often in every batch.
+        "n_components" is the paper's choice.
     drop_last : bool, default=False
-        Whether the samples at the end of an epoch that are less than a mini-batch are left out, as in the paper.
+        Whether to leave out the last samples of an epoch if they do not fill a mini-batch, as the paper does.
     max_norm : float, "auto" or None, default="auto"
-        To what the norm of every component is limited after each epoch; None does not limit it. The limit keeps outputs
-        graded: without it, long training on few samples makes the units all-or-nothing. The paper's is 1, for 1600
-        units and 300 features. "auto" takes that, or more in proportion to log(n_components) / sqrt(n_features): what a
-        unit must span from its share of 1 / n_components to active, over the norm of a sample.
+        The limit for the norm of each component after each epoch; None sets no limit. The limit keeps outputs graded:
+        without it, long training on few samples makes units all-or-nothing. The paper uses 1, for 1600 units and 300
+        features. "auto" uses 1, or more in proportion to log(n_components) / sqrt(n_features): the range from a unit's
+        share of 1 / n_components to active, divided by the norm of a sample.
     max_iter : int or None, default=None
-        The number of epochs; Adam's learning rate reaches 0 at the last. None takes 20, or more if that would be fewer
-        than 2400 mini-batches. This is what ends training, unless ``tol`` is given.
+        The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 20, or more if 20 epochs have
+        fewer than 2400 mini-batches. Training always runs this long unless ``tol`` is set.
     tol : float or None, default=None
-        If given, training ends before ``max_iter`` once an epoch lowers the error by less than this share of itself,
-        or raises it; a ConvergenceWarning says so if that does not happen. The paper's is 1e-6.
+        If set, training stops early when an epoch reduces the error by less than this fraction, or increases it. A
+        ConvergenceWarning is issued if that never happens. The paper uses 1e-6.
     wake : bool, default=True
-        Whether the biases of units that are active for no sample are raised at the end until they are half active for
-        one. The paper does not.
+        Whether to raise, at the end, the biases of units that are active for no sample until they are half active for
+        one. The paper does not do this.
     random_state : int, RandomState instance or None, default=None
-        Decides the first weights and the order of the samples. The same number gives the same result, bit for bit, with
-        the same number of BLAS threads and the same type of data.
+        Determines the first weights and the order of the samples. The same number gives the same result, bit for bit,
+        for the same number of threads and the same type of data.
     device : str or None, default=None
-        Where training and ``transform`` compute. None takes NumPy, the fastest on a processor; "cuda", "mps" or any
-        other device of torch takes that (``pip install "epls[torch]"``). The results differ by rounding only; as
-        training goes on, that can lead to other features that are as good. Neither an activation of your own nor, on
-        "mps", float64 can be computed there. :func:`epls.save_model` leaves it out: a loaded model computes with NumPy
-        until ``set_params(device=...)``.
+        Where training and ``transform`` compute. None uses NumPy, the fastest choice on a CPU; "cuda", "mps" and others
+        use torch (``pip install "epls[torch]"``). Results differ only by rounding, which in long training can lead to
+        different but equally good features. Torch does not support custom activations, and "mps" does not support
+        float64. :func:`epls.save_model` does not save the device: a loaded model uses NumPy until
+        ``set_params(device=...)``.
+    precision : {"float32", "bfloat16", "auto"}, default="float32"
+        The precision of products with float32 samples; see :mod:`epls.algorithm.half`. "auto" uses "bfloat16" in
+        ``transform`` where that is faster, and trains in float32. :func:`epls.save_model` does not save it.
 
     Attributes
     ----------
@@ -109,19 +112,19 @@ class EPLS(LayerLearner):
     intercept_ : ndarray of shape (n_components,)
         The biases b.
     mean_ : ndarray of shape (n_features,)
-        What is subtracted from a sample.
+        The mean of the training samples. It is subtracted from each sample.
     scale_ : float
-        By what it is then divided: the root of the mean variance of the features.
+        The root of the mean variance of the features. Centred samples are divided by it.
     loss_curve_ : list of float
-        The squared error per sample between outputs and ideal target, after each epoch.
+        The squared error per sample between the outputs and the ideal target, after each epoch.
     epoch_reports_ : list of EpochReport
-        Error, spread of wins, dead outputs and seconds of each epoch. Not after ``partial_fit``.
+        The error, spread of wins, dead outputs and seconds of each epoch. Not set by ``partial_fit``.
     n_iter_ : int
-        The number of epochs, or of calls of ``partial_fit``.
+        The number of epochs, or of calls to ``partial_fit``.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if ``fit`` was given any.
+        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -149,6 +152,7 @@ class EPLS(LayerLearner):
         "tol": [NOT_NEGATIVE, None],
         "wake": ["boolean"],
         "device": [str, None],
+        "precision": [StrOptions(set(PRECISIONS))],
     }
 
     def __init__(
@@ -168,6 +172,7 @@ class EPLS(LayerLearner):
         wake: bool = True,
         random_state: Any = None,
         device: str | None = None,
+        precision: str = "float32",
     ) -> None:
         self.n_components = n_components
         self.activation = activation
@@ -183,6 +188,7 @@ class EPLS(LayerLearner):
         self.wake = wake
         self.random_state = random_state
         self.device = device
+        self.precision = precision
 
     epoch_reports_: list[EpochReport]
     _checkpoint: Checkpoint | None = None
@@ -198,9 +204,9 @@ class EPLS(LayerLearner):
                 f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
         max_iter = int(self.max_iter or number_of_epochs(n_batches))
-        fit_task = self.begin_fit(max_iter)  # callbacks are set up, and a checkpoint among them hands itself over
+        fit_task = self.begin_fit(max_iter)  # sets up the callbacks; a checkpoint among them registers itself
         checkpoint = self._checkpoint
-        if checkpoint is not None and self.random_state is None:  # a state of its own, to be set when it goes on
+        if checkpoint is not None and self.random_state is None:  # its own state, which can be restored on resuming
             random = np.random.RandomState(random.randint(2**31 - 1))
         weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
         settings = self._settings(*samples.moments.center_and_scale())
@@ -234,24 +240,23 @@ class EPLS(LayerLearner):
         }
 
     def use_checkpoint(self, checkpoint: Checkpoint | None) -> None:
-        """What a :class:`epls.Checkpoint` among the callbacks calls when ``fit`` begins, and with None when it ends."""
+        """Called by a :class:`epls.Checkpoint` callback when ``fit`` begins, and with None when ``fit`` ends."""
         self._checkpoint = checkpoint
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
         """Learn from the next samples of a stream.
 
-        The mean and the scale are those of the first call, which should therefore have many samples, and must have one
-        for every 100 components. A stream has no epochs; balance means that after every mini-batch the wins of any two
-        units since the first call differ by at most one. With ``target="epoch"`` no unit is ever more than 16 wins
-        ahead of its share; with ``target="literal"``, each call is an epoch of its own. Outputs become sparse over the
-        first 1000 mini-batches, and the learning rate falls after them. ``max_iter``, ``tol``, ``drop_last`` and
-        ``wake`` have no effect in a stream.
+        The first call sets the mean and the scale, so it should have many samples. It must have at least one for every
+        100 components. A stream has no epochs: after every mini-batch, the total wins of any two units differ by at
+        most one. With ``target="epoch"``, no unit is ever more than 16 wins ahead of its share. With
+        ``target="literal"``, each call is an epoch. Outputs become sparse over the first 1000 mini-batches; then the
+        learning rate falls. ``max_iter``, ``tol``, ``drop_last`` and ``wake`` have no effect here.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, taken in their order.
+            Samples, used in the given order.
         y : None
             Ignored.
 
@@ -269,7 +274,7 @@ class EPLS(LayerLearner):
                 self.loss_curve_ = []
                 self.__dict__.pop("epoch_reports_", None)
         training = self._training
-        if training.engine.settings.device != self.device:  # a stream may go on elsewhere
+        if training.engine.settings.device != self.device:  # the user may change the device within a stream
             settings, target = training.engine.settings, training.engine.target
             training.engine = new_engine(replace(settings, device=self.device), len(training.weights))
             training.engine.target = target
@@ -284,10 +289,10 @@ class EPLS(LayerLearner):
         return self
 
     def winners(self, X: ArrayLike) -> NDArray[np.intp]:
-        """A balanced assignment of the samples to the units: all units get equally many, to within one.
+        """Assign samples to units evenly: the numbers of samples of any two units differ by at most one.
 
-        Unlike ``transform`` it looks at the samples together, as many at a time as fit in a few megabytes: with more
-        than that, the result depends on their order.
+        Unlike ``transform``, this looks at many samples together, as many as fit in a few megabytes. With more samples,
+        the result depends on their order.
 
         Parameters
         ----------
@@ -312,7 +317,7 @@ class EPLS(LayerLearner):
         from ..algorithm.engines.torch.engine import layer_on_device
 
         dtype = working_type(data.dtype)
-        outputs_of = layer_on_device(self.device, self.as_layer(), dtype)
+        outputs_of = layer_on_device(self.device, self.as_layer(), dtype, uses_half(self.precision, self.device))
         codes = np.empty((len(data), len(self.components_)), dtype)
         for rows in row_blocks(len(data), self._rows_at_a_time()):
             codes[rows] = outputs_of(data[rows])
@@ -333,10 +338,11 @@ class EPLS(LayerLearner):
                 f'biases="steered" needs the inverse of the activation, and {f.name!r} has none: give '
                 f'biases="quantile" or "auto", or an Activation with an inverse'
             )
-        return LayerSettings(center, scale, f, self.loss, self.target, self.biases, needs_factors, self.device)
+        half = self.precision == "bfloat16" and uses_half(self.precision, self.device)
+        return LayerSettings(center, scale, f, self.loss, self.target, self.biases, needs_factors, self.device, half)
 
     def _warn_unsettled(self, max_iter: int, progress: Progress) -> None:
-        if self.tol is not None and len(progress.reports) == max_iter:  # a callback may have ended it before
+        if self.tol is not None and len(progress.reports) == max_iter:  # a callback may have stopped training early
             warnings.warn(
                 f"training ended after max_iter={max_iter} epochs, before the error fell by less than tol={self.tol:g} "
                 f"of itself in an epoch: raise max_iter or tol, or give tol=None to train for max_iter epochs",
@@ -382,7 +388,7 @@ class EPLS(LayerLearner):
 
 
 def _attributes(training: Training) -> dict[str, Any]:
-    """What a fitted estimator takes from a training."""
+    """Return the fitted attributes of a training."""
     return {
         "components_": np.ascontiguousarray(training.weights[:, :-1]),
         "intercept_": training.weights[:, -1].copy(),

@@ -1,4 +1,4 @@
-"""Independent component analysis: as many components as the samples have directions."""
+"""Independent component analysis, with at most as many components as the samples have directions."""
 
 from __future__ import annotations
 
@@ -9,41 +9,43 @@ from sklearn.decomposition import FastICA
 
 from ..data.moments import center_and_scale, second_moments
 from ..data.samples import Samples
+from ..utils.blas import threads_for
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, Floats
+from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
 
-# Of the largest variance: a direction with less has no signal. Patches without their mean have one such direction.
+# Relative to the largest variance. Directions below it have no signal; patches without their mean have one of these.
 _NO_VARIANCE = 1e-10
 
 
 class ICA(Learner):
-    """Independent component analysis: codes that are as independent of one another as a linear map can make them.
+    """Independent component analysis: a linear map to codes that are as independent of one another as possible.
 
-    Whitens the samples, then finds the rotation that makes the mean of log cosh of every code differ most from a normal
-    distribution's, by scikit-learn's parallel FastICA (Hyvärinen 1999). The codes W (x - mean) are signed, uncorrelated
-    and of unit variance. There can be no more of them than features.
+    Whitens the samples, then finds a rotation of them with scikit-learn's parallel FastICA (Hyvärinen 1999). The
+    rotation makes the mean of log cosh of each code differ as much as possible from that of a normal distribution. The
+    codes W (x - mean) are signed, uncorrelated and have unit variance. There can be no more codes than features.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most that of the features and that of the samples: as many leading principal
-        components are kept. None keeps all.
+        The number of components, at most the number of features and the number of samples. The same number of leading
+        principal components is kept. None keeps all.
     max_iter : int, default=200
-        The largest number of iterations.
+        The maximum number of iterations.
     tol : float, default=1e-4
-        Learning ends before ``max_iter`` if, in an iteration, no component of the whitened samples turned further than
-        this (1 - the cosine). If that is not reached, a ``ConvergenceWarning`` says so; codes that are normally
-        distributed never do, as every rotation of them is as good.
+        Learning stops early when no component of the whitened samples turns by more than this in an iteration, measured
+        as 1 - cosine. If it never does, a ``ConvergenceWarning`` is issued. Normally distributed codes never converge,
+        because every rotation of them is equally good.
     random_state : int, RandomState instance or None, default=None
-        Decides the rotation at the start.
+        Determines the initial rotation.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components or fewer, n_features)
-        The components W. There are fewer if the samples vary in fewer directions: those whose variance is below 1e-10
-        of the largest, or below what rounding the samples makes of it, are left out.
+        The components W. There are fewer if the samples vary in fewer directions. Directions are dropped if their
+        variance is below 1e-10 of the largest, or below the rounding error of the samples.
     mean_ : ndarray of shape (n_features,)
         The mean of the samples.
     n_iter_ : int
@@ -88,16 +90,18 @@ class ICA(Learner):
                 f"features: give n_components of at most {most}, or None"
             )
         mean, scale = center_and_scale(X)
-        # At most, of a sum over the features: patches whose own mean was subtracted vary by this along (1, 1, ..., 1).
+        # An upper bound for a sum over the features: patches minus their own mean vary by this much along (1, 1, ...,
+        # 1).
         rounding = float(np.finfo(X.dtype).eps * X.shape[1] * (1 + np.abs(mean).max() / scale))
         whitening = _whitening(second_moments(X, mean, scale) / len(X), rounding)[: self.n_components]
         if len(whitening) == 0:
             raise ValueError("all samples are equal: ICA has no direction to find")
 
-        # FastICA's own whitening divides by variances of 0, and drops directions without a part of the first feature.
-        white = (X - mean.astype(X.dtype)) @ (whitening / scale).T.astype(X.dtype)
-        for _ in self.epochs(1):  # FastICA does not tell how far it is
-            rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
+        # FastICA's own whitening divides by zero variances, and drops directions that do not involve the first feature.
+        white = product(X - mean.astype(X.dtype), (whitening / scale).T.astype(X.dtype))
+        for _ in self.epochs(1):  # FastICA does not report its progress
+            with threads_for(white.size * white.shape[1]):
+                rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
         return {
             "components_": (rotation.components_ @ whitening / scale).astype(X.dtype),
             "mean_": mean.astype(X.dtype),
@@ -105,15 +109,15 @@ class ICA(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         codes: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)
         return codes
 
 
 def _whitening(covariance: Float64, rounding: float) -> Float64:
-    """What makes samples white, one row for each direction in which they vary, from the largest variance on.
+    """Return the whitening matrix, with a row for each direction in which the samples vary, by falling variance.
 
-    ``rounding`` is the error of a product of a sample and a direction.
+    ``rounding`` is the rounding error of the product of a sample and a direction.
     """
     variances, directions = np.linalg.eigh(covariance)
     varies = variances > max(_NO_VARIANCE * variances[-1], rounding**2)

@@ -1,4 +1,4 @@
-"""Centres of clusters as components."""
+"""Cluster centres as components."""
 
 from __future__ import annotations
 
@@ -12,37 +12,38 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
+from ..utils.blas import threads_for
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT
 from ..utils.types import Array
 from .base import Learner
 
-_SPREAD = 0.1  # of the centres at the start, in standard deviations of the samples
+_SPREAD = 0.1  # of the initial centres, in standard deviations of the samples
 
 
 class KMeansTriangle(Learner):
-    """k-means, with codes max(0, mean distance - distance) to its centres: the "triangle" of Coates, Ng and Lee (2011).
+    """k-means with codes max(0, mean distance - distance) to its centres: the "triangle" of Coates, Ng and Lee (2011).
 
-    Minimises the sum of squared distances of samples to the nearest centre, by scikit-learn's KMeans. Samples should be
-    whitened first, or the centres are blurred.
+    Minimises the sum of squared distances from samples to their nearest centres with scikit-learn's KMeans. Whiten the
+    samples first; otherwise the centres are blurred.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of centres, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of centres, at most the number of samples. None uses 100, or the number of samples if that is less.
     max_iter : int, default=50
-        The largest number of rounds.
+        The maximum number of iterations.
     tol : float, default=1e-4
-        See KMeans.
+        The tolerance of scikit-learn's KMeans.
     random_state : int, RandomState instance or None, default=None
-        Where the centres start: near the mean of the samples.
+        Determines the initial centres, which are near the mean of the samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The centres.
     n_iter_ : int
-        The number of rounds.
+        The number of iterations.
     n_features_in_ : int
         The number of features.
 
@@ -80,13 +81,14 @@ class KMeansTriangle(Learner):
                 f"the samples have values of up to {largest:.2g}, and distances of values above {most:.2g} cannot be "
                 f"squared in {X.dtype}: bring them to a scale of about 1"
             )
-        # Centres that start at samples, as scikit-learn's do, stay with the outliers among them: of 400 centres on
-        # whitened patches, a quarter had one sample. Near the mean, as Coates and Ng start theirs, all get their share.
+        # Centres that start at samples, as in scikit-learn, can get stuck at outliers: of 400 centres on whitened
+        # patches, a quarter had one sample. Near the mean, where Coates and Ng start theirs, all centres get their
+        # share.
         mean, scale = center_and_scale(X)
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
-        for _ in self.epochs(1):  # KMeans does not tell how far it is
-            with warnings.catch_warnings():
-                # Fewer different samples than centres: there will be centres without any, which the caller can count.
+        for _ in self.epochs(1):  # KMeans does not report its progress
+            with warnings.catch_warnings(), threads_for(X.size * n_clusters):
+                # With fewer distinct samples than centres, some centres have no samples. The caller can count them.
                 warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
                 kmeans = KMeans(
                     n_clusters,
@@ -99,6 +101,6 @@ class KMeansTriangle(Learner):
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         distances = euclidean_distances(X, self.components_.astype(X.dtype, copy=False))
         return np.maximum(distances.mean(axis=1, keepdims=True) - distances, 0)

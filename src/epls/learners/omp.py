@@ -1,4 +1,4 @@
-"""Components that explain each sample with one of them, or with a few."""
+"""Components that explain each sample with one or a few of them."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from .base import Learner
 
 
 class OMP(Learner):
-    """Gain-shape vector quantisation: components d of unit norm for codes of at most k entries.
+    """Gain-shape vector quantisation: learn components d of unit norm, for codes with at most k nonzero entries.
 
-    Minimises sum \\|x - D's\\|² over components D and codes s with no more than ``n_nonzero_coefs`` entries that are
-    not 0, found by orthogonal matching pursuit. With one (OMP-1) it is k-means for directions: x goes to the component
-    with the largest \\|d·x\\|. Components and codes are improved in turn; components that no sample uses are drawn
-    anew, and counted.
+    Minimises sum \\|x - D's\\|² over components D and codes s with at most ``n_nonzero_coefs`` nonzero entries, found
+    by orthogonal matching pursuit. With one entry (OMP-1), this is k-means for directions: x belongs to the component
+    with the largest \\|d·x\\|. Each round improves the codes, then the components. Components that no sample uses are
+    counted and drawn again.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     n_nonzero_coefs : int, default=1
-        The k of OMP-k; its meta-parameter.
+        The k of OMP-k. This is the setting to tune.
     max_iter : int, default=30
-        The largest number of rounds over the samples.
+        The maximum number of rounds over the samples.
     tol : float, default=1e-4
-        Learning ends when the squared error falls by no more than this share of itself in a round.
+        Learning stops when a round reduces the squared error by no more than this fraction.
     random_state : int, RandomState instance or None, default=None
-        Decides the first components, which are random samples.
+        Determines the first components, which are random samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The components.
     loss_curve_ : list of float
-        The mean squared error of a sample in each round, before its components are improved.
+        The mean squared error of a sample in each round, before the round improves the components.
     n_redrawn_ : list of int
-        How many components had no sample in each round but the last, and were drawn anew before the next.
+        The number of components that no sample used, in each round except the last. They are drawn again.
     n_unused_ : int
-        How many had none in the last.
+        The number of components that no sample used in the last round.
     n_iter_ : int
         The number of rounds.
     n_features_in_ : int
@@ -92,7 +92,7 @@ class OMP(Learner):
         X = samples.array()
         scale = center_and_scale(X)[1]
         rescaled = not 1e-6 < scale < 1e6
-        # Components do not depend on the scale, but squares of very large or small numbers are beyond all types.
+        # Components do not depend on the scale, but squares of very large or very small numbers overflow or underflow.
         if rescaled:
             X = X / X.dtype.type(scale)
         components = first_components(X, self.checked_n_components(len(X)), random)
@@ -122,6 +122,6 @@ class OMP(Learner):
         }
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread."""
+        """Return a function that creates encoders for samples of a type, one for each thread."""
         encode = dense_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
         return lambda: encode

@@ -1,4 +1,4 @@
-"""What the units of EPLS stand for: the means of the samples that each is active for."""
+"""Prototypes of the units of EPLS: the mean of the samples that each unit is active for."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from .epls import EPLS
 
 
 class Prototypes(Learner):
-    """The mean of the samples that each unit of EPLS is active for, as components; codes are the products with them.
+    """Components that are the means of the samples of each unit of EPLS. Codes are products with them.
 
-    Optimises what :class:`EPLS` does. Its weights tell a unit's samples from those of its neighbours: they are right
-    for codes as sparse as its own. For dense codes, such as the soft threshold's, what counts is how similar a sample
-    is to those of a unit, and their mean is the better template. Each mean is over equally many samples.
+    Optimises the same objective as :class:`EPLS`. The weights of EPLS separate the samples of a unit from those of its
+    neighbours, which suits codes as sparse as its own. For dense codes, such as those of a soft threshold, similarity
+    to the samples of a unit matters more, and their mean is a better template. All means are over the same number of
+    samples.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of units, at most the number of samples. None uses 100, or the number of samples if that is less.
     max_iter : int or None, default=None
-        Epochs; see EPLS.
+        The number of epochs; see :class:`EPLS`.
     random_state : int, RandomState instance or None, default=None
-        Where EPLS starts, and the order of its samples.
+        Determines the first weights of EPLS and the order of its samples.
 
     Attributes
     ----------
@@ -80,5 +81,5 @@ class Prototypes(Learner):
         return {"components_": means.astype(X.dtype), "loss_curve_": model.loss_curve_, "n_iter_": model.n_iter_}
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         return X @ self.components_.T.astype(X.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""Components for sparse codes that can be predicted at once."""
+"""Components for sparse codes, with a fast prediction of the codes."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from ..solvers.dictionary import RunningProducts, check_scale, first_components,
 from ..solvers.lasso import LassoSolver
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.fields import ROUNDS, Floats
-from ..utils.threads import map_blocks, row_blocks
+from ..utils.threads import map_blocks, product, row_blocks
 from ..utils.types import Array
 from .base import Learner
 
 _SAMPLES_PER_COMPONENT = 4  # in a batch
-_TOL = 1e-2  # codes while learning
-_PREDICTOR_BATCH = 256  # the prediction needs many small steps, where the components need few and large ones
-_FIRST_SAMPLES = 1000  # tell how large products with a component are
+_TOL = 1e-2  # of the codes during learning
+_PREDICTOR_BATCH = 256  # the prediction needs many small steps; the components need few large ones
+_FIRST_SAMPLES = 1000  # enough to estimate how large products with a component are
 
 
 class PSD(Learner):
-    """Predictive sparse decomposition: sparse codes, and a function that predicts them without solving anything.
+    """Predictive sparse decomposition: sparse codes, and a function that predicts them without solving a problem.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over components D of norm
-    1, codes s and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` is f.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ + prediction_penalty / 2 \\|s - f(x)\\|² over components D of unit
+    norm, codes s and the prediction f(x) = gain tanh(W x + b) (Kavukcuoglu, Ranzato, LeCun 2008). ``transform`` returns
+    f(x).
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     alpha : float, default=1.0
-        The sparsity penalty; a meta-parameter. The default suits samples whose features have unit variance.
+        The sparsity penalty, to be tuned. The default suits samples whose features have unit variance.
     prediction_penalty : float, default=1.0
-        How near codes must be to their prediction; a meta-parameter.
+        The penalty on the distance between codes and their prediction, to be tuned.
     max_iter : int, default=10
         The number of rounds over the samples.
     random_state : int, RandomState instance or None, default=None
-        Decides the first components, which are random samples, and the order of the samples.
+        Determines the first components, which are random samples, and the order of the samples.
 
     Attributes
     ----------
@@ -54,9 +55,9 @@ class PSD(Learner):
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many components had no sample in each round but the last, and were drawn anew before the next.
+        The number of components that no sample used, in each round except the last. They are drawn again.
     n_unused_ : int
-        How many had none in the last.
+        The number of components that no sample used in the last round.
     n_iter_ : int
         The number of rounds.
     n_features_in_ : int
@@ -134,7 +135,7 @@ class PSD(Learner):
                 for some in row_blocks(len(batch), _PREDICTOR_BATCH):
                     bent = _bent(batch[some], predictor)
                     optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
-                so_far.add(codes.T @ codes, codes.T @ batch)
+                so_far.add(codes.T @ codes, product(codes.T, batch))
                 improve_components(components, so_far.squares, so_far.products)
             losses.append(loss / len(X))
         return {
@@ -148,11 +149,11 @@ class PSD(Learner):
         }
 
     def _sparse_codes(self, samples: Array, components: Array, predicted: Array) -> Array:
-        """The codes that minimise the objective: lassos, once the two quadratic terms are one."""
+        """Return the codes that minimise the objective: lasso problems, once the two quadratic terms are combined."""
         weight = self.prediction_penalty
         wide = components.astype(np.float64)
         gram = (wide @ wide.T + weight * np.eye(len(components))) / (1 + weight)
-        products = samples @ components.T
+        products = product(samples, components.T)
         products += weight * predicted
         products /= 1 + weight
         solver = LassoSolver(gram, self.alpha / (1 + weight), tol=_TOL, dtype=samples.dtype)
@@ -163,13 +164,13 @@ class PSD(Learner):
         return codes
 
     def _objective(self, samples: Array, components: Array, codes: Array, predicted: Array) -> float:
-        """The sum of the objective over samples."""
-        residual, miss = samples - codes @ components, codes - predicted
+        """Return the sum of the objective over samples."""
+        residual, miss = samples - product(codes, components), codes - predicted
         squares = np.vdot(residual, residual) + self.prediction_penalty * np.vdot(miss, miss)
         return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         weights = self.encoder_.astype(X.dtype, copy=False)
         codes = X @ weights[:, :-1].T
         codes += weights[:, -1]
@@ -179,9 +180,9 @@ class PSD(Learner):
 
 
 def first_predictor(X: Array, components: Array) -> Array:
-    """W, b and gain in one array, so that one optimiser moves them.
+    """Return W, b and gain in one array, so that one optimiser can move them.
 
-    A component is a first guess of what tells its code, scaled so that tanh bends its usual products a little.
+    The components are the first guess for W, scaled so that tanh is slightly nonlinear for typical products.
     """
     usual = np.sqrt(np.square(X @ components.T).mean(axis=0))[:, None]
     usual[usual == 0] = 1
@@ -189,13 +190,14 @@ def first_predictor(X: Array, components: Array) -> Array:
 
 
 def _bent(samples: Array, predictor: Array) -> Array:
-    bent: Array = np.tanh(samples @ predictor[:, :-2].T + predictor[:, -2])
+    bent: Array = np.tanh(product(samples, predictor[:, :-2].T) + predictor[:, -2])
     return bent
 
 
 def prediction_gradient(samples: Array, bent: Array, gain: Array, codes: Array) -> Array:
-    """The gradient of mean 1/2 \\|s - gain bent\\|², bent = tanh(W x + b), by W, b and gain: columns of one array."""
+    """The gradient by W, b and gain, in one array, of mean 1/2 \\|s - gain bent\\|², bent = tanh(W x + b)."""
     miss = bent * gain - codes
     slopes = miss * gain * (1 - bent * bent)
     by_bias, by_gain = slopes.sum(axis=0)[:, None], (miss * bent).sum(axis=0)[:, None]
-    return np.ascontiguousarray(np.hstack([slopes.T @ samples, by_bias, by_gain]) / len(samples), dtype=samples.dtype)
+    gradient = np.hstack([product(slopes.T, samples), by_bias, by_gain]) / len(samples)
+    return np.ascontiguousarray(gradient, dtype=samples.dtype)

@@ -1,4 +1,4 @@
-"""Samples as components: no learning, but the components look like the data."""
+"""Random samples as components: nothing is learned, but the components look like the data."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from .base import Learner
 
 
 class RandomPatches(Learner):
-    """Random samples, scaled to unit norm, as components; codes are the products with them.
+    """Random samples, scaled to unit norm, as components. Codes are products with them.
 
-    Optimises nothing. With a good encoder it comes surprisingly near to learned components (Coates and Ng 2011).
+    Optimises nothing. With a good encoder, the results are surprisingly close to those of learned components (Coates
+    and Ng 2011).
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     random_state : int, RandomState instance or None, default=None
-        Which samples are taken.
+        Determines which samples become components.
 
     Attributes
     ----------
@@ -55,5 +56,5 @@ class RandomPatches(Learner):
         return {"components_": components}
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         return X @ self.components_.T.astype(X.dtype, copy=False)

@@ -1,4 +1,4 @@
-"""No learning: the baseline that every learner must beat."""
+"""No learning: a baseline that every learner should beat."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .base import Learner
 
 
 class Raw(Learner):
-    """The samples themselves as codes: what a classifier gets without any learned features.
+    """Use the samples themselves as codes: what a classifier sees without learned features.
 
-    Optimises nothing; the components are the coordinate axes. In images these are the pixels of normalised patches,
-    without sign, summed over regions.
+    Optimises nothing; the components are the coordinate axes. For images, the codes are the absolute values of the
+    pixels of normalised patches, summed over regions.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_features, n_features)
-        The identity.
+        The identity matrix.
     n_features_in_ : int
         The number of features.
 
@@ -43,5 +43,5 @@ class Raw(Learner):
         return {"components_": components}
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         return X.copy()

@@ -1,4 +1,4 @@
-"""ICA with a reconstruction cost: more components than features can have."""
+"""ICA with a reconstruction cost, which allows more components than features."""
 
 from __future__ import annotations
 
@@ -12,43 +12,42 @@ from ..kernels.sparsity import soft_absolute_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.fields import COUNT, CURVE
+from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
 
-_EPSILON = 1e-8  # rounds off the absolute value where it has no derivative
+_EPSILON = 1e-8  # smooths the absolute value at 0, where it has no derivative
 
 
 class RICA(Learner):
-    """Reconstruction ICA: sparse codes from which the samples can be reconstructed, with any number of components.
+    """Reconstruction ICA: sparse codes that can reconstruct the samples, with any number of components.
 
     Minimises the mean over the samples of sum_j \\|w_j·x\\| + penalty \\|W'W x - x\\|² over components w_j of unit norm
-    (Le et al. 2011), by L-BFGS with all samples in each iteration. The second term takes the place of the orthogonality
-    that ICA asks of its components, and that more components than features cannot have. The absolute value is sqrt(z^2
-    + 1e-8).
+    (Le et al. 2011). It runs L-BFGS on all samples. The second term replaces the orthogonality of ICA, which is
+    impossible with more components than features. The absolute value is computed as sqrt(z^2 + 1e-8).
 
-    Its authors whiten the samples first; the paper's row on STL-10 does not. The samples are not centred. Their unit
-    matters: with a * X the same components take a penalty divided by a.
+    The authors of RICA whiten the samples first; the paper's result on STL-10 does not. The samples are not centred.
+    Their unit matters: for a * X, divide the penalty by a to get the same components.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     reconstruction_penalty : float, default=0.5
-        The weight of the reconstruction against sparsity, to be tuned. Public code has values from 0.05 to 3.6, for
-        samples of different units. As it grows, the components become a tight frame; as it falls, they become alike.
+        The weight of the reconstruction relative to sparsity, to be tuned. Published code uses values from 0.05 to 3.6,
+        for samples in different units. Large values make the components a tight frame; small values make them alike.
     max_iter : int, default=300
-        The largest number of iterations.
+        The maximum number of iterations.
     tol : float, default=1e-7
-        Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
-        value.
+        Learning stops early when an iteration reduces the objective by no more than this fraction of its first value.
     random_state : int, RandomState instance or None, default=None
-        Decides the components at the start, which point in random directions.
+        Determines the initial components, which point in random directions.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The components W, of unit norm.
+        The components W, with unit norm.
     loss_curve_ : list of float
         The objective after each iteration.
     n_iter_ : int
@@ -105,7 +104,7 @@ class RICA(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         return codes
 
@@ -113,10 +112,10 @@ class RICA(Learner):
 def objective(
     components: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
 ) -> tuple[float, Float64]:
-    """The mean over the samples of sparsity and weighted reconstruction error, and its gradient by the components.
+    """Return the mean of sparsity plus weighted reconstruction error, and its gradient with respect to the components.
 
-    ``covariance`` is X'X / n_samples: with E = W'W - I the mean error is the trace of E X'X E / n_samples, which takes
-    no pass over the samples. The products with these, for the sparsity, are computed in their type.
+    ``covariance`` is X'X / n_samples. With E = W'W - I, the mean error is the trace of E X'X E / n_samples, which needs
+    no pass over the samples. The products with the samples, for the sparsity, are computed in the type of the samples.
     """
 
     def derivatives(products: Array) -> Float64:
@@ -128,18 +127,18 @@ def objective(
     weighted = covariance @ error
     reconstruction = float(np.vdot(error, weighted))
     gradient /= len(X)
-    gradient += 2 * penalty * (components @ (weighted + weighted.T))
+    gradient += 2 * penalty * product(components, weighted + weighted.T)
     return float(sparsity) / len(X) + penalty * reconstruction, gradient
 
 
 def objective_of_directions(
     rows: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON
 ) -> tuple[float, Float64]:
-    """The objective for components that are the directions of ``rows``, and its gradient by the rows."""
+    """Return the objective for components in the directions of ``rows``, and its gradient with respect to the rows."""
     norms = _norms(rows)
     components = rows / norms
     value, gradient = objective(components, X, covariance, penalty, epsilon)
-    along = np.einsum("ij,ij->i", gradient, components)[:, None]  # what would change a row's length changes nothing
+    along = np.einsum("ij,ij->i", gradient, components)[:, None]  # changing a row's length has no effect
     return value, (gradient - along * components) / norms
 
 

@@ -1,4 +1,4 @@
-"""A sparse auto-encoder: units from which the samples can be rebuilt, kept at a mean activation.
+"""A sparse auto-encoder: units that can reconstruct the samples, each with a fixed mean activation.
 
 =====  ==============  ==============================================================================================
 here   name            what it is
@@ -26,69 +26,69 @@ from ..data.samples import Samples
 from ..kernels.activation import through_logistic
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.fields import Floats
-from ..utils.threads import by_rows
+from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from ._layer_learner import LayerLearner, standardized_batches
 
-# The mean activation of a batch must tell the units' rate: at the published 0.035, 35 active samples of 1,000.
+# A batch must be large enough to estimate the mean activation: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 _LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
 
 
 class SparseAutoencoder(LayerLearner):
-    """Logistic units from which a linear decoder rebuilds the samples, each active at a set rate.
+    """A sparse auto-encoder: logistic units with a fixed mean activation, and a linear decoder.
 
     Minimises, over encoder W1, b1 and decoder W2, b2 (not tied),
 
         1/2 mean_i ||x̂_i - x_i||² + weight_decay/2 (||W1||² + ||W2||²) + sparsity_penalty sum_j KL(sparseness || m_j)
 
     with h = f(W1 x + b1), x̂ = W2' h + b2, f the logistic function, m_j the mean of unit j's outputs h_j over the
-    samples, and KL the divergence between coins that fall with these two rates (Ranzato et al. 2007; Ng 2011). The
-    defaults are those of the UFLDL tutorial for patches of STL-10, which it whitens.
+    samples, and KL the divergence between Bernoulli distributions with these two means (Ranzato et al. 2007; Ng 2011).
+    The defaults come from the UFLDL tutorial, for whitened patches of STL-10.
 
-    It is trained by Adam on mini-batches, its rate falling to 0 along a cosine. m_j is the mean over the batch: with
-    batches that are small for the rate (fewer than some 10 / ``sparseness`` samples) the penalty punishes chance.
+    It is trained by Adam on mini-batches, with a rate that falls to 0 along a cosine. m_j is the mean over the batch.
+    If batches are too small (fewer than about 10 / ``sparseness`` samples), the penalty mostly punishes chance.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of units, at most the number of samples; None takes 100, or the number of samples if that is less.
+        The number of units, at most the number of samples. None uses 100, or the number of samples if that is less.
     weight_decay : float, default=0.003
-        The weight of the squared weights.
+        The weight of the penalty on squared weights.
     sparseness : float, default=0.035
-        The mean activation that is wanted of every unit, between 0 and 1.
+        The desired mean activation of every unit, between 0 and 1.
     sparsity_penalty : float, default=5.0
-        The weight of the divergence from it.
+        The weight of the penalty on deviations from ``sparseness``.
     max_iter : int or None, default=None
-        The number of epochs; None takes 30, or more if that would be fewer than 3000 batches.
+        The number of epochs. None uses 30, or more if 30 epochs have fewer than 3000 batches.
     batch_size : int or None, default=None
-        The most samples of a mini-batch; None takes 1000.
+        The maximum number of samples in a mini-batch. None uses 1000.
     random_state : int, RandomState instance or None, default=None
-        Decides the first weights and the order of the samples.
+        Determines the first weights and the order of the samples.
 
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The components: the encoder's weights, for centred and scaled samples.
+        The weights of the encoder, for centred and scaled samples.
     intercept_ : ndarray of shape (n_components,)
-        Its biases.
+        The biases of the encoder.
     decoder_ : ndarray of shape (n_components, n_features)
         What each unit adds to the reconstruction, centred and scaled.
     decoder_intercept_ : ndarray of shape (n_features,)
         The reconstruction when no unit is active.
     mean_ : ndarray of shape (n_features,)
-        What is subtracted from a sample.
+        The mean of the training samples. It is subtracted from each sample.
     scale_ : float
-        By what it is then divided: the root of the mean variance of the features.
+        The root of the mean variance of the features. Centred samples are divided by it.
     loss_curve_ : list of float
-        The objective, on average over the batches of each epoch.
+        The mean objective over the batches of each epoch.
     n_iter_ : int
         The number of epochs.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if ``fit`` was given any.
+        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -175,10 +175,10 @@ class SparseAutoencoder(LayerLearner):
 def first_weights(
     n_components: int, n_features: int, sparseness: float, random: np.random.RandomState, dtype: np.dtype[np.floating]
 ) -> tuple[Array, Array]:
-    """Random encoder and decoder of about the range that Glorot and Bengio (2010) found to suit two layers.
+    """Return a random encoder and decoder with about the range of Glorot and Bengio (2010) for two layers.
 
-    The biases start where the units have the wanted mean activation. From 0, all would start half active, and the
-    divergence of so many units would drown the reconstruction for the first epochs.
+    The biases start where the units have the desired mean activation. With biases of 0, all units would start half
+    active, and their divergence would drown the reconstruction in the first epochs.
     """
     limit = math.sqrt(6 / (n_components + n_features + 1))
     encoder = np.empty((n_components, n_features + 1), dtype)
@@ -190,7 +190,7 @@ def first_weights(
 
 
 class Room:
-    """The arrays that :func:`objective` writes to: gradients, and what it keeps of a batch of at most ``n_rows``."""
+    """The arrays that :func:`objective` writes to: gradients and intermediate values of up to ``n_rows`` samples."""
 
     def __init__(self, n_rows: int, encoder: Array, decoder: Array) -> None:
         self.encoder_gradient = np.empty_like(encoder)
@@ -210,18 +210,18 @@ def objective(
     sparseness: float,
     sparsity_penalty: float,
 ) -> float:
-    """The objective of a batch; its gradients are written to ``room``.
+    """Return the objective of a batch, and write its gradients to ``room``.
 
-    Five products of matrices, and little else.
+    The cost is five matrix products and little else.
     """
     n_rows, dtype = len(inputs), inputs.dtype
-    weight_decay = float(weight_decay)  # a NumPy scalar would make float64 of the weights
+    weight_decay = float(weight_decay)  # a NumPy scalar would turn the weights into float64
     outputs, slopes, residuals = (array[:n_rows] for array in (room.outputs, room.slopes, room.residuals))
     activate(LOGISTIC, net_inputs(inputs, encoder, outputs))
     means = (np.full(n_rows, 1 / n_rows, dtype) @ outputs).astype(np.float64)
     means = np.clip(means, _LEAST_MEAN, 1 - _LEAST_MEAN)
 
-    np.matmul(outputs, decoder[:-1], out=residuals)
+    product(outputs, decoder[:-1], residuals)
     residuals += decoder[-1]
     residuals -= inputs[:, :-1]
     loss = 0.5 * float(np.vdot(residuals, residuals)) / n_rows
@@ -230,12 +230,12 @@ def objective(
         loss += 0.5 * weight_decay * float(np.einsum("ij,ij->", weights, weights))
 
     residuals /= n_rows
-    np.matmul(outputs.T, residuals, out=room.decoder_gradient[:-1])
+    product(outputs.T, residuals, room.decoder_gradient[:-1])
     np.sum(residuals, axis=0, out=room.decoder_gradient[-1])
-    np.matmul(residuals, decoder[:-1].T, out=slopes)
+    product(residuals, decoder[:-1].T, slopes)
     by_mean = sparsity_penalty * ((1 - sparseness) / (1 - means) - sparseness / means)
     by_rows(through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
-    np.matmul(slopes.T, inputs, out=room.encoder_gradient)
+    product(slopes.T, inputs, room.encoder_gradient)
     room.encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
     room.decoder_gradient[:-1] += weight_decay * decoder[:-1]
     return loss

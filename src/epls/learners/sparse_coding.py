@@ -16,28 +16,28 @@ from ..utils.fields import ROUNDS
 from ..utils.types import Array
 from .base import Learner
 
-_SAMPLES_PER_COMPONENT = 4  # in a batch: codes of too few samples tell little about a component
-_TOL = 1e-2  # codes while learning; the components move more than that from batch to batch
+_SAMPLES_PER_COMPONENT = 4  # in a batch; codes of too few samples say little about a component
+_TOL = 1e-2  # of the codes during learning; the components change by more than that between batches
 
 
 class SparseCoding(Learner):
-    """Components d of unit norm for codes that are sparse by a penalty on their absolute values.
+    """Sparse coding: learn components d of unit norm for codes with a penalty on their absolute values.
 
-    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over components D and codes s. Codes of a batch are found exactly,
-    then every component is set to its best given the codes of all batches so far, older ones counting less (Mairal and
-    others 2009). The codes of ``transform`` are signed; see :class:`epls.SparseCodingEncoder` for images.
+    Minimises sum 1/2 \\|x - D's\\|² + alpha \\|s\\|₁ over components D and codes s. For each batch it finds the exact
+    codes. Then it sets each component to its optimum for the codes of all batches so far, with less weight on older
+    ones (Mairal et al. 2009). ``transform`` returns signed codes; see :class:`epls.SparseCodingEncoder` for images.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     alpha : float, default=1.0
-        The sparsity penalty; its meta-parameter. The default suits samples whose features have unit variance.
+        The sparsity penalty, to be tuned. The default suits samples whose features have unit variance.
     max_iter : int, default=5
         The number of rounds over the samples.
     random_state : int, RandomState instance or None, default=None
-        Decides the first components, which are random samples, and the order of the samples.
+        Determines the first components, which are random samples, and the order of the samples.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class SparseCoding(Learner):
     loss_curve_ : list of float
         The mean objective of a sample in each round.
     n_redrawn_ : list of int
-        How many components had no sample in each round but the last, and were drawn anew before the next.
+        The number of components that no sample used, in each round except the last. They are drawn again.
     n_unused_ : int
-        How many had none in the last.
+        The number of components that no sample used in the last round.
     n_iter_ : int
         The number of rounds.
     n_features_in_ : int
@@ -116,7 +116,7 @@ class SparseCoding(Learner):
         }
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """What makes functions from samples of a type to codes, one for each thread."""
+        """Return a function that creates encoders for samples of a type, one for each thread."""
         components = self.components_.astype(np.float64)
         columns = np.ascontiguousarray(components.T, dtype)
         solver = LassoSolver(components @ components.T, self.alpha, dtype=dtype)

@@ -1,4 +1,4 @@
-"""Sparse filtering: features that are sparse over the units and equally active, and nothing else."""
+"""Sparse filtering: features that are sparse for each sample and equally active, with no other objective."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivati
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, CURVE, Floats
+from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
 
-_EPSILON = 1e-8  # of the published code: it rounds off the absolute value where it has no derivative
+_EPSILON = 1e-8  # as published; smooths the absolute value at 0, where it has no derivative
 
 
 class SparseFiltering(Learner):
-    """Sparse filtering: codes of which few are large for a sample, while all are large equally often.
+    """Sparse filtering: few codes are large for each sample, and all codes are large equally often.
 
-    Minimises the mean over the samples of the sum of their codes. The codes are the soft absolute values
-    F = sqrt((w·x)^2 + 1e-8), each feature divided by its norm over all training samples, then each sample by its norm
-    over the features (Ngiam et al. 2011). It does not model the data: nothing asks that they can be reconstructed.
+    Minimises the mean over the samples of the sum of their codes. The codes are soft absolute values F = sqrt((w·x)^2 +
+    1e-8). Each feature is divided by its norm over all training samples, then each sample by its norm over the features
+    (Ngiam et al. 2011). It does not model the data: the codes need not reconstruct them.
 
-    All samples are used in each of the iterations of L-BFGS. The samples are not centred. They are scaled by one number
-    for all features, so their unit does not matter.
+    Every iteration of L-BFGS uses all samples. The samples are not centred. They are divided by a single number, so
+    their unit does not matter.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     max_iter : int, default=200
-        The largest number of iterations. They cost accuracy if there are too few, and seldom if there are too many.
+        The maximum number of iterations. Too few reduce accuracy; too many rarely do.
     tol : float, default=1e-7
-        Learning ends before ``max_iter`` if an iteration lowers the objective by no more than this share of its first
-        value.
+        Learning stops early when an iteration reduces the objective by no more than this fraction of its first value.
     random_state : int, RandomState instance or None, default=None
-        Decides the components at the start, which are drawn from a normal distribution.
+        Determines the initial components, which are drawn from a normal distribution.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class SparseFiltering(Learner):
     feature_norms_ : ndarray of shape (n_components,)
         The norms of the features over the training samples.
     loss_curve_ : list of float
-        The objective after each iteration: between 1, one unit active per sample, and the root of ``n_components``.
+        The objective after each iteration: from 1, with one active unit per sample, to sqrt(n_components).
     n_iter_ : int
         The number of iterations.
     n_features_in_ : int
@@ -104,26 +104,26 @@ class SparseFiltering(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        """The codes of some samples."""
+        """Encode some samples."""
         codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
         sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
         return codes
 
 
 def feature_norms(components: Float64, moments: Float64, n_samples: int, epsilon: float = _EPSILON) -> Float64:
-    """The norms over the samples of the features sqrt((w·x)^2 + epsilon); ``moments`` is X'X of the samples.
+    """Return the norms over the samples of the features sqrt((w·x)^2 + epsilon); ``moments`` is X'X.
 
-    The square of a feature has no root left in it: the sum over the samples is w X'X w' + n_samples * epsilon, and
-    takes no pass over them.
+    The square of a feature contains no root. Its sum over the samples is w X'X w' + n_samples * epsilon, which needs no
+    pass over the samples.
     """
-    squares: Float64 = np.einsum("ij,ij->i", components @ moments, components) + n_samples * epsilon
+    squares: Float64 = np.einsum("ij,ij->i", product(components, moments), components) + n_samples * epsilon
     return np.sqrt(squares)
 
 
 def objective(components: Float64, X: Array, moments: Float64, epsilon: float = _EPSILON) -> tuple[float, Float64]:
-    """The mean over the samples of the sums of their codes, and its gradient by the components.
+    """Return the mean over the samples of the sum of their codes, and its gradient with respect to the components.
 
-    The products with the samples are computed in the type of these.
+    Products with the samples are computed in the type of the samples.
     """
     norms = feature_norms(components, moments, len(X), epsilon)
     inverse_norms = (1 / norms).astype(X.dtype)
@@ -134,6 +134,6 @@ def objective(components: Float64, X: Array, moments: Float64, epsilon: float = 
         return np.concatenate([[value], through_norms], dtype=np.float64)
 
     sums, gradient = sums_over_blocks(X, components.astype(X.dtype), derivatives)
-    # A feature's norm grows with its component, too: d norm / d w = w X'X / norm.
-    gradient -= (sums[1:] / norms**2)[:, None] * (components @ moments)
+    # A feature's norm also grows with its component: d norm / d w = w X'X / norm.
+    gradient -= (sums[1:] / norms**2)[:, None] * product(components, moments)
     return float(sums[0]) / len(X), gradient / len(X)

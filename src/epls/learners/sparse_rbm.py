@@ -8,8 +8,8 @@ W, b   ``weights``            (n_components, n_features + 1), a hidden unit per 
 c      ``visible_intercept``  (n_features,)
 =====  =====================  ====================================================================================
 
-Its energy is E(v, h) = 1/2 ||v - c||² - b·h - h·W v: given v, the hidden units are independent and active with
-probability f(W v + b); given h, the visible ones are normal around c + W' h, with variance 1.
+Its energy is E(v, h) = 1/2 ||v - c||² - b·h - h·W v. Given v, the hidden units are independent and active with
+probability f(W v + b). Given h, the visible units are normal with mean c + W' h and variance 1.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..data.samples import Samples
 from ..kernels.steps import momentum_step
 from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE
 from ..utils.fields import Floats
-from ..utils.threads import by_rows
+from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from ._layer_learner import LayerLearner, standardized_batches
 
@@ -37,41 +37,41 @@ _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 
 
 class SparseRBM(LayerLearner):
-    """A restricted Boltzmann machine whose hidden units are each active at a set rate.
+    """A sparse restricted Boltzmann machine: each hidden unit has a fixed mean activation.
 
-    The samples, centred and scaled, are taken for normal with variance 1 around a sum of the components of the active
-    hidden units. The likelihood is raised by contrastive divergence with one step: the hidden units' states are drawn,
-    the sample rebuilt from them, and the components move towards the sample and away from its reconstruction, as far as
-    their units are active for each. Besides, the biases pull every unit's mean activation to ``sparseness`` (Lee,
-    Ekanadham and Ng 2008).
+    It models centred and scaled samples as normal with variance 1 around the sum of the components of the active hidden
+    units. Contrastive divergence with one step increases the likelihood: it draws the states of the hidden units,
+    reconstructs the sample from them, and moves each component towards the sample and away from its reconstruction, in
+    proportion to the activation of its unit for each. In addition, the biases pull the mean activation of each unit
+    towards ``sparseness`` (Lee, Ekanadham and Ng 2008).
 
-    That variance of 1 is also the mean variance of the features, once scaled. So a direction in which the samples vary
-    less than the average feature does is taken for noise: whiten data in which a few directions have it all.
+    After scaling, the mean variance of the features is 1 as well. So directions in which the samples vary less than the
+    average feature are treated as noise. If a few directions have most of the variance, whiten the data.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of hidden units, at most the number of samples; None takes 100, or the number of samples if that is
+        The number of hidden units, at most the number of samples. None uses 100, or the number of samples if that is
         less.
     weight_decay : float, default=0.0002
-        How fast the weights shrink, in the gradient's units.
+        How fast the weights shrink, in units of the gradient.
     sparseness : float, default=0.02
-        The mean activation that is wanted of every hidden unit, between 0 and 1.
+        The desired mean activation of every hidden unit, between 0 and 1.
     sparsity_penalty : float, default=5.0
-        The weight of the difference from it in the gradient of a unit's bias.
+        The weight of deviations from ``sparseness`` in the gradient of a unit's bias.
     momentum : float, default=0.9
-        The share of a step that the next one repeats.
+        The fraction of a step that the next step repeats.
     learning_rate : float, default=1.0
-        How far the first step goes per unit of gradient; it falls to 0 along a cosine. Taken as it is for the biases
-        of the hidden units, but at most 4 / ``sparsity_penalty``; divided by n_features + ``sparseness`` n_components
-        for all else. That is the squared norm of a scaled sample plus the number of active units, and with it grows
-        what a step of all weights does to net inputs and reconstructions: so the same rate suits all sizes.
+        The size of the first step per unit of gradient. The rate falls to 0 along a cosine. The biases of the hidden
+        units use it directly, but at most 4 / ``sparsity_penalty``. All other parameters use it divided by n_features +
+        ``sparseness`` n_components. This is the squared norm of a scaled sample plus the number of active units, and
+        the effect of a step on net inputs and reconstructions grows with it. So the same rate suits all sizes.
     max_iter : int or None, default=None
-        The number of epochs; None takes 30, or more if that would be fewer than 3000 batches.
+        The number of epochs. None uses 30, or more if 30 epochs have fewer than 3000 batches.
     batch_size : int, default=200
-        The most samples of a mini-batch.
+        The maximum number of samples in a mini-batch.
     random_state : int, RandomState instance or None, default=None
-        Decides the first weights, the order of the samples and the states of the hidden units.
+        Determines the first weights, the order of the samples and the states of the hidden units.
 
     Attributes
     ----------
@@ -82,18 +82,18 @@ class SparseRBM(LayerLearner):
     visible_intercept_ : ndarray of shape (n_features,)
         The expected sample, centred and scaled, when no hidden unit is active.
     mean_ : ndarray of shape (n_features,)
-        What is subtracted from a sample.
+        The mean of the training samples. It is subtracted from each sample.
     scale_ : float
-        By what it is then divided: the root of the mean variance of the features.
+        The root of the mean variance of the features. Centred samples are divided by it.
     loss_curve_ : list of float
-        The squared error of the reconstructions, per sample (centred and scaled), on average over each epoch. It is
-        not what is minimised, but tells whether training goes well.
+        The squared error of the reconstruction per centred and scaled sample, averaged over each epoch. Training does
+        not minimise it, but it shows whether training goes well.
     n_iter_ : int
         The number of epochs.
     n_features_in_ : int
         The number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Their names, if ``fit`` was given any.
+        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class SparseRBM(LayerLearner):
 
 
 class _Machine:
-    """The state of a training, and its step."""
+    """The state of training, with its update step."""
 
     def __init__(
         self,
@@ -184,41 +184,42 @@ class _Machine:
         reach = n_features + n_active
         self.weights = np.empty((n_components, n_features + 1), dtype)
         self.weights[:, :-1] = random.normal(scale=reach**-0.5, size=(n_components, n_features))
-        # From 0, half of all units would be active for the first samples: the more units, the further beside them.
+        # With biases of 0, half of all units would start active, and many units would make the reconstruction far too
+        # large.
         self.weights[:, -1] = logit(settings.sparseness)
         self.visible_intercept = np.zeros(n_features, dtype)
         self.velocity, self.visible_velocity = np.zeros_like(self.weights), np.zeros_like(self.visible_intercept)
         self.rates = np.full(n_features + 1, settings.learning_rate / reach)
         self.decays = np.full(n_features + 1, settings.weight_decay, dtype)
-        # The pull to the mean activation changes by a quarter of its weight per unit of bias, where it changes most.
+        # The pull towards the mean activation changes by at most a quarter of its weight per unit of bias.
         self.rates[-1] = min(settings.learning_rate, 4 / max(settings.sparsity_penalty, 1e-300))
         self.decays[-1] = 0
         self.room = Room(n_rows, self.weights)
-        # A RandomState has no numbers of 32 bits, and to draw those of 64 takes as long as a product.
+        # RandomState cannot draw 32-bit floats, and drawing 64-bit ones takes as long as a product.
         self._uniform = np.random.Generator(np.random.SFC64(random.randint(2**31, size=4)))
 
     def step(self, inputs: Array, fall: float) -> float:
-        """Learn from a batch, at that share of the rates; returns the error of its reconstruction."""
+        """Learn from a batch at a fraction of the learning rates, and return its reconstruction error."""
         settings, weights = self.settings, self.weights
         draws = self.room.draws[: len(inputs)]
         self._uniform.random(out=draws, dtype=draws.dtype)
         try:
-            with np.errstate(over="ignore", invalid="ignore"):  # told of below
+            with np.errstate(over="ignore", invalid="ignore"):  # reported below
                 batch = contrastive_divergence(inputs, weights, self.visible_intercept, draws, self.room)
             diverged = not math.isfinite(batch.error)
-        except ValueError:  # outputs that are not finite
+        except ValueError:  # outputs are not finite
             diverged = True
         if diverged:
             raise ValueError(
                 f"the weights grew beyond all bounds with learning_rate={settings.learning_rate} and "
                 f"momentum={settings.momentum}: lower one of them"
             )
-        # Through the biases alone, as in the paper: they say how often a unit is active, the weights for what. And
-        # without the slope of the activation, which is all but 0 for the units that are furthest off.
+        # Only the biases, as in the paper: they set how often a unit is active, and the weights set for what. Without
+        # the slope of the activation, which is almost 0 for the units that are furthest off.
         batch.weights[:, -1] += settings.sparsity_penalty * (settings.sparseness - batch.activity)
         rates, momentum = (fall * self.rates).astype(weights.dtype), weights.dtype.type(settings.momentum)
         by_rows(momentum_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
-        # As if they were the weights of one more hidden unit, which is always active.
+        # Treated as the weights of one more hidden unit that is always active.
         self.visible_velocity *= settings.momentum
         self.visible_velocity += float(fall * self.rates[0]) * batch.visible
         self.visible_intercept += self.visible_velocity
@@ -226,24 +227,24 @@ class _Machine:
 
 
 class Room:
-    """The arrays that :func:`contrastive_divergence` writes to, for batches of at most ``n_rows``."""
+    """The arrays that :func:`contrastive_divergence` writes to, for batches of at most ``n_rows`` samples."""
 
     def __init__(self, n_rows: int, weights: Array) -> None:
         n_components, n_inputs = weights.shape
         self.draws = np.empty((n_rows, n_components), weights.dtype)
-        # Of the samples and, below them, of their reconstructions: one product gives the difference of both.
+        # Samples, and below them their reconstructions: one product computes the difference of both.
         self.visible = np.empty((2 * n_rows, n_inputs), weights.dtype)
         self.hidden = np.empty((2 * n_rows, n_components), weights.dtype)
         self.gradient = np.empty_like(weights)
 
 
 class Statistics(NamedTuple):
-    """What a batch says; v' and h' are the reconstruction and the probabilities given that.
+    """The statistics of a batch; v' is the reconstruction, and h' the probabilities given v'.
 
     Attributes
     ----------
     weights : ndarray of shape (n_components, n_features + 1)
-        The mean of h v - h' v'; in the last column that of h - h'.
+        The mean of h v - h' v'; the last column is the mean of h - h'.
     visible : ndarray of shape (n_features,)
         The mean of v - v'.
     activity : ndarray of shape (n_components,)
@@ -261,11 +262,11 @@ class Statistics(NamedTuple):
 def contrastive_divergence(
     inputs: Array, weights: Array, visible_intercept: Array, draws: Array, room: Room
 ) -> Statistics:
-    """The statistics of a batch by one step (CD-1); ``weights`` of the result is valid until the next.
+    """Return the statistics of a batch after one step (CD-1); its ``weights`` are valid until the next call.
 
-    A hidden unit is active where its probability exceeds the number in ``draws``, uniform on [0, 1), which is
-    overwritten. States are drawn once, for the reconstruction; elsewhere, probabilities stand for them, with less
-    noise.
+    A hidden unit is active where its probability exceeds its number in ``draws``, which is uniform on [0, 1) and gets
+    overwritten. States are drawn once, for the reconstruction. Elsewhere, probabilities replace them, because they have
+    less noise.
     """
     n_rows = len(inputs)
     visible, hidden = room.visible[: 2 * n_rows], room.hidden[: 2 * n_rows]
@@ -273,7 +274,7 @@ def contrastive_divergence(
     activate(LOGISTIC, net_inputs(inputs, weights, hidden[:n_rows]))
     states = np.less(draws, hidden[:n_rows], out=draws)
     rebuilt = visible[n_rows:]
-    np.matmul(states, weights, out=rebuilt)  # with a column for the biases, which goes unused
+    product(states, weights, rebuilt)  # includes a column for the biases, which is not used
     rebuilt[:, :-1] += visible_intercept
     rebuilt[:, -1] = 1
     activate(LOGISTIC, net_inputs(rebuilt, weights, hidden[n_rows:]))
@@ -282,7 +283,7 @@ def contrastive_divergence(
     rebuilt *= -1
     visible /= n_rows
     return Statistics(
-        weights=np.matmul(hidden.T, visible, out=room.gradient),
+        weights=product(hidden.T, visible, room.gradient),
         visible=differences.mean(axis=0),
         activity=np.full(n_rows, 1 / n_rows, hidden.dtype) @ hidden[:n_rows],
         error=float(np.vdot(differences, differences)) / n_rows,

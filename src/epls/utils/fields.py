@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 
 class Floats:
@@ -115,7 +116,26 @@ class Saved:
         if "n_features" in sizes:
             self.n_features_in_ = sizes["n_features"]
         if "feature_names_in_" in plain:
-            names = np.asarray(plain["feature_names_in_"], dtype=object)
-            if names.shape != (self.n_features_in_,) or not all(isinstance(name, str) for name in names):
-                raise ValueError(f"feature_names_in_ must be {self.n_features_in_} texts")
-            self.feature_names_in_ = names
+            self.feature_names_in_ = checked_names(plain["feature_names_in_"], self.n_features_in_)
+
+
+def checked_names(names: Any, n_features: int) -> NDArray[Any]:
+    """Names of features as scikit-learn keeps them, if there is a text for each feature."""
+    if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
+        raise ValueError(f"feature_names_in_ must be {n_features} texts")
+    return np.asarray(names, dtype=object)
+
+
+# Parameters that came later, and the values with which all is as it was before.
+_LATER = {"precision": "float32"}
+
+
+def deciding(params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that decide a result, to tell it from others that were kept, also by earlier versions.
+
+    Examples
+    --------
+    >>> deciding({"n_components": 5, "estimator__precision": "float32"})
+    {'n_components': 5}
+    """
+    return {name: value for name, value in params.items() if _LATER.get(name.rpartition("__")[2]) != value}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import secrets
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
+
+_WORTH_A_LOOK = 2**20  # bytes that are read at once; for fewer, nobody asks how many there are
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -91,6 +94,19 @@ class NotRegularError(OSError):
     """What is named is a pipe, a device or a folder."""
 
 
+class _NoLongerThanItIs(io.BufferedReader):
+    """A file that never takes memory for more bytes than it has.
+
+    For ``read(n)``, Python takes memory for n bytes first. A decoder asks for as many as a file claims that a part of
+    it has: gigabytes, perhaps, in a damaged PNG file of a few bytes.
+    """
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _WORTH_A_LOOK:
+            size = min(size, max(0, os.fstat(self.fileno()).st_size - self.tell()))
+        return super().read(size)
+
+
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     """Open a regular file for reading, and refuse everything else: a pipe may never be written to, a device never ends.
 
@@ -106,7 +122,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the name of one")
-        return os.fdopen(descriptor, "rb")
     except BaseException:
         os.close(descriptor)
         raise
+    return _NoLongerThanItIs(io.FileIO(descriptor, "rb"))
