@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import zarr
 from PIL import Image
+from sklearn.datasets import load_sample_images
 
+from epls import EPLS, ImageFeatures
 from epls.images.collection import ImageCollection
 
 
@@ -67,3 +69,65 @@ def test_images_of_a_folder_are_called_by_their_files(tmp_path):
     Image.fromarray(np.zeros((8, 3, 3), np.uint8)).save(tmp_path / "narrow.png")
     assert ImageCollection(tmp_path, 2).name(1) == "narrow.png"
     assert ImageCollection([np.zeros((8, 8))], 2).name(0) == "image 0"
+
+
+@pytest.mark.parametrize(
+    ("mode", "same_as"),
+    [("L", "L"), ("RGB", "RGB"), ("P", "RGB"), ("RGBA", "RGB"), ("LA", "L"), ("CMYK", "RGB"), ("1", "L")],
+)
+def test_images_of_pillow(mode, same_as):
+    """A palette holds numbers of colors, which are no pixels."""
+    photograph = Image.fromarray(load_sample_images().images[0][:20, :30])
+    images = ImageCollection([photograph.convert(mode)], 5)
+    expected = np.asarray(photograph.convert(mode).convert(same_as))
+    np.testing.assert_array_equal(images[0], expected.reshape(20, 30, -1))
+
+
+def test_palettes_with_transparency():
+    picture = Image.fromarray(load_sample_images().images[0][:20, :30]).convert("P")
+    picture.info["transparency"] = bytes(range(256))
+    assert ImageCollection([picture], 5)[0].shape == (20, 30, 3)
+
+
+class Column:
+    """As a column of `datasets.Dataset`: images are decoded when they are asked for."""
+
+    def __init__(self, images):
+        self.images = images
+
+    def __len__(self):
+        return len(self.images)
+
+    def __getitem__(self, number):
+        assert isinstance(number, int | np.integer)  # all at once would fill the memory
+        return Image.fromarray(self.images[number])
+
+
+def test_columns_of_images():
+    arrays = [image[:40, :50] for image in load_sample_images().images]
+    features = ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=300, random_state=0)
+    expected = features.fit_transform(arrays)
+    np.testing.assert_array_equal(features.fit_transform(Column(arrays)), expected)
+
+
+def test_a_data_set_of_hugging_face():
+    datasets = pytest.importorskip("datasets")
+    arrays = [image[:40, :50] for image in load_sample_images().images]
+    features = datasets.Features({"image": datasets.Image(), "label": datasets.Value("int64")})
+    data = datasets.Dataset.from_dict({"image": list(map(Image.fromarray, arrays)), "label": [0, 1]}, features=features)
+    model = ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=300, random_state=0)
+    expected = model.fit_transform(arrays)
+    np.testing.assert_array_equal(model.fit_transform(data["image"]), expected)
+    with pytest.raises(TypeError, match=r"a Dataset has columns, image, label: .* dataset\[\"image\"\]"):
+        model.fit(data)
+
+
+def test_one_image_with_channels_that_would_be_read_as_many_is_noticed():
+    image = np.zeros((60, 80, 20), np.float32)
+    with pytest.warns(UserWarning, match=r"60 gray images of 80 x 20 .* give \[image\]"):
+        assert len(ImageCollection(image, 5)) == 60
+    with pytest.raises(ValueError, match=r"height and width of at least 5.*give \[image\]"):
+        ImageCollection(np.zeros((9, 9, 4)), 5)[0]
+    for certain in ([image], image[..., None], np.zeros((500, 60, 20)), np.zeros((60, 30, 30))):  # no warning
+        ImageCollection(certain, 5)
+    ImageCollection(image, 5, n_channels=1)  # was told before

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from epls import EPLS, DeepFeatures, ImageFeatures, KMeansTriangle, Layer, LayerCheckpoint, load_model, save_model
+from epls.encoders.sparse_coding import SparseCodingEncoder
 from epls.images.channels import similar_channels
 from epls.images.deep import smallest_image
 from epls.images.pooling import Cells
@@ -225,6 +226,46 @@ def test_too_many_layers_for_small_images():
     assert len(usual_layers(8, 8)) == 1
     with pytest.raises(ValueError, match="give at most 1"):
         usual_layers(8, 8, n_layers=2)
+
+
+class TestWithEncoder:
+    def test_highest_layer_encodes_its_maps(self, stack, images):
+        """Against the encoder itself, given the patches of one group at all positions by a loop."""
+        other = stack.with_encoder(images, "soft_threshold")
+        n_first = 4 * 12
+        np.testing.assert_array_equal(other.transform(images)[:, :n_first], stack.transform(images)[:, :n_first])
+        (pixels,) = stack.maps(images[:1], layer=1)
+        part, channels = other.layers_[1].features_[0], other.layers_[1].channels_[0]
+        patches = np.lib.stride_tricks.sliding_window_view(pixels[:, :, channels], (3, 3), axis=(0, 1))
+        patches = part.prepare_patches(patches.transpose(0, 1, 3, 4, 2).reshape(-1, 9 * len(channels)))
+        side = len(pixels) - 2
+        codes = part.encoder_.transform(patches).reshape(side, side, -1)
+        n_codes, half = codes.shape[2], side / 2  # a position belongs to the region that its middle is in
+        first = [k for k in range(side) if k + 0.5 < half + 1e-9]
+        expected = np.log1p(codes[np.ix_(first, first)].mean(axis=(0, 1)) / part.typical_code_)
+        np.testing.assert_allclose(other.transform(images[:1])[0, n_first : n_first + n_codes], expected, rtol=1e-4)
+
+    def test_what_was_learned_stays_and_is_saved(self, stack, images, tmp_path):
+        before = stack.transform(images)
+        other = stack.with_encoder(images, SparseCodingEncoder(alpha=0.5))
+        np.testing.assert_array_equal(stack.transform(images), before)
+        assert [layer.encoder for layer in stack.layers_] == ["natural", "natural"]
+        assert other._n_features_out == 4 * (12 + 2 * 3 * 6)  # positive and negative parts
+        save_model(other, tmp_path / "model.epls")
+        again = load_model(tmp_path / "model.epls")
+        np.testing.assert_array_equal(again.transform(images), other.transform(images))
+        assert again.layers[1].encoder.alpha == 0.5
+
+    def test_one_layer_is_that_of_image_features(self, images):
+        layer = quick(8, patch_size=5)
+        one = DeepFeatures([layer], random_state=0).fit(images)
+        features = one.layers_[0].features_[0]
+        expected = features.with_encoder(images, "triangle").transform(images)
+        np.testing.assert_allclose(one.with_encoder(images, "triangle").transform(images), expected, rtol=0.05)
+
+    def test_unknown_encoder(self, stack, images):
+        with pytest.raises(ValueError, match="encoder"):
+            stack.with_encoder(images, "nonsense")
 
 
 def test_progress_counts_the_epochs_of_all_groups(images):

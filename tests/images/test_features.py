@@ -28,7 +28,7 @@ from epls import (
     save_model,
 )
 from epls.images.dense import code_maps, region_sums
-from epls.utils.threads import blas_threads
+from epls.utils.blas import blas_threads
 
 
 @pytest.fixture(scope="module")
@@ -238,7 +238,7 @@ def test_with_encoder_is_a_fit_with_that_encoder(photographs):
     np.testing.assert_array_equal(changed.transform(photographs), direct.transform(photographs))
     assert changed.estimator_ is learned.estimator_
     assert learned.encoder == "natural"
-    with pytest.raises(ValueError, match="only stride, grid, pooling and mirror can be changed"):
+    with pytest.raises(ValueError, match="only stride, grid, pooling, mirror and precision can be changed"):
         learned.with_encoder(photographs, "natural", patch_size=3)
     with pytest.raises(ValueError, match="'encoder' parameter"):
         learned.with_encoder(photographs, "nonsense")

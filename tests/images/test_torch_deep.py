@@ -132,6 +132,16 @@ def test_maps(layer, crops):
 
 
 class TestOnADevice:
+    @pytest.mark.parametrize("layer", [1, 2])
+    def test_maps_of_mixed_sizes(self, photographs, layer):
+        features = two_layers().fit(photographs)
+        expected = list(features.maps(photographs, layer))
+        found = list(features.set_params(device="cpu").maps(photographs, layer))
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+            assert not np.array_equal(one, other)  # torch computed it
+
     def test_mixed_sizes_and_mirror_images(self, photographs):
         images = [photographs[k % 2][50 * k : 90 + 50 * k, : 40 + 7 * (k // 2)] for k in range(6)]
         features = two_layers(mirror=True).fit(images)

@@ -1,4 +1,4 @@
-"""Groups of similar channels, for layers whose units each look at some channels only."""
+"""Groups of similar channels, for layers whose units each see only some channels."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from ..utils.types import Array, Indices
 
 
 def similar_channels(pixels: Array, n_groups: int, group_size: int, random: np.random.RandomState) -> list[Indices]:
-    """Groups of the channels that are most correlated with one another.
+    """Group the channels that are most correlated with one another.
 
-    Each group consists of a channel and those most correlated with it, whatever the sign. The first of a group is drawn
-    at random from the channels that are in the fewest groups so far, so that none is left out as long as there are
-    enough groups.
+    Each group consists of a channel and those most correlated with it, whatever the sign. The first channel of a group
+    is drawn at random from those that are in the fewest groups so far. So every channel is used if there are enough
+    groups.
 
     Parameters
     ----------
     pixels : ndarray of shape (n_pixels, n_channels)
         Pixels of some images.
     n_groups : int
-        How many groups.
+        The number of groups.
     group_size : int
-        Channels in a group; at most all there are.
+        The number of channels in a group, at most the number of all channels.
     random : RandomState
-        Draws the first channel of each group.
+        Determines the first channel of each group.
 
     Returns
     -------
@@ -43,7 +43,7 @@ def similar_channels(pixels: Array, n_groups: int, group_size: int, random: np.r
     covariance = centered.T @ centered
     deviations = np.sqrt(np.maximum(np.diag(covariance), np.finfo(np.float64).tiny))
     similarity = np.abs(covariance / deviations / deviations[:, None])
-    np.fill_diagonal(similarity, np.inf)  # a channel that never changes is in its own group, too
+    np.fill_diagonal(similarity, np.inf)  # a channel that never changes is also in its own group
     n_channels = len(similarity)
     memberships = np.zeros(n_channels, int)
     groups = []

@@ -1,8 +1,9 @@
-"""Images in whatever form they are given, read one at a time and checked."""
+"""Images in any supported form, read one at a time and checked."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -11,16 +12,19 @@ from numpy.typing import NDArray
 
 from ..data.blocks import package_of
 from ..datasets.chunked import ChunkedImages
+from ..datasets.columns import listed
 from ..datasets.folder import ImageFolder
 from ..utils.types import Indices
 
 Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 
-# Pixels are taken as they are in these types; others become float32.
+# Pixels of these types are kept; others are converted to float32.
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 _SIZES_LOOKED_AT = 100
+# Modes of Pillow images whose numbers are gray values or red, green and blue.
+_MODES_OF_NUMBERS = ("L", "RGB", "I", "I;16", "F")
 
-#: Squares of such pixels, summed over patches of any size that fits in memory, are numbers of float32.
+#: Squares of such pixels, summed over patches of any size that fits in memory, do not overflow float32.
 LARGEST_PIXEL = 1e14
 
 
@@ -30,13 +34,14 @@ class ImageCollection:
     Parameters
     ----------
     images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-        Images. A memory map or a folder is read image by image, a zarr or dask array chunk by chunk.
+        Images. A sequence may contain Pillow images, as does a column of a Hugging Face data set. A memory map or a
+        folder is read image by image, and a zarr or dask array chunk by chunk.
     smallest_side : int
-        What height and width must reach at least.
+        The minimum height and width.
     n_channels : int or None
-        The channels that every image must have; None takes those of the first image.
+        The required number of channels. None uses that of the first image.
     whole_numbers : bool or None
-        Whether pixels must be whole numbers (0 to 255 mostly) or fractions; None wants the type of the first image.
+        Whether pixels must be whole numbers (mostly 0 to 255) or fractions. None requires the type of the first image.
     """
 
     def __init__(
@@ -51,15 +56,22 @@ class ImageCollection:
                 f"images must be an array of shape (n, height, width) or (n, height, width, channels), got shape "
                 f"{images.shape}: reshape rows of pixels to images, and put a single image in a list"
             )
+        if hasattr(images, "column_names"):  # of the datasets library
+            raise TypeError(
+                f"a {type(images).__name__} has columns, {listed(list(images.column_names))}: give the one that holds "
+                f'the images, as in dataset["image"]'
+            )
         if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
             raise TypeError(
                 f"images must be an array, a sequence of arrays, or the path of a folder, got {type(images).__name__}"
             )
         if len(images) == 0:
             raise ValueError("no images were given: at least one is needed")
+        if n_channels is None and isinstance(images, np.ndarray | ChunkedImages):
+            _warn_of_one_image(images.shape, smallest_side)
         self.images = images
         self.smallest_side = smallest_side
-        first = np.asarray(images[0])
+        first = _as_array(images[0])
         self.n_channels = int(np.prod(first.shape[2:])) if n_channels is None else n_channels
         self._type = first.dtype if whole_numbers is None else None
         self.whole_numbers = _is_whole(first.dtype) if whole_numbers is None else whole_numbers
@@ -68,7 +80,7 @@ class ImageCollection:
         return len(self.images)
 
     def __getitem__(self, number: int) -> NDArray[Any]:
-        image = np.asarray(self.images[number])
+        image = _as_array(self.images[number])
         if image.ndim not in (2, 3) or min(image.shape[:2]) < self.smallest_side or image.shape[2:] == (0,):
             raise ValueError(self._too_small(number, image.shape))
         if image.dtype.kind not in "uifb":
@@ -100,14 +112,14 @@ class ImageCollection:
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 
     def require(self, smallest_side: int) -> None:
-        """From now on, images must have this height and width; at once, where all sizes are known."""
+        """Require this minimum height and width from now on. If all sizes are known, check them at once."""
         self.smallest_side = smallest_side
         for number, shape in enumerate(getattr(self.images, "shapes", ())):
             if min(shape[:2]) < smallest_side:
                 raise ValueError(self._too_small(number, shape))
 
     def smallest_size(self) -> tuple[int, int]:
-        """The least height and the least width of the images; of a sequence of arrays, of its first hundred."""
+        """Return the smallest height and width of the images; of a sequence of arrays, those of the first hundred."""
         shapes = getattr(self.images, "shapes", None)
         if shapes is None and hasattr(self.images, "shape"):
             shapes = [self.images.shape[1:]]
@@ -116,18 +128,20 @@ class ImageCollection:
         return min(int(shape[0]) for shape in shapes), min(int(shape[1]) for shape in shapes)
 
     def name(self, number: int) -> str:
-        """How an image is called: by its file, or by its number."""
+        """Return the name of an image: its file or its number."""
         names = getattr(self.images, "names", None)
         return f"image {number}" if names is None else str(names[number])
 
     def some(self, numbers: Indices) -> ImageCollection:
-        """The images of some numbers, which are read when they are needed; they keep their names."""
+        """Return the images with these numbers, which are read when needed and keep their names."""
         return ImageCollection(_Subset(self, numbers), self.smallest_side, self.n_channels, self.whole_numbers)
 
     def _too_small(self, number: int, shape: tuple[int, ...]) -> str:
+        is_stack = len(shape) == 2 and isinstance(self.images, np.ndarray | ChunkedImages)
         return (
             f"{self._name(number)} has shape {shape}; needed is (height, width) or (height, width, channels) "
             f"with a height and width of at least {self.smallest_side}, so that there are patches in every region"
+            + (". An array of one image with channels is read as gray images: give [image]" if is_stack else "")
         )
 
     def _name(self, number: int) -> str:
@@ -135,7 +149,7 @@ class ImageCollection:
 
 
 class _Subset(Sequence[NDArray[Any]]):
-    """Some images, as they were given."""
+    """A selection of images, in their original form."""
 
     def __init__(self, images: ImageCollection, numbers: Indices) -> None:
         self._images = images.images
@@ -147,6 +161,34 @@ class _Subset(Sequence[NDArray[Any]]):
 
     def __getitem__(self, number: Any) -> Any:
         return self._images[int(self._numbers[number])]
+
+
+def _as_array(image: Any) -> NDArray[Any]:
+    """Return the pixels of an image, which may be a Pillow image, as in Hugging Face data sets.
+
+    Palettes become colors, and transparency is dropped, as for image files.
+    """
+    if hasattr(image, "getbands") and image.mode not in _MODES_OF_NUMBERS:
+        if "transparency" in image.info:
+            image = image.convert("RGBA")  # Pillow warns about other ways
+        image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
+    return np.asarray(image)
+
+
+def _warn_of_one_image(shape: tuple[int, ...], smallest_side: int) -> None:
+    """Warn about an array of gray images that looks like one image, (height, width, channels).
+
+    The height and width of a picture are usually similar. If a side is too small, an error says the same.
+    """
+    is_like_one = len(shape) == 3 and 3 * shape[2] <= min(shape[:2]) and max(shape[:2]) <= 4 * min(shape[:2])
+    if not is_like_one or shape[2] < smallest_side:
+        return
+    warnings.warn(
+        f"an array of shape {shape} is read as {shape[0]} gray images of {shape[1]} x {shape[2]} pixels. If it is one "
+        f"image with {shape[2]} channels, give [image]; if not, shape {(*shape, 1)} says so",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 def _is_whole(dtype: np.dtype[Any]) -> bool:

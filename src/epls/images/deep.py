@@ -1,58 +1,64 @@
-"""Features of images by several layers, each learned from the maps of the one below."""
+"""Features of images from several layers, each learned from the maps of the layer below."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.base import _fit_context, clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.parts import is_dask, lazy_transform
-from ..utils.fields import Number, Saved
+from ..algorithm.half import PRECISIONS
+from ..encoders.base import Encoder
+from ..utils.fields import Number
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
+from .base import ImageTransformer
 from .collection import ImageCollection, Images
-from .layers import Layer, LayerEncoder
+from .layers import Layer
 from .pooling import FINEST_GRID
 from .stacks import usual_layers
 
 Result = TypeVar("Result")
-_MAPS_TO_LEARN_FROM = 5000  # a layer above the first learns from patches of the maps of so many images
+Stage = TypeVar("Stage")
+_MAPS_TO_LEARN_FROM = 5000  # the number of images whose maps a layer above the first learns from
 
 
-class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
-    """Features of images by a stack of layers, learned one after the other without labels.
+class DeepFeatures(ImageTransformer):
+    """Turn images into features with a stack of layers, learned one after the other without labels.
 
     The first layer learns from patches of the images, as :class:`ImageFeatures` does. Its codes at all positions of an
-    image, pooled over small cells, are the image's map, whose channels are the codes: an image for the next layer to
-    learn from. The features of an image are those of all layers side by side, each pooled over a grid of regions. With
-    one layer, they are those of ``ImageFeatures``.
+    image, pooled over small cells, form the image's map. The codes are the channels of the map, and the next layer
+    learns from maps as if they were images. The features of an image are those of all layers side by side, each pooled
+    over a grid of regions. One layer gives the same features as ``ImageFeatures``.
 
     Parameters
     ----------
     layers : list of Layer or None, default=None
-        The layers, from the images upwards. They are cloned. None takes those that
-        :func:`epls.images.stacks.usual_layers` finds for the images.
+        The layers, from the images upwards. They are cloned. None uses the layers that
+        :func:`epls.images.stacks.usual_layers` chooses for the images.
     grid : int, default=2
         Codes are pooled over grid x grid regions of equal size.
     mirror : bool, default=False
-        Whether the features of an image are the mean of its own and those of its mirror image, left and right
-        exchanged: for objects that may face either way, not for digits and letters. It takes twice the time.
+        Whether to average the features of an image and of its left-right mirror image. This suits objects that may face
+        either way, but not digits and letters. It doubles the time.
     checkpoint : LayerCheckpoint or None, default=None
-        Keeps what was learned from each group of channels, so that ``fit`` goes on from there if it is interrupted;
-        see :class:`epls.LayerCheckpoint`. :func:`epls.save_model` does not save it.
+        Keeps what was learned from each group of channels, so that an interrupted ``fit`` can continue from there; see
+        :class:`epls.LayerCheckpoint`. :func:`epls.save_model` does not save it.
     random_state : int, RandomState instance or None, default=None
-        Draws patches and groups of channels, and seeds estimators whose own ``random_state`` is None.
+        Determines the patches and groups of channels, and seeds estimators whose own ``random_state`` is None.
     device : str or None, default=None
         Where ``transform`` computes, as in :class:`ImageFeatures`.
+    precision : {"float32", "bfloat16", "auto"}, default="float32"
+        The precision of the products in ``transform``, as in :class:`ImageFeatures`.
 
     Attributes
     ----------
@@ -61,7 +67,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
     n_channels_ : int
         The number of channels, the same for all images.
     whole_numbers_ : bool
-        Whether pixels were whole numbers; those of other images must be of the same kind.
+        Whether the pixels were whole numbers. Other images must have pixels of the same kind.
 
     Examples
     --------
@@ -86,6 +92,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         "checkpoint": [HasMethods(["keep"]), None],
         "random_state": ["random_state"],
         "device": [str, None],
+        "precision": [StrOptions(set(PRECISIONS))],
     }
 
     def __init__(
@@ -97,6 +104,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         checkpoint: Any = None,
         random_state: Any = None,
         device: str | None = None,
+        precision: str = "float32",
     ) -> None:
         self.layers = layers
         self.grid = grid
@@ -104,6 +112,7 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         self.checkpoint = checkpoint
         self.random_state = random_state
         self.device = device
+        self.precision = precision
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> DeepFeatures:
@@ -112,8 +121,8 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images; labels are not needed. Only the images that patches are taken from are read, one at a time, and maps
-            are made when patches are drawn from them.
+            Images; labels are not needed. Only images that patches are drawn from are read, one at a time. Their maps
+            are computed when patches are drawn from them.
         y : None
             Ignored.
 
@@ -136,6 +145,31 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
         self.whole_numbers_ = images.whole_numbers
         return self
 
+    def with_encoder(self, X: Images, encoder: str | Encoder) -> DeepFeatures:
+        """Return the fitted stack with another encoder in its highest layer, and with the components learned here.
+
+        The maps between layers do not change, so every component sees the kind of input it was learned from.
+
+        Parameters
+        ----------
+        X : as for :meth:`fit`
+            Images. Some patches are drawn from them to learn the scale of the codes.
+        encoder : str or Encoder
+            How a patch is encoded.
+
+        Returns
+        -------
+        DeepFeatures
+            A copy that shares what was learned with this one.
+        """
+        images = self.fitting_images(X)
+        *below, highest = self.layers_
+        source: Any = _Maps(images, below, check_random_state(self.random_state)) if below else images
+        other = copy(self)
+        other.layers_ = [*below, highest.with_encoder(source, encoder)]
+        other.layers = [clone(layer) for layer in other.layers_]
+        return other
+
     def _new_layers(self, images: ImageCollection) -> list[Layer]:
         if self.layers is None:
             return usual_layers(*images.smallest_size())
@@ -146,53 +180,15 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
             )
         return [clone(layer) for layer in self.layers]
 
-    def transform(self, X: Images) -> Array:
-        """The features of images.
-
-        Parameters
-        ----------
-        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images, of any sizes that have a patch in each region of the highest layer. They are read when they are
-            needed. A dask array is not computed.
-
-        Returns
-        -------
-        ndarray or dask array of float32 of shape (n_images, n_features)
-            The features of the first layer, region by region, then those of the next.
-        """
-        if is_dask(X):
-            check_is_fitted(self)
-            return lazy_transform(self, X)
-        images = self.fitting_images(X)
-        features = np.empty((len(images), self._n_features_out), np.float32)
-        for place, row in zip(features, self._rows(images, held=False), strict=True):
-            place[...] = row
-        return features
-
-    def iter_transform(self, X: Images) -> Iterator[Array]:
-        """The features of one image after the other, for more images than fit in memory.
-
-        Parameters
-        ----------
-        X : as for :meth:`transform`
-            Images.
-
-        Yields
-        ------
-        ndarray of float32 of shape (n_features,)
-            The features of an image.
-        """
-        return self._rows(self.fitting_images(X), held=True)
-
     def maps(self, X: Images, layer: int = 1) -> Iterator[Array]:
-        """The maps of images, one after the other: what the layer above learns from.
+        """Iterate over the maps of images: the inputs of the layer above.
 
         Parameters
         ----------
         X : as for :meth:`transform`
             Images.
         layer : int, default=1
-            The number of the layer; the one that sees the images is 1.
+            The number of the layer. Layer 1 is the one that sees the images.
 
         Yields
         ------
@@ -200,16 +196,19 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
             The pooled codes of an image.
         """
         check_is_fitted(self)
-        if not 1 <= layer <= len(self.layers_):
-            raise ValueError(f"layer={layer}: there are layers 1 to {len(self.layers_)}")
-        some = self.layers_[:layer]
-        images = self._images(X, smallest_map(some))
+        some = layers_up_to(layer, self.layers_)
+        images = self._images(X, smallest_image(some, 1, with_map=True))
+        if self.device is not None:
+            from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
+            from .torch_deep import maps_in_torch
+
+            return maps_in_torch(self, images, layer, resolve_device(self.device))
         return _over_images(lambda: _stack_maps(some), images, range(len(images)), held=True)
 
     def views(self, images: ImageCollection, start: int = 0, *, held: bool) -> Iterator[Array]:
-        """The features of each image from the ``start``-th, and with ``mirror`` those of its mirror image: a row each.
+        """Iterate over the features of images from ``start`` on: a row for each image and, if set, its mirror.
 
-        ``held`` tells whether the iterator goes to a user, who may take the next result at any time, or never.
+        ``held`` says whether a user holds the iterator, and so may ask for the next result at any time, or never.
         """
         if self.device is not None:
             from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
@@ -218,13 +217,13 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
             return views_in_torch(self, images, start, resolve_device(self.device))
 
         def new_worker() -> Callable[[NDArray[Any]], Array]:
-            features_of = _stack_features(self.layers_, self.grid)
+            features_of = _stack_features(self.layers_, self.grid, self.precision)
             return lambda image: np.stack([features_of(view) for view in _views(image, self.mirror)])
 
         return _over_images(new_worker, images, range(start, len(images)), held=held)
 
     def fitting_images(self, X: Images) -> ImageCollection:
-        """Images, checked to be such as the fitted layers can encode."""
+        """Return images after checking that the fitted layers can encode them."""
         check_is_fitted(self)
         return self._images(X, smallest_image(self.layers_, self.grid))
 
@@ -234,37 +233,11 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
     def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
         return (views.mean(axis=0) for views in self.views(images, held=held))
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the features: layer, region's row and column, code.
-
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str
-            The names.
-        """
-        check_is_fitted(self)
-        places = [(row, column) for row in range(self.grid) for column in range(self.grid)]
-        return np.asarray(
-            [
-                f"layer{number}_region{row}{column}_code{code}"
-                for number, layer in enumerate(self.layers_, 1)
-                for row, column in places
-                for code in range(layer.n_codes)
-            ],
-            dtype=object,
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.grid**2 * sum(layer.n_codes for layer in self.layers_)
+    def _n_codes_by_name(self) -> dict[str, int]:
+        return {f"layer{number}_": layer.n_codes for number, layer in enumerate(self.layers_, 1)}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Models and plain values that :func:`epls.save_model` writes."""
+        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"layer{number}": layer for number, layer in enumerate(self.layers_, 1)}
         return parts, super()._fitted_state()[1] | {"n_layers": len(self.layers_)}
 
@@ -279,34 +252,36 @@ class DeepFeatures(Saved, TransformerMixin, BaseEstimator):
             n_channels = layer.n_codes
         self.layers_ = layers
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
+
+def layers_up_to(number: int, layers: Sequence[Stage]) -> Sequence[Stage]:
+    """Return the layers up to a number, counted from 1. Raise an error if there is no such layer."""
+    if not 1 <= number <= len(layers):
+        raise ValueError(f"layer={number}: there are layers 1 to {len(layers)}")
+    return layers[:number]
 
 
-def smallest_image(layers: Sequence[Layer], grid: int) -> int:
-    """The least height and width of images that have a patch in each region of all layers."""
-    least = 1  # of the images of the layer above
-    for number, layer in enumerate(reversed(layers)):
-        of_map = 1 if number == 0 else layer.pool + layer.cell_step * (least - 1)
-        least = layer.patch_size + layer.stride * (max(grid, of_map) - 1)
-    return least
+def smallest_image(layers: Sequence[Layer], grid: int, *, with_map: bool = False) -> int:
+    """Return the smallest height and width of images that have a patch in each region of all layers.
 
-
-def smallest_map(layers: Sequence[Layer]) -> int:
-    """The least height and width of images that have a map of the last layer."""
-    least = 1
+    Parameters
+    ----------
+    layers : sequence of Layer
+        The layers, from the images upwards.
+    grid : int
+        The number of rows and of columns of regions.
+    with_map : bool, default=False
+        Whether the last layer must have a map too, as all others do.
+    """
+    least = 1  # the least size of the images of the layer above
     for layer in reversed(layers):
-        positions = layer.pool + layer.cell_step * (least - 1)
-        least = layer.patch_size + layer.stride * (positions - 1)
+        n_positions = layer.pool + layer.cell_step * (least - 1) if with_map else 1
+        least = layer.patch_size + layer.stride * (max(grid, n_positions) - 1)
+        with_map = True
     return least
 
 
 class _Maps:
-    """The maps of some images as a sequence, each made when it is asked for."""
+    """A sequence of the maps of some images. Each map is computed on access."""
 
     def __init__(self, images: ImageCollection, layers: Sequence[Layer], random: np.random.RandomState) -> None:
         self._images = images
@@ -319,14 +294,15 @@ class _Maps:
 
     def __getitem__(self, number: int) -> Array:
         if not hasattr(self._of_thread, "map_of"):
-            self._of_thread.map_of = _stack_maps(self._layers)
+            # Exact: learning finds different units if maps differ in the last bits.
+            self._of_thread.map_of = _stack_maps(self._layers, exact=True)
         found: Array = self._of_thread.map_of(self._images[self._numbers[number]])
         return found
 
 
-def _stack_features(layers: Sequence[Layer], grid: int) -> Callable[[NDArray[Any]], Array]:
-    """A function from an image to its features of all layers, for one thread."""
-    encoders = [layer.new_encoders()() for layer in layers]
+def _stack_features(layers: Sequence[Layer], grid: int, precision: str) -> Callable[[NDArray[Any]], Array]:
+    """Return a function from an image to its features of all layers, for one thread."""
+    encoders = [layer.new_encoders(precision, exact=len(layers) == 1)() for layer in layers]
 
     def features_of(image: NDArray[Any]) -> Array:
         found = []
@@ -340,13 +316,15 @@ def _stack_features(layers: Sequence[Layer], grid: int) -> Callable[[NDArray[Any
     return features_of
 
 
-def _stack_maps(layers: Sequence[Layer]) -> Callable[[NDArray[Any]], Array]:
-    """A function from an image to its map of the last layer, for one thread."""
-    encoders: list[LayerEncoder] = [layer.new_encoders()() for layer in layers]
+def _stack_maps(layers: Sequence[Layer], exact: bool = False) -> Callable[[NDArray[Any]], Array]:
+    """Return a function from an image to its map of the last layer, for one thread."""
+    encoders = [layer.new_encoders(exact=exact)() for layer in layers]
 
     def map_of(image: NDArray[Any]) -> Array:
         for encoder in encoders:
-            image = encoder.map(image)
+            _, found = encoder.features_and_map(image, 1, with_map=True)
+            assert found is not None  # with_map=True
+            image = found
         return image
 
     return map_of
@@ -359,7 +337,7 @@ def _views(image: NDArray[Any], mirror: bool) -> list[NDArray[Any]]:
 def _over_images(
     new_worker: Callable[[], Callable[[NDArray[Any]], Result]], images: ImageCollection, numbers: range, *, held: bool
 ) -> Iterator[Result]:
-    """A result for each image of some numbers, each thread with a worker of its own."""
+    """Iterate over the results for the images with these numbers; each thread has its own worker."""
 
     def of_number() -> Callable[[int], Result]:
         work = new_worker()

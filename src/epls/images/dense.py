@@ -1,7 +1,7 @@
 """Dense encoding: the codes of the patches at all positions of an image.
 
-They are the image's *map*, (rows, columns, n_codes). It is made in blocks of positions, so that a photograph with
-millions of them needs no more memory than a small image.
+These codes are the *map* of the image, (rows, columns, n_codes). It is computed in blocks of positions, so a photograph
+with millions of positions needs no more memory than a small image.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from ..algorithm.half import tell_float32, uses_half
 from ..algorithm.layer import FoldedLayer
 from ..data.coder import BlockEncoder, checked_encoder
 from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
@@ -29,14 +30,14 @@ Result = TypeVar("Result")
 
 
 class DenseEncoder:
-    """Encodes one image after the other, for one thread: its buffers are allocated once.
+    """Encode one image after the other in one thread; buffers are allocated once.
 
     Parameters
     ----------
     features : ImageFeatures
-        Fitted.
+        Fitted features.
     encode : callable
-        From patches to codes, as the encoder's ``block_encoders`` makes it.
+        A function from patches to codes, created by the encoder's ``block_encoders``.
     """
 
     def __init__(self, features: ImageFeatures, encode: BlockEncoder) -> None:
@@ -48,21 +49,21 @@ class DenseEncoder:
         self._patches = np.empty((BLOCK_ROWS, features.patch_size**2 * features.n_channels_), np.float32)
 
     def blocks(self, image: NDArray[Any], order: Order = np.arange) -> Iterator[tuple[Indices, Array]]:
-        """The map of an image in blocks.
+        """Iterate over the map of an image in blocks.
 
         Parameters
         ----------
         image : ndarray of shape (height, width, channels)
             A checked image.
         order : callable, default=numpy.arange
-            Returns the positions from the start-th to before the stop-th. The default is the map's order, row by row.
+            Returns the positions from the start-th to before the stop-th. By default, the map is read row by row.
 
         Yields
         ------
         positions : ndarray of int of shape (n_positions,)
             The positions of the block.
         codes : ndarray of shape (n_positions, n_codes)
-            The codes there. They are valid until the next block is asked for.
+            The codes at these positions. They are valid until the next block.
         """
         positions = self._positions(image)
         for some in row_blocks(len(positions), BLOCK_ROWS):
@@ -72,7 +73,7 @@ class DenseEncoder:
             yield block, self._encode(patches)
 
     def map(self, image: NDArray[Any]) -> Array:
-        """The whole map of an image, (rows, columns, n_codes)."""
+        """Return the whole map of an image, (rows, columns, n_codes)."""
         positions = self._positions(image)
         codes = np.empty((len(positions), self._n_codes), np.float32)
         for block, found in self.blocks(image):
@@ -80,7 +81,7 @@ class DenseEncoder:
         return codes.reshape(*positions.shape, -1)
 
     def sums(self, image: NDArray[Any], regions: RegionGrid) -> Array:
-        """The sums (n_regions, n_codes) of the codes of an image."""
+        """Return the sums (n_regions, n_codes) of the codes of an image."""
         return self.sums_and_cells(image, regions, None)[0]
 
     def sums_and_cells(
@@ -90,11 +91,11 @@ class DenseEncoder:
         cells: Cells | None,
         see: Callable[[Indices, Array], None] | None = None,
     ) -> tuple[Array, Array]:
-        """The sums of the codes of an image over regions, and its map pooled to cells; without these, it is empty.
+        """Return the sums of the codes over regions, and the map pooled to cells, which is empty without cells.
 
         ``see`` is called with the positions and the codes of each block.
         """
-        # In float64: single precision loses count of the millions of patches of a photograph.
+        # In float64, because float32 is not precise enough for the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), self._n_codes))
         pooled = np.empty(0, np.float32) if cells is None else cells.room(self._n_codes)
         for block, found in self.blocks(image, regions.order):
@@ -110,19 +111,19 @@ class DenseEncoder:
 
 
 def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
-    """The maps of images, one after the other.
+    """Iterate over the maps of images.
 
     Parameters
     ----------
     features : ImageFeatures
-        Fitted.
+        Fitted features.
     X : as for ``features.transform``
-        Images of any sizes that a patch fits in. A map has to fit in memory.
+        Images. Each must be at least as large as a patch, and its map must fit in memory.
 
     Yields
     ------
     ndarray of float32 of shape (rows, columns, n_codes)
-        The codes at all positions of an image. Along a side there are (side - patch_size) // stride + 1.
+        The codes at all positions of an image. A side has (side - patch_size) // stride + 1 positions.
 
     Examples
     --------
@@ -138,12 +139,12 @@ def code_maps(features: ImageFeatures, X: Images) -> Iterator[Array]:
 
 
 def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterator[Array]:
-    """The sums of codes over the regions of images, from which :func:`epls.images.pooling.pool_sums` makes features.
+    """Iterate over sums of codes in regions of images. :func:`epls.images.pooling.pool_sums` makes features of them.
 
     Parameters
     ----------
     features : ImageFeatures
-        Fitted.
+        Fitted features.
     X : as for ``features.transform``
         Images.
     start : int, default=0
@@ -152,7 +153,7 @@ def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterat
     Yields
     ------
     ndarray of float32 of shape (n_regions, n_codes), or (2, n_regions, n_codes) with ``mirror``
-        The sums of an image, and those of its mirror image.
+        The sums of an image and, with ``mirror``, those of its mirror image.
     """
     return (sums for sums, _ in sums_and_counts(features, fitting_images(features, X), start, held=True))
 
@@ -160,9 +161,9 @@ def region_sums(features: ImageFeatures, X: Images, *, start: int = 0) -> Iterat
 def sums_and_counts(
     features: ImageFeatures, images: ImageCollection, start: int = 0, *, held: bool
 ) -> Iterator[tuple[Array, Indices]]:
-    """For each image, the sums of codes over its regions and the number of positions in each.
+    """Iterate over the sums of codes over the regions of each image and the number of positions in each region.
 
-    ``held`` tells whether the iterator goes to a user, who may take the next result at any time, or never.
+    ``held`` says whether a user holds the iterator, and so may ask for the next result at any time, or never.
     """
     if features.device is not None:
         from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
@@ -188,14 +189,25 @@ def _encoded(
     *,
     held: bool,
 ) -> Iterator[Result]:
-    """A result for each image of some numbers, each thread with an encoder of its own."""
-    new_encoder = features.encoder_.block_encoders(np.dtype(np.float32))
+    """Iterate over the results for the images with these numbers; each thread has its own encoder."""
+    new_encoder = patch_encoders(features, features.precision)
 
     def new_worker() -> Callable[[int], Result]:
         encoder = DenseEncoder(features, new_encoder())
         return lambda number: result(encoder, images[number])
 
     return (map_in_rounds if held else map_tasks)(new_worker, numbers)
+
+
+def patch_encoders(features: ImageFeatures, precision: str) -> Callable[[], BlockEncoder]:
+    """What makes functions from patches to codes, one for each thread."""
+    encoder, dtype = features.encoder_, np.dtype(np.float32)
+    if uses_half(precision):
+        if encoder.is_layer:
+            return encoder.as_layer().block_encoders(dtype, mirrored=encoder.split_sign, half=True)
+        if precision == "bfloat16":
+            tell_float32(f"the codes of {type(encoder).__name__} are not the outputs of one layer of units")
+    return encoder.block_encoders(dtype)
 
 
 def fitting_images(features: ImageFeatures, X: Images, grid: int | None = None) -> ImageCollection:

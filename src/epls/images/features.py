@@ -9,75 +9,81 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context, clone
+from sklearn.base import _fit_context, clone
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.parts import is_dask, lazy_transform
+from ..algorithm.half import PRECISIONS
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from ..utils.constraints import AT_LEAST_ONE
-from ..utils.fields import Number, Saved
+from ..utils.fields import Number
 from ..utils.types import Array
+from .base import ImageTransformer
 from .collection import ImageCollection, Images
 from .counts import FEWEST_PATCHES, patches_per_image, usual_n_patches
 from .dense import fitting_images, sums_and_counts
 from .patches import Preparation, fitted_preparation, prepared_patches, sample_patches
-from .pooling import FINEST_GRID, pool_sums, smallest_side
+from .pooling import FINEST_GRID, pool_sums, smallest_side, typical_code
 from .samples import ImagePatchSamples
 
-_TYPICAL_PATCHES = 4096  # tell the mean code to a percent; encoders can be slow
+TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
 
 
-class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
-    """Features of images: components learned from patches, codes of all patches, pooled over regions of the image.
+class ImageFeatures(ImageTransformer):
+    """Turn images into features: learn components from patches, encode all patches, pool the codes over regions.
 
-    The single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` takes patches, normalises each for
-    brightness and contrast, and fits an estimator on them. ``transform`` encodes the patch at every position of an
-    image and pools the codes over a grid of regions.
+    This is the single-layer experiment of Coates, Ng and Lee as one estimator. ``fit`` draws patches, normalises the
+    brightness and contrast of each, and fits an estimator to them. ``transform`` encodes the patch at every position of
+    an image and pools the codes over a grid of regions.
 
-    Like any step of a ``Pipeline`` it is fitted again, on the images that the pipeline is given. To keep what was
+    Like any step of a ``Pipeline``, it is fitted again to the images that the pipeline receives. To keep what was
     learned from other, unlabelled images, put ``sklearn.frozen.FrozenEstimator(features)`` in the pipeline.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Learns the components: anything with ``fit`` on vectors and ``components_`` or ``cluster_centers_``; None is
-        ``EPLS()``. It is cloned. If its ``random_state`` is None and one is given here, it is seeded from that.
+        Learns the components. It needs a ``fit`` on vectors, and ``components_`` or ``cluster_centers_`` after it. None
+        uses ``EPLS()``. The estimator is cloned. If its ``random_state`` is None, it is seeded from the one given here.
     patch_size : int, default=10
         Height and width of a patch.
     encoder : {"natural", "soft_threshold", "sparse_coding", "triangle"} or Encoder, default="natural"
-        How a patch becomes codes; see :mod:`epls.encoders`.
+        How a patch is encoded; see :mod:`epls.encoders`.
     n_patches : int or None, default=None
-        Patches to learn from. None means 100 for each component, and at least 50,000.
+        The number of patches to learn from. None uses 100 for each component, and at least 50,000.
     sampling : {"patches", "images"}, default="patches"
-        How patches are taken. "patches": at random from all images, so that a mini-batch mixes images. "images": a
-        mini-batch is one image cut into patches, the convolutional form of EPLS. Images are then read again in every
-        epoch instead of keeping the patches. An image gives a mini-batch of the estimator, from random positions, or
-        more if ``n_patches`` needs more; several images that are too small for one share it. The estimator must be a
-        learner of this library, or have its ``fit_samples``.
+        How patches are drawn. "patches" draws them at random from all images, so a mini-batch mixes images. "images"
+        fills each mini-batch with patches from random positions of one image: the convolutional form of EPLS. Images
+        are then read again in every epoch, and patches are not kept in memory. An image provides one mini-batch, or
+        more if ``n_patches`` requires it; images that are too small for one share it. The estimator must then be a
+        learner of this library or implement ``fit_samples``.
     stride : int, default=1
-        Pixels from one encoded patch to the next.
+        The number of pixels from one encoded patch to the next.
     grid : int, default=2
         Codes are pooled over grid x grid regions of equal size.
     pooling : {"log", "sum", "mean"}, default="log"
-        "sum" is the paper's. "mean" does not depend on the size of the image. "log" is log(1 + mean / typical) where
-        typical is the mean code of patches of the training images: the first tenth of activity counts for more than
-        the last, and neither the size of images, nor the stride, nor the number of units changes the scale.
+        How the codes of a region are combined. "sum" is the paper's choice. "mean" does not depend on the size of the
+        image. "log" is log(1 + mean / typical), where typical is the mean code of patches of the training images. It
+        gives more weight to the first tenth of activity than to the last, and its scale does not depend on the size of
+        images, the stride or the number of units.
     mirror : bool, default=False
-        Whether the features of an image are the mean of its own and those of its mirror image, left and right
-        exchanged: for objects that may face either way, not for digits and letters. It takes twice the time.
+        Whether to average the features of an image and of its left-right mirror image. This suits objects that may face
+        either way, but not digits and letters. It doubles the time.
     whiten : bool, default=False
-        Whether patches are ZCA-whitened after they are normalised. EPLS does without.
+        Whether to apply ZCA whitening to the normalised patches. EPLS does not need it.
     random_state : int, RandomState instance or None, default=None
-        Which patches are drawn.
+        Determines which patches are drawn.
     device : str or None, default=None
-        Where ``transform`` computes. None is NumPy, the fastest on a processor. "cuda", "mps" and all other devices of
-        torch (``pip install "epls[torch]"``) support the encoders "natural" of a layer of units, "soft_threshold" and
-        "triangle". Where ``fit`` computes is set by the estimator's own ``device``. :func:`epls.save_model` does not
-        save it.
+        Where ``transform`` computes. None uses NumPy, the fastest choice on a CPU. "cuda", "mps" and all other devices
+        of torch (``pip install "epls[torch]"``) support the encoders "natural" of a layer of units, "soft_threshold"
+        and "triangle". The estimator's own ``device`` sets where ``fit`` computes. :func:`epls.save_model` does not
+        save the device.
+    precision : {"float32", "bfloat16", "auto"}, default="float32"
+        The precision of the products in ``transform``; see :mod:`epls.algorithm.half`. "bfloat16" changes features by
+        less than a hundredth of their norm. "auto" uses it where it is faster. :func:`epls.save_model` does not save
+        it.
 
     Attributes
     ----------
@@ -86,15 +92,15 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     encoder_ : Encoder
         The encoder, with the fitted estimator as its dictionary.
     whitening_ : ZCAWhitening or None
-        The whitening.
+        The whitening, or None if ``whiten`` is False.
     contrast_floor_ : float
-        What is added to the variance of a patch: 10 for bytes.
+        A constant that is added to the variance of a patch: 10 for bytes.
     typical_code_ : float
         The mean absolute code of patches of the training images.
     n_channels_ : int
         The number of channels, the same for all images.
     whole_numbers_ : bool
-        Whether pixels were whole numbers; those of other images must be of the same kind.
+        Whether the pixels were whole numbers. Other images must have pixels of the same kind.
 
     Examples
     --------
@@ -125,6 +131,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         "whiten": ["boolean"],
         "random_state": ["random_state"],
         "device": [str, None],
+        "precision": [StrOptions(set(PRECISIONS))],
     }
 
     def __init__(
@@ -142,6 +149,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         whiten: bool = False,
         random_state: Any = None,
         device: str | None = None,
+        precision: str = "float32",
     ) -> None:
         self.estimator = estimator
         self.patch_size = patch_size
@@ -155,6 +163,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         self.whiten = whiten
         self.random_state = random_state
         self.device = device
+        self.precision = precision
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
@@ -163,7 +172,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images; labels are not needed. Only the images that patches are taken from are read, one at a time.
+            Images, including Pillow images; labels are not needed. Only images that patches are drawn from are read,
+            one at a time.
         y : None
             Ignored.
 
@@ -190,22 +200,22 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
             estimator.fit_samples(ImagePatchSamples(images, *settings))
         else:
             estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
-        # Drawn anew: with a seed, the same patches tell the scale of an encoder that is given later.
-        typical = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        # Drawn again, with the same seed, so that an encoder set later is scaled by the same patches.
+        typical = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
         self._set_fitted(estimator, preparation, typical, images.n_channels, images.whole_numbers)
         return self
 
     def fit_patches(self, pixels: NDArray[Any], n_channels: int, *, whole_numbers: bool = False) -> ImageFeatures:
-        """Learn components from patches that were drawn before, such as those of some channels of images.
+        """Learn components from patches that are already drawn, such as those of some channels of images.
 
         Parameters
         ----------
         pixels : ndarray of shape (n_patches, patch_size * patch_size * n_channels)
             Patches in random order, as :func:`epls.images.patches.sample_patches` returns them.
         n_channels : int
-            The number of channels of the images that they come from.
+            The number of channels of the images that the patches come from.
         whole_numbers : bool, default=False
-            Whether the images have whole numbers as pixels.
+            Whether the pixels of the images are whole numbers.
 
         Returns
         -------
@@ -214,7 +224,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         estimator = self._new_estimator(check_random_state(self.random_state))
         preparation, patches = fitted_preparation(pixels, self.whiten)
         estimator.fit(patches, None)
-        self._set_fitted(estimator, preparation, pixels[:_TYPICAL_PATCHES], n_channels, whole_numbers)
+        self._set_fitted(estimator, preparation, pixels[:TYPICAL_PATCHES], n_channels, whole_numbers)
         return self
 
     def _new_estimator(self, random: np.random.RandomState) -> Any:
@@ -226,90 +236,58 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
     def _set_fitted(
         self, estimator: Any, preparation: Preparation, typical: NDArray[Any], n_channels: int, whole_numbers: bool
     ) -> None:
-        """Set all that is learned; ``typical`` are patches of pixels that tell the scale of the codes."""
+        """Set all learned attributes; the pixel patches ``typical`` determine the scale of the codes."""
         encoder = self._new_encoder(estimator)
-        self.typical_code_ = self._typical_code(encoder, prepared_patches(typical, *preparation))
+        self.typical_code_ = typical_code(encoder, prepared_patches(typical, *preparation), self.pooling)
         self.estimator_, self.encoder_ = estimator, encoder
         self.contrast_floor_, self.whitening_ = preparation
         self.n_channels_, self.whole_numbers_ = n_channels, whole_numbers
 
     def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
-        """Fitted features with another encoder or pooling, and with the components that were learned here.
+        """Return fitted features with another encoder or pooling, and with the components learned here.
 
         Parameters
         ----------
         X : as for :meth:`fit`
-            Images to learn the scale of the codes from: some patches are drawn.
+            Images. Some patches are drawn from them to learn the scale of the codes.
         encoder : str or Encoder
-            How a patch becomes codes.
+            How a patch is encoded.
         **settings
-            New values of ``stride``, ``grid``, ``pooling`` and ``mirror``.
+            New values of ``stride``, ``grid``, ``pooling``, ``mirror`` and ``precision``.
 
         Returns
         -------
         ImageFeatures
-            A copy, which shares the estimator and the whitening with this one.
+            A copy that shares the estimator and the whitening with this one.
         """
         check_is_fitted(self)
-        if others := sorted(set(settings) - {"stride", "grid", "pooling", "mirror"}):
-            raise ValueError(f"only stride, grid, pooling and mirror can be changed after fit, got {', '.join(others)}")
+        if others := sorted(set(settings) - {"stride", "grid", "pooling", "mirror", "precision"}):
+            raise ValueError(
+                f"only stride, grid, pooling, mirror and precision can be changed after fit, got {', '.join(others)}"
+            )
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
         images = fitting_images(other, X)
-        other.encoder_ = other._new_encoder(self.estimator_)
-        pixels = sample_patches(images, _TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        other.typical_code_ = other._typical_code(other.encoder_, self.prepare_patches(pixels))
-        return other
+        pixels = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        return other.encode_like(pixels)
 
-    def transform(self, X: Images) -> Array:
-        """The features of images.
-
-        Parameters
-        ----------
-        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images, of any sizes that have a patch in each region. They are read when they are needed. A dask array is
-            not computed.
-
-        Returns
-        -------
-        ndarray or dask array of float32 of shape (n_images, grid * grid * n_codes)
-            The codes of each region, region by region, row by row of the grid.
-        """
-        if is_dask(X):
-            check_is_fitted(self)
-            return lazy_transform(self, X)
-        images = fitting_images(self, X)
-        features = np.empty((len(images), self._n_features_out), np.float32)
-        for place, row in zip(features, self._rows(images, held=False), strict=True):
-            place[...] = row
-        return features
-
-    def iter_transform(self, X: Images) -> Iterator[Array]:
-        """The features of one image after the other, for more images than fit in memory.
-
-        Parameters
-        ----------
-        X : as for :meth:`transform`
-            Images.
-
-        Yields
-        ------
-        ndarray of float32 of shape (grid * grid * n_codes,)
-            The features of an image.
-        """
-        return self._rows(fitting_images(self, X), held=True)
+    def encode_like(self, pixels: NDArray[Any]) -> ImageFeatures:
+        """Create the encoder that ``encoder`` names, and learn the scale of its codes from patches of pixels."""
+        self.encoder_ = self._new_encoder(self.estimator_)
+        self.typical_code_ = typical_code(self.encoder_, self.prepare_patches(pixels), self.pooling)
+        return self
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
-        """Random patches of images as the estimator and the encoder see them: normalised, and whitened if ``whiten``.
+        """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.
 
         Parameters
         ----------
         X : as for :meth:`transform`
             Images.
         n_patches : int
-            How many.
+            The number of patches.
         random_state : int, RandomState instance or None, default=None
-            Which patches are drawn.
+            Determines which patches are drawn.
 
         Returns
         -------
@@ -320,7 +298,7 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Patches of pixels as the estimator and the encoder see them: normalised, and whitened if ``whiten``.
+        """Prepare patches as the estimator and the encoder see them: normalised, and whitened if ``whiten`` is set.
 
         Parameters
         ----------
@@ -330,33 +308,17 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         Returns
         -------
         ndarray of the same shape
-            The patches.
+            The prepared patches.
         """
         check_is_fitted(self)
         return prepared_patches(pixels, self.contrast_floor_, self.whitening_)
 
-    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
-        """Names of the features: region's row and column, code.
+    def fitting_images(self, X: Images) -> ImageCollection:
+        """Return images after checking that ``transform`` can encode them."""
+        return fitting_images(self, X)
 
-        Parameters
-        ----------
-        input_features : None
-            Ignored.
-
-        Returns
-        -------
-        ndarray of str
-            The names.
-        """
-        check_is_fitted(self)
-        places = [(row, column) for row in range(self.grid) for column in range(self.grid)]
-        return np.asarray(
-            [f"region{r}{c}_code{k}" for r, c in places for k in range(self.encoder_.n_codes)], dtype=object
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return self.grid**2 * self.encoder_.n_codes
+    def _n_codes_by_name(self) -> dict[str, int]:
+        return {"": self.encoder_.n_codes}
 
     def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
         return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images, held=held))
@@ -365,19 +327,8 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
         return encoder.set_params(dictionary=estimator).fit()
 
-    def _typical_code(self, encoder: Encoder, patches: Array) -> float:
-        """The mean absolute code of some prepared patches."""
-        codes = encoder.transform(patches)
-        typical_code = float(np.abs(codes).mean())
-        if typical_code == 0 and self.pooling == "log":
-            raise ValueError(
-                f"all codes of patches by {type(encoder).__name__} are 0, so that there is nothing to "
-                f"compare the codes of images with: lower the encoder's threshold, or take more units"
-            )
-        return typical_code
-
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Models and plain values that :func:`epls.save_model` writes."""
+        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
         return parts, super()._fitted_state()[1]
 
@@ -391,10 +342,3 @@ class ImageFeatures(Saved, TransformerMixin, BaseEstimator):
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:
             raise ValueError(f"patches have {n_values} values, but components have {self.encoder_.n_features}")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags

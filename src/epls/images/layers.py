@@ -1,8 +1,9 @@
-"""One layer of a stack: codes of patches of its images, pooled to smaller images for the layer above."""
+"""One layer of a stack: it encodes patches of its images and pools the codes to smaller images for the layer above."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from numbers import Integral
 from typing import Any, ClassVar, TypeAlias
@@ -14,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from ..algorithm.half import uses_half
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
@@ -24,51 +26,52 @@ from ..utils.types import Array, Indices
 from .channels import similar_channels
 from .collection import ImageCollection, Images
 from .counts import usual_n_patches
-from .dense import DenseEncoder
-from .features import ImageFeatures
+from .dense import DenseEncoder, patch_encoders
+from .features import TYPICAL_PATCHES, ImageFeatures
 from .patches import sample_patches
 from .pooling import Cells, PatchPositions, RegionGrid, log_scaled, pool_sums
+from .units import LogisticUnits, UnitPools
 
-# Given the number of a group, its patches, and what learns from these.
+# Called with the number of a group, its patches and a function that learns from them.
 Keep: TypeAlias = Callable[[int, NDArray[Any], Callable[[], ImageFeatures]], ImageFeatures]
-#: Is called with the number of a group's first code, positions, and codes (n_positions, n_codes).
+#: Called with the number of a group's first code, positions, and codes (n_positions, n_codes).
 SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
-_PATCH_VALUES = 2**27  # of the patches that groups of channels are learned from: half a GiB
+_PATCH_VALUES = 2**27  # limit for the patches of all groups of channels: half a GiB
 
 
 class Layer(Saved, BaseEstimator):
-    """One layer of :class:`DeepFeatures`: what it learns from patches of its images, and how its maps are pooled.
+    """One layer of :class:`DeepFeatures`: what it learns from patches of its images, and how it pools its maps.
 
-    Its images are those of the layer below: an image's *map*, whose channels are codes.
+    The images of a layer above the first are the *maps* of the layer below, whose channels are codes.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        Learns the components, as in :class:`ImageFeatures`; None is ``EPLS()``. With groups, each group gets a clone.
+        Learns the components, as in :class:`ImageFeatures`. None uses ``EPLS()``. Each group gets its own clone.
     patch_size : int, default=5
         Height and width of a patch.
     encoder : {"natural", "soft_threshold", "sparse_coding", "triangle"} or Encoder, default="natural"
-        How a patch becomes codes; see :mod:`epls.encoders`.
+        How a patch is encoded; see :mod:`epls.encoders`.
     n_groups : int or None, default=None
-        How many groups of similar channels there are. Units of a group see patches of its channels only. None is one
+        The number of groups of similar channels. The units of a group see only patches of its channels. None uses one
         group of all channels.
     group_size : int, default=16
-        Channels in a group.
+        The number of channels in a group.
     pool : int, default=2
-        Height and width of the cells that the map is pooled over, in positions.
+        Height and width, in positions, of the cells that codes are pooled over.
     pool_stride : int or None, default=None
-        Positions from one cell to the next; None is ``pool``, and less lets cells overlap.
+        The number of positions from one cell to the next. None uses ``pool``; with less, cells overlap.
     pooling : {"log", "mean", "max"}, default="log"
-        What a cell has: the mean or the largest of its codes, as multiples of the typical code. "log" is log(1 + mean).
+        The value of a cell: the mean or the largest of its codes, divided by the typical code. "log" is log(1 + mean).
     n_patches : int or None, default=None
-        Patches to learn from. None means 100 for each component and at least 50,000; with groups, as many of these as
-        half a GiB holds.
+        The number of patches to learn from. None uses 100 for each component and at least 50,000. With groups, it uses
+        at most as many as fit in half a GiB.
     stride : int, default=1
-        Pixels from one encoded patch to the next.
+        The number of pixels from one encoded patch to the next.
     whiten : bool, default=False
-        Whether patches are ZCA-whitened after they are normalised.
+        Whether to apply ZCA whitening to the normalised patches.
     random_state : int, RandomState instance or None, default=None
-        Draws patches and groups. ``DeepFeatures`` sets it.
+        Determines the patches and groups. ``DeepFeatures`` sets it.
 
     Attributes
     ----------
@@ -135,7 +138,7 @@ class Layer(Saved, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None, *, keep: Keep = lambda number, patches, learn: learn()) -> Layer:
-        """Find the groups of channels, and learn components from patches of each.
+        """Find the groups of channels, and learn components from patches of each group.
 
         Parameters
         ----------
@@ -144,8 +147,8 @@ class Layer(Saved, BaseEstimator):
         y : None
             Ignored.
         keep : callable
-            Given the number of a group, its patches and what learns from them, returns the features of the group:
-            learned, or from where they were kept before. Several threads call it.
+            Called with the number of a group, its patches and a function that learns from them. Returns the features of
+            the group, either newly learned or kept from an earlier fit. Several threads call it.
 
         Returns
         -------
@@ -171,15 +174,42 @@ class Layer(Saved, BaseEstimator):
             learn = partial(part.fit_patches, patches, len(group), whole_numbers=images.whole_numbers)
             return self._fitting(keep(number, patches, learn), len(group))
 
-        # Products of a group are too small for several threads, which each learn a group instead.
+        # Products of one group are too small for several threads, so each thread learns a group of its own.
         features = [learned(0)] if len(channels) == 1 else list(map_tasks(lambda: learned, range(len(channels))))
         self.channels_ = channels
         self.features_ = features
         self.n_channels_ = images.n_channels
         return self
 
+    def with_encoder(self, X: Images, encoder: str | Encoder) -> Layer:
+        """Return the fitted layer with another encoder, and with the components learned here.
+
+        Parameters
+        ----------
+        X : as for :meth:`fit`
+            Images, or maps of the layer below. Some patches are drawn from them to learn the scale of the codes.
+        encoder : str or Encoder
+            How a patch is encoded.
+
+        Returns
+        -------
+        Layer
+            A copy that shares what was learned with this one.
+        """
+        check_is_fitted(self)
+        other = copy(self).set_params(encoder=encoder)
+        other._validate_params()
+        images = ImageCollection(X, self.patch_size, self.n_channels_)
+        pixels = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
+        by_channel = pixels.reshape(len(pixels), -1, self.n_channels_)
+        other.features_ = [
+            copy(part).set_params(encoder=encoder).encode_like(by_channel[:, :, group].reshape(len(pixels), -1))
+            for part, group in zip(self.features_, self.channels_, strict=True)
+        ]
+        return other
+
     def _fitting(self, part: Any, n_channels: int) -> ImageFeatures:
-        """The features of a group, if they fit this layer: they may come from a file."""
+        """Return the features of a group after checking that they fit this layer; they may come from a file."""
         if not isinstance(part, ImageFeatures) or part.n_channels_ != n_channels:
             raise ValueError(f"a group of {n_channels} channels must have features of so many channels")
         if (part.patch_size, part.stride, part.mirror) != (self.patch_size, self.stride, False):
@@ -204,17 +234,17 @@ class Layer(Saved, BaseEstimator):
 
     @property
     def n_codes(self) -> int:
-        """The number of codes at a position: of all groups."""
+        """The number of codes at a position, over all groups."""
         check_is_fitted(self)
         return sum(part.encoder_.n_codes for part in self.features_)
 
     @property
     def cell_step(self) -> int:
-        """Positions from one cell of the map to the next."""
+        """The number of positions from one cell of the map to the next."""
         return self.pool_stride or self.pool
 
     def map_shape(self, height: int, width: int) -> tuple[int, int]:
-        """Rows and columns of the map of an image of some size; not positive if the image is too small for one."""
+        """Return the rows and columns of the map of an image; not positive if the image is too small for a map."""
         shape = self._positions(height, width).shape
         return (shape[0] - self.pool) // self.cell_step + 1, (shape[1] - self.pool) // self.cell_step + 1
 
@@ -222,7 +252,7 @@ class Layer(Saved, BaseEstimator):
         return PatchPositions(height, width, self.patch_size, self.stride)
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Models and plain values that :func:`epls.save_model` writes."""
+        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"group{number}": part for number, part in enumerate(self.features_)}
         return parts, super()._fitted_state()[1] | {"channels_": [group.tolist() for group in self.channels_]}
 
@@ -241,9 +271,22 @@ class Layer(Saved, BaseEstimator):
             self._fitting(part, len(group))
         self.channels_, self.features_ = groups, features
 
-    def new_encoders(self) -> Callable[[], LayerEncoder]:
-        """What makes encoders of this layer, one for each thread."""
-        makers = [part.encoder_.block_encoders(np.dtype(np.float32)) for part in self.features_]
+    def new_encoders(
+        self, precision: str = "float32", *, exact: bool = False
+    ) -> Callable[[], LayerEncoder | UnitPools]:
+        """Return a function that creates encoders of this layer, one for each thread.
+
+        ``exact`` encoders compute the same bits as ``ImageFeatures``. Others are faster where all units are logistic.
+        For ``precision`` see :mod:`epls.algorithm.half`.
+        """
+        if exact or uses_half(precision) or not LogisticUnits.can_be_of(self):
+            return self.exact_encoders(precision)
+        units = LogisticUnits(self)
+        return lambda: UnitPools(units)
+
+    def exact_encoders(self, precision: str = "float32") -> Callable[[], LayerEncoder]:
+        """Return a function that creates encoders with the same bits as ``ImageFeatures``, one for each thread."""
+        makers = [patch_encoders(part, precision) for part in self.features_]
         return lambda: LayerEncoder(self, [make() for make in makers])
 
 
@@ -253,9 +296,9 @@ class LayerEncoder:
     Parameters
     ----------
     layer : Layer
-        Fitted.
+        The fitted layer.
     encoders : list of callable
-        From patches to codes, for each group.
+        A function from patches to codes for each group.
     """
 
     def __init__(self, layer: Layer, encoders: list[Any]) -> None:
@@ -263,19 +306,13 @@ class LayerEncoder:
         pairs = zip(layer.features_, encoders, strict=True)
         self._groups = [DenseEncoder(part, encode) for part, encode in pairs]
 
-    def map(self, image: NDArray[Any]) -> Array:
-        """The map of an image."""
-        found = self.features_and_map(image, 1, with_map=True)[1]
-        assert found is not None  # it was asked for
-        return found
-
     def features_and_map(
         self, image: NDArray[Any], grid: int, with_map: bool, see: SeeCodes | None = None
     ) -> tuple[Array, Array | None]:
-        """The features (grid * grid, n_codes) of an image, and its map, if that is asked for.
+        """Return the features (grid * grid, n_codes) of an image, and its map if ``with_map``.
 
-        ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
-        which are valid until it returns.
+        ``see`` is called with the number of the first code of a group, some positions, and the group's codes there. The
+        codes are valid only until it returns.
         """
         layer = self._layer
         shape = layer._positions(*image.shape[:2]).shape

@@ -1,4 +1,4 @@
-"""What is inside a fitted model, and data for it."""
+"""The content of a fitted model, and data for it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,24 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from ..data.parts import codes_in_parts
 from ..datasets.opening import Opened, Vectors, open_data
-from ..utils.types import Indices
+from ..datasets.tables import TABLES
+from ..utils.types import Array, Indices
 from .deep import DeepFeatures
 from .features import ImageFeatures
 
 ImageModel: TypeAlias = ImageFeatures | DeepFeatures
 
-_BEFORE: dict[Any, str] = {"grey": "gray", "colour": "color"}  # how version 0.1.0 wrote these in the notes of a model
+_BEFORE: dict[Any, str] = {"grey": "gray", "colour": "color"}  # the spelling of version 0.1.0 in the notes of a model
 
 
 @dataclass(frozen=True)
 class ModelLayer:
-    """A layer of units in a model of images, and what its units see of an image.
+    """A layer of units in an image model, and the part of an image that its units see.
 
     Attributes
     ----------
@@ -36,9 +38,9 @@ class ModelLayer:
     n_channels : int
         The number of channels of the layer's images.
     sees : int
-        Height and width of the part of an image that a unit sees, in pixels: its receptive field.
+        Height and width, in pixels, of the part of an image that a unit sees: its receptive field.
     step : int
-        Pixels of the image from one position of the layer to the next; the first one is at the image's corner.
+        The number of pixels from one position of the layer to the next. The first position is at the image's corner.
     """
 
     groups: Sequence[ImageFeatures]
@@ -49,7 +51,7 @@ class ModelLayer:
 
     @property
     def n_units(self) -> int:
-        """The number of units, of all groups."""
+        """The number of units in all groups."""
         return sum(group.encoder_.n_codes for group in self.groups)
 
     @property
@@ -59,13 +61,13 @@ class ModelLayer:
 
 
 def image_features(model: Any) -> ImageModel | None:
-    """The features of images in a model, which may be the first step of a pipeline; None for a model of vectors."""
+    """Return the image features in a model, which may be the first step of a pipeline; None for vectors."""
     first = model[0] if isinstance(model, Pipeline) else model
     return first if isinstance(first, ImageFeatures | DeepFeatures) else None
 
 
 def layers_of(features: ImageModel) -> list[ModelLayer]:
-    """The layers of fitted features of images, from the images upwards; ``ImageFeatures`` is one layer."""
+    """Return the layers of fitted image features, from the images upwards; ``ImageFeatures`` is one layer."""
     if isinstance(features, ImageFeatures):
         n_channels = features.n_channels_
         return [ModelLayer([features], [np.arange(n_channels)], n_channels, features.patch_size, features.stride)]
@@ -79,26 +81,26 @@ def layers_of(features: ImageModel) -> list[ModelLayer]:
 
 
 def least_side(features: ImageModel, grid: int | None = None) -> int:
-    """The least height and width of images that have positions of all layers in each region of a grid.
+    """Return the smallest height and width of images that have positions of all layers in each region of a grid.
 
     Parameters
     ----------
     features : ImageFeatures or DeepFeatures
-        Fitted.
+        Fitted features.
     grid : int or None, default=None
-        There are grid x grid regions; None takes the features' own grid, as ``transform`` needs it.
+        There are grid x grid regions. None uses the features' own grid, as ``transform`` does.
     """
     n_regions = features.grid if grid is None else grid
     return max(layer.sees + (n_regions - 1) * layer.step for layer in layers_of(features))
 
 
 def learner_of(model: Any) -> Any:
-    """The learner in a model: that of its features of images, else the model itself or the last step of a pipeline.
+    """Return the learner in a model: that of its image features, or else the model or the last step of a pipeline.
 
     Raises
     ------
     ValueError
-        If there are several: those of :func:`layers_of`.
+        If there are several learners; see :func:`layers_of`.
     """
     features = image_features(model)
     if features is None:
@@ -120,14 +122,14 @@ def open_data_for(
     smallest_side: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Opened:
-    """Open data for a model: images for features of images, else vectors, with the columns that it was fitted on.
+    """Open data for a model: images for image features, otherwise vectors with the columns it was fitted on.
 
     Parameters
     ----------
     model : fitted model
-        ImageFeatures, DeepFeatures, a learner, or a pipeline with one of them.
+        ImageFeatures, DeepFeatures, a learner, or a pipeline with one of these.
     notes : dict
-        What :func:`epls.read_notes` returns. Images are read as those that the model was learned from.
+        The result of :func:`epls.read_notes`. Images are read in the same way as those that the model was learned from.
     path, channels, skip_bad, key, smallest_side, progress
         See :func:`epls.datasets.opening.open_data`. ``channels`` takes precedence over the notes.
 
@@ -145,6 +147,8 @@ def open_data_for(
         folder["longest_side"] = _noted(notes, "longest_side", lambda value: type(value) is int and value > 0)
     names = getattr(model, "feature_names_in_", None)
     columns = noted_columns(notes) or (None if names is None else [str(name) for name in names])
+    if Path(path).suffix.lower() not in TABLES:
+        columns = None
     data = open_data(path, smallest_side=smallest_side, key=key, columns=columns, progress=progress, **folder)
     if (features is not None) == isinstance(data, Vectors):
         kinds = ("vectors", "images") if features is None else ("images", "vectors")
@@ -153,7 +157,7 @@ def open_data_for(
 
 
 def noted_columns(notes: dict[str, Any]) -> list[str] | None:
-    """The names of the columns that a model was learned from, if they are noted."""
+    """Return the names of the columns that a model was learned from, if they are in the notes."""
     columns: list[str] | None = _noted(
         notes,
         "feature_names",
@@ -163,7 +167,7 @@ def noted_columns(notes: dict[str, Any]) -> list[str] | None:
 
 
 def _noted(notes: dict[str, Any], name: str, is_allowed: Callable[[Any], bool]) -> Any:
-    """A note that says how data are read: anybody may have written it."""
+    """Return a checked note about how to read data; the notes may be untrusted."""
     value = notes.get(name)
     if value is not None and not is_allowed(value):
         raise ValueError(
@@ -174,10 +178,22 @@ def _noted(notes: dict[str, Any], name: str, is_allowed: Callable[[Any], bool]) 
 
 
 def codes_of(model: Any, data: Opened) -> Iterator[NDArray[Any]]:
-    """The rows that a model computes for data, some at a time."""
+    """Iterate over the rows that a model computes for data, some at a time."""
     if isinstance(data, Vectors):
         yield from codes_in_parts(model, data.X)
         return
     features, after = (model[0], model[1:]) if isinstance(model, Pipeline) else (model, None)
     for row in features.iter_transform(data):
         yield row[None] if after is None else after.transform(row[None])
+
+
+def feature_rows(model: Any, data: Any, progress: Callable[[str, int, int], None]) -> Array:
+    """Return all rows that a model computes for data, in memory, and report progress."""
+    rows: list[Array] = []
+    n_done = 0
+    some: Any
+    for some in codes_of(model, data):
+        rows.append(np.asarray(some.toarray() if sparse.issparse(some) else some, np.float32))
+        n_done += len(rows[-1])
+        progress("encode", n_done, len(data))
+    return np.concatenate(rows)

@@ -1,4 +1,4 @@
-"""Patches of images: drawn at random, and normalised for brightness and contrast."""
+"""Patches of images: drawn at random, with normalised brightness and contrast."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
 from .whitening import ZCAWhitening
 
-_CONTRAST_FLOOR = 10 / 255**2  # of the squared range of the pixels: 10 for bytes, Coates and Ng's constant
+_CONTRAST_FLOOR = 10 / 255**2  # times the squared range of the pixels: 10 for bytes, the constant of Coates and Ng
 
 
 def sample_patches(
     images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
 ) -> NDArray[Any]:
-    """Square patches from random places of random images.
+    """Draw square patches from random places of random images.
 
-    Only images that are drawn are read, each once, and one at a time in each thread: a memory map or a folder is never
-    loaded whole.
+    Only images that patches are drawn from are read, each once, and one at a time in each thread. A memory map or a
+    folder is never loaded as a whole.
 
     Parameters
     ----------
     images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-        Images, of any sizes that a patch fits in.
+        Images. Their sizes may differ, but each must be at least as large as a patch.
     n_patches : int
-        How many patches.
+        The number of patches.
     patch_size : int
-        Their height and width.
+        Height and width of a patch.
     random_state : int, RandomState or None
-        Which ones.
+        Determines which patches are drawn.
 
     Returns
     -------
     ndarray of shape (n_patches, patch_size * patch_size * channels)
-        A patch per row, row by row of the patch, of the images' type.
+        One flattened patch per row, in the type of the images.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def sample_patches(
 def sample_placed_patches(
     images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
-    """What :func:`sample_patches` gives, and where each patch is: number of the image, top and left, a row each."""
+    """Return the result of :func:`sample_patches`, and a row for each patch: the number of its image, top and left."""
     collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)
     if n_patches < 1:
         raise ValueError(f"n_patches={n_patches}: ask for at least one")
@@ -81,19 +81,19 @@ def sample_placed_patches(
 
 
 def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Array:
-    """Subtract each patch's mean and divide by its standard deviation.
+    """Subtract the mean of each patch and divide by its standard deviation.
 
     Parameters
     ----------
     patches : array-like of shape (n_patches, n_features)
         Patches of pixels on the scale 0 to 255.
     contrast_floor : float, default=10
-        Added to the variance, so that flat patches are not blown up to noise.
+        A constant that is added to the variance, so that the noise of flat patches is not amplified.
 
     Returns
     -------
     ndarray of shape (n_patches, n_features)
-        float64 for float64, else float32.
+        The normalised patches: float64 for float64 patches, otherwise float32.
     """
     checked = check_array(patches, dtype=[np.float64, np.float32, np.uint8])
     pixels = checked.astype(np.float64 if checked.dtype == np.float64 else np.float32)
@@ -110,7 +110,7 @@ def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Ar
 
 
 def contrast_floor_of(pixels: NDArray[Any]) -> float:
-    """The contrast floor that suits patches, in proportion to the squared range of their values: 10 for bytes."""
+    """Return a suitable contrast floor for patches, proportional to the squared range of their values: 10 for bytes."""
     full_range = 255.0 if pixels.dtype == np.uint8 else float(pixels.max()) - float(pixels.min())
     contrast_floor = _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0
     if contrast_floor < np.finfo(np.float32).tiny:
@@ -129,7 +129,7 @@ class Preparation(NamedTuple):
 
 
 def fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Preparation, Array]:
-    """The preparation that suits patches of pixels, and these patches, prepared."""
+    """Return the preparation that suits patches of pixels, and the prepared patches."""
     contrast_floor = contrast_floor_of(pixels)
     patches = normalize_patches(pixels, contrast_floor=contrast_floor)
     if not whiten:
@@ -139,7 +139,7 @@ def fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Preparation,
 
 
 def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
-    """Patches as an estimator and an encoder see them: normalised, and whitened if there is a whitening."""
+    """Prepare patches as an estimator and an encoder see them: normalised, and whitened if there is a whitening."""
     patches = normalize_patches(pixels, contrast_floor=contrast_floor)
     return patches if whitening is None else whitening.transform(patches)
 
@@ -152,7 +152,7 @@ def cut_patches(
     out: Array,
     patch_size: int,
 ) -> Array:
-    """Patches of a checked image at some places, prepared as by :func:`prepared_patches`, without a copy of the pixels.
+    """Extract patches of a checked image, prepared as by :func:`prepared_patches`, without copying the pixels.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def cut_patches(
     contrast_floor, whitening
         How patches are prepared.
     out : ndarray of float32 of shape (n_patches, patch_size * patch_size * channels)
-        Normalised patches are written to it.
+        The array that normalised patches are written to.
     patch_size : int
         Height and width of a patch.
 

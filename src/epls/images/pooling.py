@@ -1,13 +1,13 @@
 """Positions of patches in an image, and pooling of the codes there.
 
-The codes at all positions are the image's *map*, (rows, columns, n_codes). It comes in blocks of positions, each of
-which a pool adds to the areas that it lies in: :class:`RegionGrid` to a few regions, whose sums become features, and
-:class:`Cells` to many small squares, which become the pixels of the next layer's images.
+The codes at all positions are the *map* of the image, (rows, columns, n_codes). It comes in blocks of positions. A pool
+adds each block to the areas that contain it. :class:`RegionGrid` has a few regions, whose sums become features.
+:class:`Cells` has many small squares, which become the pixels of the next layer's images.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,7 @@ FINEST_GRID = 1000  # no photograph has room for more regions
 class PatchPositions:
     """The positions of the patches of an image, numbered row by row.
 
-    Corners are computed when they are asked for: a photograph has millions of positions.
+    Corners are computed on demand, because a photograph has millions of positions.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class PatchPositions:
     patch_size : int
         Height and width of a patch.
     stride : int
-        Pixels from one patch to the next.
+        The number of pixels from one patch to the next.
 
     Attributes
     ----------
@@ -56,13 +56,13 @@ class PatchPositions:
         return self.shape[0] * self.shape[1]
 
     def corners(self, positions: Indices) -> tuple[Indices, Indices]:
-        """The top and left pixels of the patches at some positions."""
+        """Return the top and left pixels of the patches at some positions."""
         rows, columns = np.divmod(positions, self.shape[1])
         return rows * self._stride, columns * self._stride
 
 
 class RegionGrid:
-    """Sums of codes over a grid of regions of a map.
+    """Sum codes over a grid of regions of a map.
 
     Along a side, positions are cut at round(k * positions / grid): with a grid of 2, into the four quadrants. Regions
     are numbered row by row.
@@ -72,7 +72,7 @@ class RegionGrid:
     shape : (int, int)
         Rows and columns of the map, at least ``grid`` each.
     grid : int
-        There are grid x grid regions.
+        The number of rows and of columns of regions.
 
     Attributes
     ----------
@@ -80,6 +80,8 @@ class RegionGrid:
         The first row and column of each region of the grid, and the end.
     counts : ndarray of int of shape (grid * grid,)
         The number of positions in each region.
+    of_row, of_column : ndarray of int
+        The region of a position is the sum of the values for its row and its column.
 
     Examples
     --------
@@ -102,13 +104,13 @@ class RegionGrid:
         self._n_columns = shape[1]
         self._first_row, self._first_column = np.repeat(self.row_cuts[:-1], grid), np.tile(self.column_cuts[:-1], grid)
         self._columns = np.tile(columns, grid)
-        self._of_row, self._of_column = np.repeat(grid * np.arange(grid), rows), np.repeat(np.arange(grid), columns)
+        self.of_row, self.of_column = np.repeat(grid * np.arange(grid), rows), np.repeat(np.arange(grid), columns)
 
     def order(self, start: int, stop: int) -> Indices:
-        """The positions from the ``start``-th to before the ``stop``-th, region by region, and row by row in each.
+        """Return the positions from the ``start``-th to before the ``stop``-th: region by region, each row by row.
 
-        The last digit of a product depends on which rows a BLAS library multiplies together: another order would change
-        features in the last digit.
+        The order is fixed, because the last digit of a product depends on which rows a BLAS library multiplies
+        together.
         """
         numbers = np.arange(start, stop)
         regions = np.searchsorted(self._ends, numbers, side="right")
@@ -119,11 +121,11 @@ class RegionGrid:
     def add(self, codes: Array, positions: Indices, sums: Array) -> None:
         """Add a block of codes (n_positions, n_codes) at some positions to ``sums`` (n_regions, n_codes)."""
         rows, columns = np.divmod(positions, self._n_columns)
-        add_to_regions(codes, self._of_row[rows] + self._of_column[columns], sums)
+        add_to_regions(codes, self.of_row[rows] + self.of_column[columns], sums)
 
 
 class Cells:
-    """Codes of a map, pooled over small squares of positions: a smaller map.
+    """Pool the codes of a map over small squares of positions, to a smaller map.
 
     Parameters
     ----------
@@ -132,10 +134,10 @@ class Cells:
     size : int
         Height and width of a cell, in positions.
     stride : int
-        Positions from one cell to the next; less than ``size`` lets cells overlap. Positions after the last whole cell
-        of a row or column are left out.
+        The number of positions from one cell to the next. If it is less than ``size``, cells overlap. Positions after
+        the last whole cell of a row or column are dropped.
     largest : bool, default=False
-        Whether a cell has the largest of its codes instead of their mean.
+        Whether a cell takes the largest of its codes instead of their mean.
 
     Attributes
     ----------
@@ -160,7 +162,7 @@ class Cells:
         self.shape = (rows, columns)
 
     def room(self, n_codes: int) -> Array:
-        """Room for the cells of a map with so many codes, to which nothing has been added."""
+        """Return empty cells for a map with this many codes."""
         return np.full((*self.shape, n_codes), -np.inf if self._largest else 0, np.float32)
 
     def add(self, codes: Array, positions: Indices, room: Array) -> None:
@@ -169,27 +171,27 @@ class Cells:
         (raise_cells if self._largest else add_to_cells)(codes, rows, columns, self._size, self._stride, room)
 
     def pooled(self, room: Array) -> Array:
-        """The smaller map, when all positions have been added."""
+        """Return the smaller map after all positions have been added."""
         return room if self._largest else np.divide(room, np.float32(self._size**2), out=room)
 
 
 def smallest_side(patch_size: int, stride: int, grid: int) -> int:
-    """The least height and width of an image that has a patch in each region."""
+    """Return the smallest height and width of an image that has a patch in each region."""
     return patch_size + (grid - 1) * stride
 
 
 def image_regions(features: ImageFeatures, height: int, width: int) -> RegionGrid:
-    """The regions that the codes of an image of some size are pooled over."""
+    """Return the regions that the codes of an image of some size are pooled over."""
     return RegionGrid(PatchPositions(height, width, features.patch_size, features.stride).shape, features.grid)
 
 
 def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
-    """Pooled codes from sums over areas, as the ``pooling`` of fitted features asks for.
+    """Return pooled codes from sums over areas, according to the ``pooling`` of fitted features.
 
     Parameters
     ----------
     features : ImageFeatures
-        Fitted.
+        Fitted features.
     sums : ndarray of shape (..., n_areas, n_codes)
         Sums of codes. If the features are averaged over mirror images, (..., 2, n_areas, n_codes).
     counts : ndarray of int of shape (n_areas,)
@@ -198,7 +200,7 @@ def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
     Returns
     -------
     ndarray of shape (..., n_areas * n_codes)
-        For sums over the regions of an image, what ``features.transform`` returns for it.
+        For sums over the regions of an image, the result of ``features.transform`` for it.
     """
     pooled = sums
     if features.pooling != "sum":
@@ -209,6 +211,17 @@ def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
     return pooled.mean(axis=-2) if features.mirror else pooled
 
 
+def typical_code(encoder: Any, patches: Array, pooling: str) -> float:
+    """Return the mean absolute code of some prepared patches."""
+    typical = float(np.abs(encoder.transform(patches)).mean())
+    if typical == 0 and pooling == "log":
+        raise ValueError(
+            f"all codes of patches by {type(encoder).__name__} are 0, so that there is nothing to "
+            f"compare the codes of images with: lower the encoder's threshold, or take more units"
+        )
+    return typical
+
+
 def log_scaled(codes: Array, typical_code: float) -> Array:
-    """log(1 + code / typical), with the sign of the code: those of some learners have one."""
+    """Compute log(1 + code / typical), with the sign of the code, since some learners have signed codes."""
     return np.copysign(np.log1p(np.abs(codes) / codes.dtype.type(typical_code)), codes)

@@ -19,40 +19,40 @@ from .whitening import ZCAWhitening
 
 
 class ImagePatchSamples(Samples):
-    """Patches of images, cut out when they are needed; a mini-batch holds the patches of one image.
+    """Patches of images, extracted on demand. A mini-batch holds the patches of one image.
 
-    Images are taken in random order until there are ``n_patches`` patches, or no more images. An image with more than
-    ``patches_per_image`` positions gives that many patches, from random positions; a smaller one gives all. The
-    patches are the same in every epoch. Images are read again, one at a time, whenever their patches are needed: memory
-    does not grow with their number.
+    Images are used in random order until there are ``n_patches`` patches or no more images. An image with more than
+    ``patches_per_image`` positions provides that many patches, from random positions; a smaller one provides all. The
+    patches are the same in every epoch. Images are read again, one at a time, whenever their patches are needed, so
+    memory does not grow with their number.
 
-    An image with more patches than ``batch_size`` is divided into mini-batches of nearly equal sizes. If images are so
-    small that several fit into ``batch_size``, a mini-batch is several whole images. Otherwise mini-batches are as
-    large as the images make them: none is a remainder, and ``drop_last`` leaves out none.
+    An image with more patches than ``batch_size`` is divided into mini-batches of nearly equal sizes. If several images
+    fit into ``batch_size``, a mini-batch consists of several whole images. Otherwise, the images determine the sizes of
+    mini-batches: there is no remainder, and ``drop_last`` has no effect.
 
     Parameters
     ----------
     images : ImageCollection
-        Images of any sizes that a patch fits in.
+        Images. Each must be at least as large as a patch.
     patch_size : int
         Height and width of a patch.
     n_patches : int
-        How many patches to take. The last image is taken whole, so there can be a few more.
+        The number of patches. The last image is used as a whole, so there can be a few more.
     patches_per_image : int
-        The largest number of patches of one image.
+        The maximum number of patches of one image.
     contrast_floor : float
-        For the normalisation of patches, see :func:`epls.images.patches.normalize_patches`.
+        A constant for the normalisation of patches; see :func:`epls.images.patches.normalize_patches`.
     whitening : ZCAWhitening or None
-        Fitted; patches are whitened with it.
+        A fitted whitening for the patches, or None.
     random : RandomState
-        Decides which images and patches are taken.
+        Determines which images and patches are used.
 
     Attributes
     ----------
     numbers : ndarray of int of shape (n_images,)
         The images that are used.
     sizes : ndarray of int of shape (n_images,)
-        The number of patches of each.
+        The number of patches of each image.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class ImagePatchSamples(Samples):
         return np.concatenate([self._patches(number) for number in self.numbers])
 
     def _parts(self, batch_size: int) -> tuple[Indices, int]:
-        """Image, first patch and end of every part that fits into a batch, and how many parts are a batch."""
+        """Return image, first patch and end of every part that fits in a batch, and the number of parts per batch."""
         parts = [
             (number, start, stop)
             for number, size in zip(self.numbers, self.sizes, strict=True)
@@ -115,14 +115,14 @@ class ImagePatchSamples(Samples):
         return np.array(parts, np.intp), max(1, batch_size // largest)
 
     def _patches(self, number: int) -> Array:
-        """All patches of an image that are used."""
+        """Return all patches of an image that are used."""
         return self._part(number, 0, self._patches_per_image)
 
     def _part(self, number: int, start: int, stop: int) -> Array:
-        """Some of the patches of an image that are used."""
+        """Return some of the patches of an image that are used."""
         image = self._images[int(number)]
         positions = PatchPositions(image.shape[0], image.shape[1], self._patch_size, stride=1)
-        # Drawn anew each time: all positions of all images would be kept otherwise.
+        # Drawn again each time, to avoid storing the positions of all images.
         random = np.random.RandomState([self._seed, number])
         n_drawn = min(len(positions), self._patches_per_image)
         drawn = random.permutation(sample_without_replacement(len(positions), n_drawn, random_state=random))

@@ -1,4 +1,4 @@
-"""What the units of all layers answer to images, found in one pass that keeps no maps."""
+"""Responses of the units of all layers to images, found in one pass that keeps no maps."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from .pooling import PatchPositions
 
 @dataclass(frozen=True)
 class Answers:
-    """What the units of a layer answer to some images.
+    """Responses of the units of a layer to some images.
 
     Attributes
     ----------
     codes : ndarray of float32 of shape (n_samples, n_units)
-        The codes at random positions, as many of each image if it has as many.
+        The codes at random positions, the same number from each image if it has enough.
     strongest : ndarray of float32 of shape (n_images, n_areas, n_units)
-        The largest absolute code of each unit in each area of each image; -1 where an area has no position.
+        The largest absolute code of each unit in each area of each image; -1 if an area has no position.
     places : ndarray of int32 of shape (n_images, n_areas, n_units, 2)
-        The top and left pixel of what the unit sees there.
+        The top and left pixel of the part that the unit sees there.
     """
 
     codes: Array
@@ -44,38 +44,38 @@ def scan_layers(
     seed: int = 0,
     progress: Callable[[int], None] = lambda done: None,
 ) -> dict[int, Answers]:
-    """The strongest answers of all units to some images, and their codes at random positions.
+    """Return the strongest responses of all units to some images, and their codes at random positions.
 
-    Maps are made of one image after the other and are not kept.
+    Maps are computed for one image at a time and are not kept.
 
     Parameters
     ----------
     features : DeepFeatures
-        Fitted.
+        Fitted features.
     images : ImageCollection
-        Images, checked to have a position of each layer.
+        Images, already checked to have a position in each layer.
     n_samples : int
-        Random positions in all images together.
+        The number of random positions in all images together.
     layers : collection of int or None, default=None
-        The layers that are asked for, the one that sees the images being 0; None is all.
+        The layers to scan, counted from 0, which is the layer that sees the images. None scans all.
     area_grid : int, default=1
-        The strongest answers are found in area_grid x area_grid areas of each image.
+        The strongest responses are found in area_grid x area_grid areas of each image.
     seed : int, default=0
-        Draws positions. The result does not depend on the number of threads.
+        Determines the positions. The result does not depend on the number of threads.
     progress : callable, optional
-        Is told how many images are done.
+        Called with the number of images that are done.
 
     Returns
     -------
     dict of int to Answers
-        For each of the layers.
+        The responses of each layer.
     """
     views = layers_of(features)
     wanted = sorted(set(range(len(views))) if layers is None else set(layers))
     of_each = -(-n_samples // len(images))
 
     def new_worker() -> Callable[[int], list[_Watch]]:
-        encoders = [layer.new_encoders()() for layer in features.layers_[: max(wanted) + 1]]
+        encoders = [layer.exact_encoders()() for layer in features.layers_[: max(wanted) + 1]]
 
         def watched(number: int) -> list[_Watch]:
             image, random = images[number], np.random.RandomState([seed, number])
@@ -101,7 +101,7 @@ def scan_layers(
 
 
 class _Watch:
-    """Keeps the strongest answers of a layer's units to an image, and its codes at some positions."""
+    """Keep the strongest responses of a layer's units to an image, and its codes at some positions."""
 
     def __init__(
         self, layer: ModelLayer, shape: tuple[int, ...], n_samples: int, area_grid: int, random: np.random.RandomState
@@ -115,7 +115,7 @@ class _Watch:
         self.places = np.zeros((n_areas, n_units, 2), np.int32)
 
     def see(self, first_unit: int, positions: Indices, codes: Array) -> None:
-        """Take note of the codes (n_positions, n_codes) of a group at some positions."""
+        """Process the codes (n_positions, n_codes) of a group at some positions."""
         units = slice(first_unit, first_unit + codes.shape[1])
         ranks = np.searchsorted(self._drawn, positions)
         found = np.flatnonzero(np.isin(positions, self._drawn))
@@ -128,7 +128,7 @@ class _Watch:
             inside = np.flatnonzero(areas == area)
             best = inside[answers[inside].argmax(axis=0)]
             strongest = answers[best, np.arange(len(best))]
-            before = self.strongest[area, units]  # views: what is written to them is kept
+            before = self.strongest[area, units]  # views, so that changes are written through
             better = strongest > before
             before[better] = strongest[better]
             self.places[area, units][better] = self._step * np.stack([rows[best], columns[best]], axis=1)[better]

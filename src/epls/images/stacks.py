@@ -1,4 +1,4 @@
-"""The layers of a stack if nobody chooses them."""
+"""The default layers of a stack."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FIRST_UNITS, _GROUP_UNITS = 256, 128
 _GROUPS, _GROUP_SIZE = 24, 16
 _SMALL_IMAGE, _SMALL_PATCH, _PATCH = 64, 5, 7
 _CELLS = 20  # along a side of the first map
-_PATCHES_ACROSS = 4  # a patch of a map is so many times smaller
+_PATCHES_ACROSS = 4  # the ratio of the sides of a map and its patches
 _SMALLEST_MAP = 4
 
 
@@ -30,22 +30,22 @@ def usual_layers(
     encoder: str | Encoder = "natural",
     whiten: bool = False,
 ) -> list[Layer]:
-    """The layers for images of some size.
+    """Return the default layers for images of some size.
 
-    The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if the image has less than 64 a side), and its map
-    about 20 cells a side. Each further layer has 24 groups of the 16 most similar channels, with 128 units each, on
-    patches a quarter as wide as the map below, and halves the map.
+    The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if a side of the image is less than 64), and its map
+    has about 20 cells per side. Each further layer has 24 groups of the 16 most similar channels, with 128 units each,
+    on patches a quarter as wide as the map below. It halves the map.
 
     Parameters
     ----------
     height, width : int
         The size of the images.
     n_layers : int or None, default=None
-        How many layers. None is two; one, if the image is too small for a second.
+        The number of layers. None uses two, or one if the image is too small for a second.
     estimator : estimator or None, default=None
-        A learner for all layers, with ``n_components``; None is ``EPLS()``.
+        A learner with ``n_components`` for all layers. None uses ``EPLS()``.
     encoder, whiten
-        Of all layers; see :class:`Layer`.
+        The settings of all layers; see :class:`Layer`.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def usual_layers(
 
 
 def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], None]) -> None:
-    """Let layers tell how far their learning is: the stage, and how many of how many epochs of all groups are done."""
+    """Let layers report the progress of learning: the stage, and the epochs of all groups, done and in total."""
     for number, layer in enumerate(layers, 1):
         if hasattr(layer.estimator, "set_callbacks"):
             layer.estimator.set_callbacks(
@@ -97,7 +97,7 @@ def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], Non
 
 
 class _EpochsOfGroups:
-    """Counts the epochs of all groups of a layer, which several threads learn."""
+    """Count the epochs of all groups of a layer, which several threads learn."""
 
     def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
         self._stage, self._n_groups, self._progress = stage, n_groups, progress

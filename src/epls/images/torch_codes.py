@@ -153,9 +153,10 @@ class _LayerCodes(nn.Module):
         self.center = nn.Parameter(_float32(layer.center[:, None]))
         self.intercept = nn.Parameter(_float32(layer.intercept[:, None]))
         self.activation = in_torch(layer.activation).module()
+        self.half = False
 
     def forward(self, patches: torch.Tensor) -> torch.Tensor:
-        net = self.weight @ patches
+        net = (self.weight.bfloat16() @ patches.bfloat16()).float() if self.half else self.weight @ patches
         codes: torch.Tensor = self.activation(net + (self.intercept - self.center))
         if self.split_sign:
             codes = torch.cat([codes, self.activation(self.intercept + self.center - net)], dim=1)
@@ -197,6 +198,13 @@ class _Whitening(nn.Module):
 
     def forward(self, patches: torch.Tensor) -> torch.Tensor:
         return self.matrix @ patches - self.offset
+
+
+def compute_in_half(module: nn.Module) -> None:
+    """Make the products of layers of units in a module bfloat16."""
+    for part in module.modules():
+        if isinstance(part, _LayerCodes):
+            part.half = True
 
 
 def batches_of_one_size(

@@ -9,10 +9,11 @@ import torch
 from sklearn.utils.validation import check_is_fitted
 from torch import nn
 
+from ..algorithm.half import uses_half
 from ..utils.types import Array
-from .deep import smallest_image, smallest_map
+from .deep import layers_up_to, smallest_image
 from .pooling import PatchPositions, RegionGrid
-from .torch_codes import CellStrips, PatchCodes, batches_of_one_size, check_images
+from .torch_codes import CellStrips, PatchCodes, batches_of_one_size, check_images, compute_in_half
 
 if TYPE_CHECKING:
     from .collection import ImageCollection
@@ -62,7 +63,8 @@ class DeepNetwork(nn.Module):
         self.grid, self.mirror, self.n_channels = features.grid, features.mirror, features.n_channels_
         self.n_features = len(features.get_feature_names_out())
         self._least = smallest_image(features.layers_, features.grid)
-        self._least_for_map = [smallest_map(features.layers_[: n + 1]) for n in range(len(self.layers))]
+        numbers = range(1, len(self.layers) + 1)
+        self._least_for_map = [smallest_image(features.layers_[:n], 1, with_map=True) for n in numbers]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         """The features of images.
@@ -100,10 +102,9 @@ class DeepNetwork(nn.Module):
         Tensor of shape (N, n_codes, rows, columns)
             The pooled codes. Those of ``DeepFeatures.maps`` have the codes last.
         """
-        if not 1 <= layer <= len(self.layers):
-            raise ValueError(f"layer={layer}: there are layers 1 to {len(self.layers)}")
+        modules = layers_up_to(layer, self.layers)
         check_images(images, self.n_channels, self._least_for_map[layer - 1])
-        for module in self.layers[:layer]:
+        for module in modules:
             images = module.map(images)
         return images
 
@@ -191,7 +192,18 @@ def views_in_torch(
 ) -> Iterator[Array]:
     """For each image from the ``start``-th, its features and with ``mirror`` those of its mirror image, a row each."""
     network = DeepNetwork(features).to(device)
+    if uses_half(features.precision, str(device)):
+        compute_in_half(network)
     for pixels in batches_of_one_size(images, start, network.n_elements, device):
         with torch.inference_mode():
             views = network.views(pixels)
         yield from views.numpy(force=True)
+
+
+def maps_in_torch(features: DeepFeatures, images: ImageCollection, layer: int, device: torch.device) -> Iterator[Array]:
+    """The maps (rows, columns, n_codes) of a layer of all images, one after the other."""
+    network = DeepNetwork(features).to(device)
+    for pixels in batches_of_one_size(images, 0, network.n_elements, device):
+        with torch.inference_mode():
+            maps = network.maps(pixels, layer).permute(0, 2, 3, 1).contiguous()
+        yield from maps.numpy(force=True)

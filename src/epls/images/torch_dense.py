@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
+from ..algorithm.half import uses_half
 from ..utils.types import Array, Indices
 from .pooling import PatchPositions, RegionGrid, smallest_side
-from .torch_codes import PatchCodes, batches_of_one_size, check_images
+from .torch_codes import PatchCodes, batches_of_one_size, check_images, compute_in_half
 
 if TYPE_CHECKING:
     from .collection import ImageCollection
@@ -73,6 +74,8 @@ def sums_and_counts(
 ) -> Iterator[tuple[Array, Indices]]:
     """For each image, the sums of codes over its regions and the number of positions in each, found on a device."""
     module = DenseFeatures(features).to(device)
+    if uses_half(features.precision, str(device)):
+        compute_in_half(module)
 
     def n_elements(height: int, width: int) -> float:
         return height * width / module.stride**2 * module.n_elements

@@ -1,4 +1,4 @@
-"""ZCA whitening, for the learners that want it. EPLS does not."""
+"""ZCA whitening, for learners that need it. EPLS does not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, 
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.moments import center_and_scale, second_moments
+from ..utils.blas import threads_for
 from ..utils.constraints import POSITIVE
 from ..utils.fields import Floats, Saved
+from ..utils.threads import product
 from ..utils.types import Array
 
 
 class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Make features uncorrelated and of equal variance, changing them as little as possible.
+    """Make features uncorrelated and equal in variance, with as little change as possible.
 
     x becomes (x - mean) V diag(1 / sqrt(eigenvalues + regularization)) V', with eigenvalues and eigenvectors V of the
     covariance matrix.
@@ -24,15 +26,15 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     Parameters
     ----------
     regularization : float, default=0.1
-        Added to the eigenvalues, so that directions without signal are not blown up. The value of Coates and Ng's
-        experiments, for patches normalised for contrast.
+        Added to the eigenvalues, so that directions without signal are not amplified. The default is the value of
+        Coates and Ng for contrast-normalised patches.
 
     Attributes
     ----------
     mean_ : ndarray of shape (n_features,)
-        What is subtracted.
+        The mean of the training samples. It is subtracted from each sample.
     matrix_ : ndarray of shape (n_features, n_features)
-        What is multiplied with; symmetric.
+        The symmetric whitening matrix. Centred samples are multiplied by it.
 
     Examples
     --------
@@ -51,12 +53,12 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: Any = None) -> ZCAWhitening:
-        """Find the mean and the covariance of the samples.
+        """Compute the mean and the covariance of the samples.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Samples, at least two.
+            At least two samples.
         y : None
             Ignored.
 
@@ -66,11 +68,13 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         """
         data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2))
         mean, _ = center_and_scale(data)
-        eigenvalues, vectors = np.linalg.eigh(second_moments(data, mean) / (len(data) - 1))
-        # A covariance has no eigenvalue below 0; what is there comes of rounding.
-        factors = 1 / np.sqrt(np.maximum(eigenvalues, 0) + self.regularization)
-        self.mean_ = mean.astype(data.dtype)
-        self.matrix_ = ((vectors * factors) @ vectors.T).astype(data.dtype)
+        moments = second_moments(data, mean) / (len(data) - 1)
+        with threads_for(moments.shape[0] ** 3):
+            eigenvalues, vectors = np.linalg.eigh(moments)
+            # A covariance has no negative eigenvalues, except by rounding.
+            factors = 1 / np.sqrt(np.maximum(eigenvalues, 0) + self.regularization)
+            self.mean_ = mean.astype(data.dtype)
+            self.matrix_ = ((vectors * factors) @ vectors.T).astype(data.dtype)
         return self
 
     def transform(self, X: ArrayLike) -> Array:
@@ -84,16 +88,15 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            float32 for float32, else float64.
+            The whitened samples: float32 for float32 samples, otherwise float64.
         """
         check_is_fitted(self)
         data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
         return self.whitened(data)
 
     def whitened(self, X: Array) -> Array:
-        """:meth:`transform` without its checks, which cost more than the work where samples come in small blocks."""
-        white: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.matrix_.astype(X.dtype, copy=False)
-        return white
+        """Do :meth:`transform` without its checks, which take longer than the work itself for small blocks."""
+        return product(X - self.mean_.astype(X.dtype, copy=False), self.matrix_.astype(X.dtype, copy=False))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

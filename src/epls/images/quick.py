@@ -1,0 +1,166 @@
+"""Default features of images: learned from the same images, in a time that suits their number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..callbacks import OnEpoch
+from ..datasets._decode import require_pillow
+from ..learners.epls import EPLS
+from ..utils.threads import map_tasks
+from ..utils.types import Array
+from .collection import ImageCollection, Images
+from .deep import DeepFeatures
+from .features import ImageFeatures
+from .models import ImageModel, feature_rows
+from .stacks import tell_epochs, usual_layers
+
+Progress: TypeAlias = Callable[[str, int, int], None]
+
+_LARGEST_SIDE = 128  # of images of one size, which are used without resizing
+_SIDE, _SIDE_OF_MANY = 96, 64  # otherwise images are resized to this many pixels per side
+_MANY_IMAGES = 20_000
+_PIXELS_FOR_A_STACK = 1_000 * 96 * 96  # of all images; with more, a second layer would take many minutes
+_SIDE_FOR_A_STACK = 48  # pixels
+_PATCHES_OF_A_GROUP, _EPOCHS_OF_A_GROUP = 12_000, 20  # of a stack: fewer than usual
+_LARGEST_PATCH = 10
+_PATCHES, _PATCHES_PER_UNIT = 40_000, 20  # of one layer; a few small images have fewer, and get fewer units
+_UNITS, _UNITS_FOR_MANY = 400, 200
+_CELLS_ACROSS = 24  # patches along a side of an image that are encoded
+
+
+def quick_features(
+    n_images: int, height: int, width: int, *, layers: int | None = None, mirror: bool = True, random_state: Any = 0
+) -> ImageModel:
+    """Return unfitted features for this many images of some size.
+
+    Parameters
+    ----------
+    n_images : int
+        The number of images.
+    height, width : int
+        The size of the images.
+    layers : {1, 2} or None, default=None
+        The number of layers to learn. None uses two for up to a thousand images of 96 x 96 pixels, or as many pixels in
+        other sizes. It uses one, which is much faster, for more pixels and for images of less than 48 pixels per side.
+        Two layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
+    mirror : bool, default=True
+        Whether to average the features of an image with those of its mirror image.
+    random_state : int, RandomState instance or None, default=0
+        Determines everything that is random.
+
+    Returns
+    -------
+    ImageFeatures or DeepFeatures
+        The unfitted features.
+
+    Examples
+    --------
+    >>> quick_features(200, 96, 96).__class__.__name__
+    'DeepFeatures'
+    >>> quick_features(60_000, 28, 28).stride
+    1
+    """
+    shared: dict[str, Any] = {"mirror": mirror, "random_state": random_state}
+    few = n_images * height * width <= _PIXELS_FOR_A_STACK and min(height, width) >= _SIDE_FOR_A_STACK
+    if layers == 2 or (layers is None and few):
+        stack = usual_layers(height, width, n_layers=layers)
+        if len(stack) > 1:
+            stack[1].set_params(n_patches=_PATCHES_OF_A_GROUP)
+            stack[1].estimator.set_params(max_iter=_EPOCHS_OF_A_GROUP)
+            return DeepFeatures(stack, **shared)
+    side = min(height, width)
+    patch_size = max(1, min(_LARGEST_PATCH, side // 4 + 2, side - 1))
+    n_patches = min(_PATCHES, n_images * (height - patch_size + 1) * (width - patch_size + 1))
+    n_units = min(_UNITS_FOR_MANY if n_images > _MANY_IMAGES else _UNITS, max(1, n_patches // _PATCHES_PER_UNIT))
+    return ImageFeatures(
+        EPLS(n_units),
+        patch_size=patch_size,
+        n_patches=n_patches,
+        stride=max(1, (side - patch_size) // _CELLS_ACROSS),
+        grid=min(2, side),
+        **shared,
+    )
+
+
+def learned_features(
+    X: Images,
+    *,
+    layers: int | None = None,
+    mirror: bool = True,
+    random_state: Any = 0,
+    progress: Progress = lambda stage, done, total: None,
+) -> tuple[Array, ImageModel]:
+    """Learn features from images, and compute the features of each image.
+
+    Parameters
+    ----------
+    X : images
+        Any images that :class:`epls.ImageFeatures` accepts. Large images and images of different sizes are first
+        resized to one size.
+    layers, mirror, random_state
+        See :func:`quick_features`.
+    progress : callable, optional
+        Called with the stage, the number of steps done and the total number of steps.
+
+    Returns
+    -------
+    features : ndarray of float32 of shape (n_images, n_features)
+        A row for each image.
+    model : ImageFeatures or DeepFeatures
+        The fitted model, for images of one size.
+    """
+    images = ImageCollection(of_one_size(ImageCollection(X, 1), progress), 1)
+    model = quick_features(len(images), *images[0].shape[:2], layers=layers, mirror=mirror, random_state=random_state)
+    if isinstance(model, DeepFeatures):
+        tell_epochs(model.layers or [], progress)
+    else:
+        model.estimator.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+    model.fit(images)
+    return feature_rows(model, images, progress), model
+
+
+def of_one_size(images: ImageCollection, progress: Progress = lambda stage, done, total: None) -> Any:
+    """Return images of one size: unchanged, or all resized to a square, whatever their shape."""
+    shapes = {tuple(shape[:2]) for shape in shapes_of(images)}
+    if len(shapes) == 1 and max(max(shapes)) <= _LARGEST_SIDE:
+        return images.images
+    side = min(_SIDE_OF_MANY if len(images) > _MANY_IMAGES else _SIDE, max(max(shape) for shape in shapes))
+    first = images[0]
+    small: NDArray[Any] = np.empty((len(images), side, side, images.n_channels), first.dtype)
+    tasks = map_tasks(lambda: lambda number: resized(images[number], side, side), range(len(images)))
+    for number, image in enumerate(tasks):
+        small[number] = image
+        progress("shrink", number + 1, len(images))
+    return small
+
+
+def shapes_of(images: ImageCollection) -> Any:
+    """Return the shape of each image, or of one of them if all have the same shape."""
+    source: Any = images.images
+    if hasattr(source, "shapes"):
+        return source.shapes
+    if hasattr(source, "shape"):
+        return [source.shape[1:]]
+    return [np.shape(source[number]) for number in range(len(images))]
+
+
+def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """Resize an image (height, width, channels) of bytes or float32. Each pixel is the mean of the area it covers."""
+    Image = require_pillow()
+    if image.shape[:2] == (height, width):
+        return image
+    if image.dtype == np.uint8 and image.shape[2] in (1, 3):
+        picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+        small = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
+        return small.reshape(height, width, -1)
+    bands = [
+        np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.BOX))
+        for band in np.ascontiguousarray(image.transpose(2, 0, 1), np.float32)
+    ]
+    found = np.stack(bands, axis=2)
+    return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
