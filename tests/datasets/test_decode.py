@@ -1,6 +1,8 @@
+import contextlib
 import os
 import struct
 import threading
+import tracemalloc
 import warnings
 import zlib
 
@@ -288,3 +290,18 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "a.png")
     with pytest.raises(BadImageError, match="not a regular file"):
         decode_image(tmp_path / "a.png")
+
+
+def test_a_part_that_claims_gigabytes_takes_no_memory(tmp_path):
+    file = saved(tmp_path / "a.png", Image.fromarray(COLOR))
+    content = bytearray(file.read_bytes())
+    start = content.index(b"IDAT") - 4
+    content[start : start + 4] = struct.pack(">I", 2**31 - 1)
+    file.write_bytes(content)
+    tracemalloc.start()
+    try:
+        with contextlib.suppress(BadImageError):  # whether the rest is pixels enough is left to Pillow
+            decode_image(file)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()

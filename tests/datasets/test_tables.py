@@ -44,8 +44,16 @@ def test_text_is_named(frame, tmp_path):
     with pytest.raises(ValueError, match=r"not numbers: name\. Leave them out with drop=\['name'\] .*--drop name"):
         load_table(tmp_path / "t.csv")
     assert load_table(tmp_path / "t.csv", drop=("name",))[1] == ["height", "age", "known"]
-    with pytest.raises(ValueError, match="no column nme; it has height, age, known, name"):
+    with pytest.raises(ValueError, match=r"no column nme \(did you mean name\?\); it has height, age, known, name"):
         load_table(tmp_path / "t.csv", drop=("nme",))
+
+
+def test_a_wrong_table_is_told_in_a_line(tmp_path):
+    pd.DataFrame(np.ones((2, 64)), columns=[f"c{k}" for k in range(64)]).to_csv(tmp_path / "t.csv", index=False)
+    with pytest.raises(ValueError, match=r"no column height; it has c0, c1, c2, c3, c4 and 59 more$"):
+        load_table(tmp_path / "t.csv", columns=["height"])
+    with pytest.raises(ValueError, match=r"no column x0, x1, x2, x3, x4 and 25 more.*; it has c0, .* and 59 more$"):
+        load_table(tmp_path / "t.csv", columns=[f"x{k}" for k in range(30)])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Arrays from NumPy's files, .npy and .npz, whose headers are checked against the files before memory is taken."""
+"""Arrays from NumPy files, .npy and .npz. Headers are checked against the files before memory is allocated."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from ..utils.files import open_regular
 from ..utils.npy import read_npy, read_npy_header
 
 ARRAYS = (".npy", ".npz")
-#: Of a file whose content takes this many bytes or more, each byte may stand for so many of the content, at most.
+#: For files with at least this many bytes of content: the largest allowed ratio of content to stored bytes.
 LARGE_CONTENT, LARGEST_RATIO = 2**30, 100
 _USUAL_NAMES = ("X", "images", "features")
 
 
 def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
-    """The array of a .npy file, or one array of a .npz file.
+    """Load the array of a .npy file, or one array of a .npz file.
 
-    A .npy file of less than a gigabyte is read; a larger one is mapped into memory. The operating system ends a process
-    that reads from a map whose file was shortened meanwhile, so leave a large file alone until the work is done.
+    A .npy file of less than a gigabyte is read; a larger one is memory-mapped. If a mapped file is shortened, the
+    operating system kills the process that reads it, so do not change a large file until the work is done.
 
     Parameters
     ----------
     path : path-like
         The file.
     key : str or None, default=None
-        The array's name in a .npz file; not needed where it has only one, or one that is called "X", "images" or
-        "features".
+        The name of the array in a .npz file. It is not needed if the file has only one array, or one that is called
+        "X", "images" or "features".
 
     Returns
     -------
@@ -46,7 +46,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     ------
     ValueError
         If the file is damaged or truncated, if it holds Python objects, which only pickle can read, or if an array of a
-        .npz file has a gigabyte or more and was compressed to less than a hundredth: a small file could then fill the
+        .npz file has a gigabyte or more and was compressed to less than a hundredth. A small file could then fill the
         memory. Save such an array as .npy.
     """
     path = existing_file(path)
@@ -67,7 +67,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
 
 
 def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDArray[Any]]:
-    """The arrays of a .npz file that have these names: see :func:`load_array`."""
+    """Load the arrays with these names from a .npz file; see :func:`load_array`."""
     path = existing_file(path)
     with _opened_archive(path) as archive:
         if missing := sorted(set(names) - set(archive)):
@@ -75,8 +75,14 @@ def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDA
         return [archive[name]() for name in names]
 
 
+def archive_keys(path: str | os.PathLike[str]) -> list[str]:
+    """Return the names of the arrays in a .npz file."""
+    with _opened_archive(existing_file(path)) as archive:
+        return list(archive)
+
+
 def check_expansion(path: Path, content: int, stored: int) -> None:
-    """Refuse a file that was made small to fill the memory: sizes in bytes, of its content and as it is stored."""
+    """Reject a small file that expands to fill the memory. Sizes are in bytes, of the content and as stored."""
     if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
         raise ValueError(
             f"{path} has {stored:,} bytes that stand for {content:,}: data of a gigabyte or more are not read if they "
@@ -86,20 +92,20 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
 
 
 def existing_file(path: str | os.PathLike[str]) -> Path:
-    """The path of something that is there and is no folder."""
+    """Return the path of something that exists and is not a folder."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
     if not path.is_file():
-        raise ValueError(f"{path} is not a regular file")  # a pipe would be waited for without end
+        raise ValueError(f"{path} is not a regular file")  # reading a pipe could block forever
     return path
 
 
 @contextmanager
 def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]]]:
-    """What reads each array of a .npz file."""
+    """Open a .npz file, and provide for each array a function that reads it."""
     with _explained(path), open_regular(path) as file, ZipFile(file) as archive:
         stored = os.fstat(file.fileno()).st_size
 
@@ -107,7 +113,7 @@ def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]
             check_expansion(path, member.file_size, min(stored, member.compress_size))
             with archive.open(member) as content:
                 array = read_npy(content, member.file_size)
-                if content.read(1):  # up to the end, where the checksum is compared
+                if content.read(1):  # reads to the end, where the checksum is compared
                     raise ValueError("there is more after the array")
             return array
 
@@ -116,7 +122,7 @@ def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """Errors about a file that cannot be used name it; zipfile, zlib, struct and NumPy have errors of their own."""
+    """Name the file in errors about it; zipfile, zlib, struct and NumPy raise errors of their own."""
     try:
         yield
     except MemoryError as error:

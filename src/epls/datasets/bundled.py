@@ -1,4 +1,4 @@
-"""Images that come with scikit-learn, for a first look: nothing to fetch, nothing to unpack."""
+"""Images that come with scikit-learn, for a first look without a download."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Bundled(Described):
     images : uint8 of shape (n, height, width) or (n, height, width, 3)
         The images.
     labels : int64 of shape (n,), or None
-        Their classes, from 0, if they have any.
+        The class of each image, from 0, if there are classes.
     class_names : tuple of str, or None
-        The classes.
+        The names of the classes.
     """
 
     images: Bytes
@@ -30,13 +30,13 @@ class Bundled(Described):
 
 
 def load_bundled(name: str) -> Bundled:
-    """Images that come with scikit-learn.
+    """Load images that come with scikit-learn.
 
     Parameters
     ----------
     name : {"digits", "photographs"}
-        1797 handwritten digits of 8 x 8 pixels in ten classes, or two color photographs of 427 x 640. The latter
-        need Pillow (``pip install "epls[images]"``).
+        1797 handwritten digits of 8 x 8 pixels in ten classes, or two color photographs of 427 x 640 pixels. The
+        photographs need Pillow (``pip install "epls[images]"``).
 
     Returns
     -------
@@ -57,7 +57,7 @@ def _digits() -> Bundled:
     from sklearn.datasets import load_digits
 
     digits = load_digits()
-    # Whole numbers from 0 to 16 there. 15 is the largest factor that keeps them exactly in proportion in a byte.
+    # The values are whole numbers from 0 to 16. 15 is the largest whole factor that keeps them within a byte.
     images = (15 * digits.images).astype(np.uint8)
     return Bundled(images, digits.target.astype(np.int64), tuple(str(digit) for digit in digits.target_names))
 
@@ -67,7 +67,7 @@ def _photographs() -> Bundled:
 
     try:
         photographs = load_sample_images().images
-    except ImportError as error:  # scikit-learn's message names the library only
+    except ImportError as error:  # scikit-learn's message names only the library
         raise ImportError('the photographs need Pillow: pip install "epls[images]"') from error
     return Bundled(np.stack(photographs), labels=None, class_names=None)
 

@@ -1,4 +1,4 @@
-"""The images of an array that is too large for memory, read some at a time."""
+"""Images of an array that is too large for memory, read in chunks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..data.blocks import FileBlocks
 class ChunkedImages:
     """The images of a zarr or dask array, or of :class:`FileImages`.
 
-    A chunk is read at a time, and kept for the images that follow.
+    It reads one chunk at a time, and keeps it for the images that follow.
     """
 
     def __init__(self, images: Any) -> None:
@@ -35,7 +35,7 @@ class ChunkedImages:
             raise IndexError(f"there is no image {number} of {len(self)}")
         chunk = int(np.searchsorted(self._ends, number, side="right"))
         start = int(self._ends[chunk - 1]) if chunk > 0 else 0
-        with self._reading:  # threads that encode neighbours want the same chunk
+        with self._reading:  # threads that encode neighbouring images need the same chunk
             if self._kept[0] != chunk:
                 self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
             image: NDArray[Any] = self._kept[1][number - start]
@@ -43,14 +43,14 @@ class ChunkedImages:
 
 
 class FileImages:
-    """The images of a memory map, read from its file one at a time: a file that is shortened then is an error.
+    """Images of a memory map, read from its file one at a time. A file that is shortened meanwhile raises an error.
 
-    The operating system would end a process that reads from the map itself.
+    With the map itself, the operating system would kill the process.
 
     Parameters
     ----------
     images : memmap of shape (n, height, width) or (n, height, width, channels)
-        A map of the whole array of a .npy file, in rows.
+        A map of the whole array of a .npy file, in C order.
     """
 
     def __init__(self, images: NDArray[Any]) -> None:

@@ -31,11 +31,11 @@ class CIFAR10(TrainTest):
     Attributes
     ----------
     train_images, test_images : uint8 of shape (n, 32, 32, 3)
-        50,000 and 10,000 images in the official files.
+        The images; 50,000 and 10,000 in the official files.
     train_labels, test_labels : int64 of shape (n,)
-        Their classes, from 0.
+        The class of each image, from 0.
     class_names : tuple of str
-        The ten classes.
+        The names of the ten classes.
     """
 
 
@@ -45,22 +45,22 @@ def load_cifar10(folder: str | os.PathLike[str], *, download: bool = False) -> C
     Parameters
     ----------
     folder : path-like
-        The folder ``cifar-10-batches-bin``, or the one that it is in.
+        The folder ``cifar-10-batches-bin``, or its parent folder.
     download : bool, default=False
-        Fetch the files that are missing there, from the author's archive (170 MB). Needs pooch
-        (``pip install "epls[data]"``).
+        Whether to download missing files from the author's archive (170 MB). Needs pooch (``pip install
+        "epls[data]"``).
 
     Returns
     -------
     CIFAR10
-        Images and labels, 184 MB.
+        Images and labels, 184 MB in memory.
 
     Raises
     ------
     FileNotFoundError
         If the folder or one of the files is missing.
     ValueError
-        If a file is damaged: of a wrong size, or with labels out of range.
+        If a file is damaged: it has a wrong size, or labels out of range.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def load_cifar10(folder: str | os.PathLike[str], *, download: bool = False) -> C
         load_cifar10("data").train_images  # (50000, 32, 32, 3)
     """
     home = ARCHIVE.locate(folder, download=download)
-    # The batches are equally large, so that one cut off between two images is noticed too.
+    # All batches have the same size, so a file that was cut off between two images is noticed too.
     like = (len(_records(home / TEST_FILE)), home / TEST_FILE)
     train_images, train_labels = _read([home / name for name in TRAIN_FILES], like)
     test_images, test_labels = _read([home / TEST_FILE], like)
@@ -88,6 +88,6 @@ def _read(paths: list[Path], like: tuple[int, Path]) -> tuple[Bytes, Labels]:
         records = _records(path, like)
         batch = slice(k * n_images, (k + 1) * n_images)
         labels[batch] = checked_labels(records[:, 0], path, len(CLASS_NAMES))
-        # After the label, a plane per color, and in a plane row after row.
+        # The label comes first, then one plane per color, row by row.
         images[batch] = records[:, 1:].reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1)
     return images, labels

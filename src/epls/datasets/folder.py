@@ -1,4 +1,4 @@
-"""A folder of image files as a sequence that reads each image when it is asked for."""
+"""A folder of image files as a sequence. Each image is read on access."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.threads import blas_threads
+from ..utils.blas import allowed_threads
 from ._bands import BadImageError
 from ._decode import decode_image, require_pillow
 from ._files import Labels, checked_folder
@@ -23,70 +23,75 @@ from ._files import Labels, checked_folder
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 )
-_N_NAMED = 5  # bad files named in an error
+_N_NAMED = 5  # the number of bad files that an error names
 Channels: TypeAlias = Literal["gray", "color", "all"]
 Expected: TypeAlias = Literal["gray", "color"] | int
 _NUMBERS = {"gray": 1, "color": 3}
 _MIXED = re.compile(r"(gray|color), (where|among \d+) (gray|color) (is needed|images)")
 
 
+class MixedImagesError(ValueError):
+    """A folder with both gray and color images, which ``channels`` can convert."""
+
+
 class ImageFolder(Sequence[NDArray[Any]]):
-    """The images of a folder and of those below it, in the order of their names.
+    """The images of a folder and its subfolders, sorted by name.
 
-    Every file is decoded once at the start, so that a bad one is found then and not after an hour; images are not
-    kept, so that a folder of any size takes little memory. Hidden files and folders are passed over, and a folder
-    that is linked to from several places is visited once. An image may have 67 million pixels (2**26), of which no more
-    are decoded at the same time by all threads together, and 65,535 a side; a larger one counts as bad. WebP files may
-    have half as many pixels, compressed BMP files a quarter, and JPEG files that ``longest_side`` shrinks twice as
-    many.
+    Every file is decoded once at the start, so bad files are found then, not after an hour. Images are not kept in
+    memory, so even a huge folder needs little memory. Hidden files and folders are skipped, and a folder that is linked
+    from several places is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a
+    larger one counts as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many
+    pixels for WebP files, a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side``
+    shrinks.
 
-    Photographs are read as bytes, gray or color. TIFF files with bands that are neither gray nor color, such as the 50
-    of a multispectral image, keep all of them, with the values that are stored; so do .npy files of shape (height,
-    width, channels), which are read if the folder has no other images. Such an image may have 134 million values
-    (2**27), pixels times channels.
+    Photographs are read as bytes, gray or color. TIFF files whose bands are neither gray nor color, such as the 50
+    bands of a multispectral image, keep all bands with the stored values. The same holds for .npy files of shape
+    (height, width, channels), which are read if the folder has no other images. Such an image may have up to 134
+    million values (2**27), pixels times channels.
 
     Parameters
     ----------
     path : path-like
         The folder.
     channels : {"gray", "color", "all"} or None, default=None
-        What to convert all images to. By default they stay as they are, and must be all gray, all color, or all of the
-        same number of channels and type of values. "all" is for TIFF files: all of their bands are read as they are
-        stored, also those that would be taken for transparency, such as near infrared after red, green and blue; and
-        16 bits are not rounded to 8. Pages of one band each are bands of one image.
+        How to convert the images. By default, they are not converted. Then they must all be gray, all color, or all
+        have the same number of channels and type of values. "all" is for TIFF files: it reads all bands as stored,
+        including those that would otherwise count as transparency, such as near infrared after red, green and blue, and
+        does not round 16 bits to 8. Pages of one band each become the bands of one image.
     expected : {"gray", "color"}, int or None, default=None
-        Of which kind images must be, or how many channels they must have, where they are not converted. By default the
-        kind of most of them.
+        The kind of images, or their number of channels, that is required when images are not converted. By default, the
+        most common kind in the folder.
     smallest_side : int, default=1
-        The least height and width that an image must have, such as the size of the patches.
+        The minimum height and width of an image, such as the size of the patches.
     longest_side : int or None, default=None
-        What height or width, whichever is more, is shrunk to in images that are larger. A photograph of 12 megapixels
-        has 1,600 times the patches of an image of 96 x 96, and a patch of it shows little.
+        Larger images are shrunk so that their longer side has this many pixels. A photograph of 12 megapixels has 1,600
+        times as many patches as an image of 96 x 96, and each patch shows little.
     skip_bad : bool, default=False
-        Leave bad files out instead of raising an error: those that cannot be read, that are too small and, of gray
-        and color images, the fewer ones (of as many, the gray); likewise for other channels and types of values.
+        Whether to skip bad files instead of raising an error. Bad files cannot be read, are too small, or are of the
+        less common kind. If there are as many gray as color images, the gray ones are skipped. The same holds for other
+        channels and types of values.
     progress : callable or None, default=None
-        Is told "look through", the files that were decoded and the files in all.
+        Called with "look through", the number of files decoded so far and the total number of files.
 
     Attributes
     ----------
     paths : list of Path
         The files.
     names : list of str
-        Their names relative to the folder, with "/" between the parts.
+        The names of the files relative to the folder, with "/" as separator.
     shapes : list of tuple
         (height, width) or (height, width, channels) of each image.
     labels : int64 of shape (n_images,), or None
-        The class of each image, which is the sub-folder of ``path`` that it is in or below; None if some image is in
-        no sub-folder.
+        The class of each image: the subfolder of ``path`` that contains it, directly or further down. None if an image
+        is not in a subfolder.
     class_names : tuple of str, or None
-        The names of these sub-folders.
+        The names of these subfolders.
     skipped : list of (Path, str)
-        The files left out, and why.
+        The skipped files, and why each was skipped.
 
     Examples
     --------
-    With photographs in ``holiday`` and folders in it::
+    With photographs in ``holiday`` and its subfolders::
 
         folder = ImageFolder("holiday", smallest_side=10)
         folder[0]  # (480, 640, 3), read from its file
@@ -131,7 +136,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
         if bad and not (skip_bad and good):
-            raise ValueError(_complaint(root, bad, len(files)))
+            mixed = all(_MIXED.fullmatch(reason) for _, reason in bad)
+            raise (MixedImagesError if mixed else ValueError)(_complaint(root, bad, len(files)))
         self.skipped = bad
         self.paths = [file for file, _ in good]
         self.shapes = [found.shape for _, found in good]
@@ -148,13 +154,13 @@ class ImageFolder(Sequence[NDArray[Any]]):
     def __getitem__(self, key: slice) -> ImageFolder: ...
 
     def __getitem__(self, key: int | slice) -> NDArray[Any] | ImageFolder:
-        """The image of a number, read from its file; or those of a slice, as a folder of the same classes."""
+        """Read an image from its file, or return the images of a slice as a folder with the same classes."""
         if isinstance(key, slice):
             part = copy.copy(self)
             part.paths, part.names, part.shapes = self.paths[key], self.names[key], self.shapes[key]
             part.labels = None if self.labels is None else self.labels[key]
             return part
-        number = operator.index(key)  # numpy's integers too
+        number = operator.index(key)  # accepts NumPy integers too
         path, expected = self.paths[number], self.shapes[number]
         try:
             image = decode_image(path, self._channels, self._longest_side)
@@ -181,7 +187,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
 
 
 def _image_files(root: Path) -> list[Path]:
-    """Image files; only where there are none, arrays, which may be something else that is kept beside images."""
+    """Return the image files or, if there are none, the arrays. Beside images, arrays may be something else."""
     files = list(_files(root))
     return [file for file in files if file.suffix.lower() in SUFFIXES] or files
 
@@ -190,7 +196,7 @@ def _files(root: Path) -> Iterator[Path]:
     visited = set()
     for place, folders, files in os.walk(root, onerror=_cannot_list, followlinks=True):
         real = os.path.realpath(place)
-        # Links may lead round in circles.
+        # Links may form cycles.
         folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
         if real not in visited:
             yield from (Path(place, name) for name in files if _is_image(name))
@@ -206,7 +212,7 @@ def _cannot_list(error: OSError) -> None:
 
 
 class _Found(NamedTuple):
-    """What an image is."""
+    """The properties of an image."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -224,7 +230,7 @@ def _inspect(
     longest_side: int | None,
     progress: Callable[[str, int, int], None] | None,
 ) -> list[_Found | str]:
-    """What each image is, or the reason why it cannot be used."""
+    """Return the properties of each image, or the reason why it cannot be used."""
 
     def inspect(file: Path) -> _Found | str:
         try:
@@ -236,7 +242,7 @@ def _inspect(
         return _Found(image.shape, image.dtype)
 
     findings: list[_Found | str] = []
-    with ThreadPoolExecutor(max_workers=blas_threads()) as pool:  # Pillow decodes without the GIL
+    with ThreadPoolExecutor(max_workers=allowed_threads()) as pool:  # Pillow decodes without the GIL
         for found in pool.map(inspect, files):
             findings.append(found)
             if progress is not None:
@@ -245,11 +251,11 @@ def _inspect(
 
 
 def _of_one_kind(findings: list[_Found | str], expected: Expected | None) -> list[_Found | str]:
-    """The findings, with a reason instead of those that are not of the kind that is expected or that most are of."""
+    """Return the findings, with a reason for each image that is not of the expected or most common kind."""
     good = [found for found in findings if not isinstance(found, str)]
     counts = Counter((found.n_channels, found.dtype) for found in good)
     needed = _NUMBERS[expected] if isinstance(expected, str) else expected
-    # Of as many, those with more channels.
+    # In case of ties, the kind with more channels.
     kinds = [kind for kind in counts if needed in (None, kind[0])]
     wanted = max(kinds, key=lambda kind: (counts[kind], kind[0], kind[1].str), default=None)
 
@@ -266,7 +272,7 @@ def _of_one_kind(findings: list[_Found | str], expected: Expected | None) -> lis
 
 
 def _kind_name(n_channels: int, dtype: np.dtype[Any] | None = None) -> str:
-    """How images are called: gray, color, 50-channel; and by their type if it is not that of photographs."""
+    """Describe a kind of images: gray, color or 50-channel, with the type unless it is that of photographs."""
     name = {1: "gray", 3: "color"}.get(n_channels, f"{n_channels}-channel")
     return name if dtype in (None, np.uint8) else f"{name} {dtype}"
 

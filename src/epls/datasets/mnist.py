@@ -1,4 +1,4 @@
-"""MNIST, Fashion-MNIST and others in their format: small gray images in ten classes, as idx files."""
+"""MNIST, Fashion-MNIST and other data sets in their format: small gray images in ten classes, as idx files."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ DOWNLOADS = {
 }
 _N_CLASSES = 10
 _ADVICE = "get the file again, as its authors publish it"
-_LARGEST = 2**30  # bytes of a file that is decompressed; the largest of MNIST has 47 million
+_LARGEST = 2**30  # limit for a decompressed file, in bytes; the largest of MNIST has 47 million
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MNIST(TrainTest):
-    """The parts of a data set like MNIST, in memory.
+    """The parts of a data set in the format of MNIST, in memory.
 
     Attributes
     ----------
     train_images, test_images : uint8 of shape (n, height, width), read-only
-        60,000 and 10,000 images of 28 x 28 in the official files.
+        The images; 60,000 and 10,000 of 28 x 28 in the official files.
     train_labels, test_labels : int64 of shape (n,)
-        Their classes, from 0.
+        The class of each image, from 0.
     class_names : tuple of str
-        "0" to "9": the files have no names.
+        "0" to "9", since the files contain no names.
     """
 
 
@@ -66,11 +66,11 @@ def load_mnist(folder: str | os.PathLike[str], *, download: str | None = None) -
     ----------
     folder : path-like
         The folder with ``train-images-idx3-ubyte``, ``train-labels-idx1-ubyte``, ``t10k-images-idx3-ubyte`` and
-        ``t10k-labels-idx1-ubyte``. The spelling ``train-images.idx3-ubyte`` will do, and so will files compressed
-        by gzip (``.gz``).
+        ``t10k-labels-idx1-ubyte``. Names such as ``train-images.idx3-ubyte`` and files compressed with gzip (``.gz``)
+        are also supported.
     download : {"mnist", "fashion-mnist"} or None
-        The data set of which to fetch the files that are missing there (12 or 31 MB in all). Files that are there are
-        kept and taken for the same data set, so give each its own folder. Needs pooch (``pip install "epls[data]"``).
+        Which data set to download missing files of (12 or 31 MB in total). Existing files are kept and assumed to
+        belong to the same data set, so use a separate folder for each. Needs pooch (``pip install "epls[data]"``).
 
     Returns
     -------
@@ -82,10 +82,10 @@ def load_mnist(folder: str | os.PathLike[str], *, download: str | None = None) -
     FileNotFoundError
         If the folder or one of the files is missing.
     ValueError
-        If a file is damaged: no idx file, of a wrong size, not to be decompressed, or with labels out of range;
-        or if ``download`` is none of the above.
+        If a file is damaged: it is not an idx file, has a wrong size, cannot be decompressed, or has labels out of
+        range. Also if ``download`` is not one of the values above.
     OSError
-        If a file could not be fetched, or not as it should be.
+        If a file could not be downloaded, or its content is wrong.
 
     Examples
     --------
@@ -143,13 +143,13 @@ def _spellings(name: str) -> list[str]:
 def read_idx(path: Path, n_axes: int) -> Bytes:
     """Read an idx file of bytes.
 
-    The file has the magic number 0, 0, 8 (for bytes), number of axes; the length of each axis as four bytes, the
-    highest first; and the bytes of the array, the last axis fastest.
+    The file starts with the magic number: 0, 0, 8 (for bytes) and the number of axes. Then follow the length of each
+    axis, as four bytes in big-endian order, and the bytes of the array in C order.
 
     Parameters
     ----------
     path : Path
-        The file; one whose name ends in ``.gz`` is decompressed.
+        The file. It is decompressed if its name ends in ``.gz``.
     n_axes : int
         The number of axes that the array must have.
 

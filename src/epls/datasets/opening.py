@@ -1,4 +1,4 @@
-"""Opening what a user names: vectors or images, from files, folders and arrays on the disk."""
+"""Open vectors or images from files, folders and arrays on disk."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _IMAGES, _ZARR, _SHARDS = "folders of images", "zarr", "shards"
 
 
 class ParameterError(ValueError):
-    """A parameter that has no meaning for the data at hand.
+    """A parameter that does not apply to the given data.
 
     Attributes
     ----------
     parameter : str
-        Its name.
+        The name of the parameter.
     reason : str
-        What follows the name in the message.
+        The text that follows the name in the message.
     """
 
     def __init__(self, parameter: str, reason: str) -> None:
@@ -42,14 +42,14 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Samples in rows, and the names of the columns if they have some.
+    """Samples in rows, and the names of the columns if there are any.
 
     Attributes
     ----------
     X : array, memory map, zarr array or Blocks of shape (n_samples, n_features)
         The samples.
     names : list of str or None
-        The names of the columns.
+        The names of the columns, or None.
     """
 
     X: Any
@@ -59,11 +59,11 @@ class Vectors:
         return int(self.X.shape[0])
 
     def in_memory(self) -> Any:
-        """The samples as an array or a memory map. Of data in blocks, as many as fit in a quarter of a gigabyte."""
+        """Return the samples as an array or a memory map. For data in blocks, return up to a quarter of a gigabyte."""
         return self.X if as_blocks(self.X) is None else self.some(max(1, _BYTES_IN_MEMORY // (8 * self.X.shape[1])))
 
     def some(self, n_rows: int) -> NDArray[Any]:
-        """So many samples from all over the data, or all if there are fewer."""
+        """Return this many samples spread over the data, or all if there are fewer."""
         blocks = as_blocks(self.X)
         if blocks is None:
             return np.asarray(self.X[np.linspace(0, len(self) - 1, min(n_rows, len(self))).astype(int)])
@@ -93,31 +93,32 @@ def open_data(
     Parameters
     ----------
     path : path-like
-        A folder of image files; a folder of .npy files, each of vectors (n, n_features) or each an image (height,
-        width, channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. An array of two
-        dimensions holds vectors, one of three or four holds images.
+        A folder of image files; a folder of .npy files, each with vectors (n, n_features) or an image (height, width,
+        channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. Arrays with two
+        dimensions hold vectors, and arrays with three or four hold images.
     channels, expected, smallest_side, longest_side, skip_bad, progress
-        For folders of images: see :class:`epls.ImageFolder`.
+        For folders of images; see :class:`epls.ImageFolder`.
     key : str or None, default=None
-        For .npz files: see :func:`epls.datasets.arrays.load_array`.
+        For .npz files; see :func:`epls.datasets.arrays.load_array`.
     drop, columns
-        For tables: see :func:`epls.datasets.tables.load_table`.
+        For tables; see :func:`epls.datasets.tables.load_table`.
 
     Returns
     -------
     Vectors, ImageFolder, ChunkedImages or ndarray
-        Vectors, or images in one of three forms. The images of a folder that were left out are in its ``skipped``.
+        Vectors, or images in one of three forms. The attribute ``skipped`` of a folder lists its skipped images.
 
     Raises
     ------
     ParameterError
-        If ``channels``, ``skip_bad``, ``longest_side``, ``key`` or ``drop`` is given for data of another kind.
+        If ``channels``, ``skip_bad``, ``longest_side``, ``key``, ``drop`` or ``columns`` does not apply to the data.
     ValueError
         If the data cannot be used.
     """
     path = Path(path)
     kind = _kind(path)
-    _check_parameters(path, kind, channels=channels, skip_bad=skip_bad, longest_side=longest_side, key=key, drop=drop)
+    given = {"channels": channels, "skip_bad": skip_bad, "longest_side": longest_side, "key": key}
+    _check_parameters(path, kind, given | {"drop": drop, "columns": columns})
     if kind in TABLES:
         return Vectors(*load_table(path, drop, columns))
     if kind == _SHARDS:
@@ -141,12 +142,12 @@ def open_data(
 
 
 def rows_have_names(path: str | os.PathLike[str]) -> bool:
-    """Whether each sample of data that :func:`open_data` opens is a file of its own, without opening them."""
+    """Return whether :func:`open_data` would read each sample from its own file. The data are not opened."""
     return Path(path).is_dir() and _kind(Path(path)) == _IMAGES
 
 
 def is_part_of(file: Path, folder: Path) -> bool:
-    """Whether a file belongs to the data that :func:`open_data` opens in a folder."""
+    """Return whether a file belongs to the data that :func:`open_data` opens in a folder."""
     if not file.resolve().is_relative_to(folder.resolve()):
         return False
     kind = _kind(folder)
@@ -154,7 +155,7 @@ def is_part_of(file: Path, folder: Path) -> bool:
 
 
 def _kind(path: Path) -> str:
-    """What is to be read: the ending of a file that is known, or a kind of folder."""
+    """Return the kind of data: a known file ending, or a kind of folder."""
     if not path.is_dir():
         ending = path.suffix.lower()
         return ending if ending in (*ARRAYS, *TABLES) else _IMAGES
@@ -167,7 +168,7 @@ def _kind(path: Path) -> str:
 
 
 def _n_axes(file: Path) -> int:
-    """The dimensions of the array in a .npy file; 0 if it cannot be read, which is reported when it is opened."""
+    """Return the number of dimensions of a .npy file, or 0 if it cannot be read. Opening it reports the error."""
     try:
         with open_regular(file) as opened:
             return len(read_npy_header(opened, os.fstat(opened.fileno()).st_size).shape)
@@ -175,8 +176,8 @@ def _n_axes(file: Path) -> int:
         return 0
 
 
-def _check_parameters(path: Path, kind: str, **given: Any) -> None:
-    meant_for = {"key": (".npz",), "drop": TABLES}
+def _check_parameters(path: Path, kind: str, given: dict[str, Any]) -> None:
+    meant_for = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
     for name, value in given.items():
         kinds = meant_for.get(name, (_IMAGES,))
         if value and kind not in kinds:
@@ -206,5 +207,5 @@ def _zarr_array(path: Path) -> Any:
         raise ImportError(f'{path} is a zarr array, and reading it needs zarr: pip install "epls[zarr]"') from error
     try:
         return zarr.open_array(path, mode="r")
-    except Exception as error:  # zarr, its codecs and JSON have errors of their own
+    except Exception as error:  # zarr, its codecs and JSON raise errors of their own
         raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error

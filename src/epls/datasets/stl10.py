@@ -1,4 +1,4 @@
-"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 color photographs, few with labels and many without."""
+"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 color photographs, a few with labels and many without."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ _N_FOLDS = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class STL10(Described):
-    """The parts of STL-10. Images are read-only memory maps: what is not looked at is not read.
+    """The parts of STL-10. Images are read-only memory maps, which are read only when accessed.
 
     Attributes
     ----------
     train_images : uint8 of shape (n_train, 96, 96, 3)
         Images with labels; 5000 in the official files.
     train_labels : int64 of shape (n_train,)
-        Their classes, from 0.
+        The class of each image, from 0.
     folds : int64 of shape (10, n_fold)
-        The training images of each of the ten official training runs, 1000 each.
+        The indices of the training images in each of the ten official training runs, 1000 each.
     test_images, test_labels : as for training, or None
-        8000 images; None where the files are not there.
+        8000 images and their classes; None if the files do not exist.
     unlabelled_images : uint8 of shape (n_unlabelled, 96, 96, 3), or None
-        100,000 images; None where the file is not there.
+        100,000 images; None if the file does not exist.
     class_names : tuple of str
-        The ten classes.
+        The names of the ten classes.
     """
 
     train_images: Bytes
@@ -66,22 +66,22 @@ def load_stl10(folder: str | os.PathLike[str], *, download: bool = False) -> STL
     Parameters
     ----------
     folder : path-like
-        The folder ``stl10_binary``, or the one that it is in.
+        The folder ``stl10_binary``, or its parent folder.
     download : bool, default=False
-        Fetch the files that are missing there, from the authors' archive (2.6 GB). Needs pooch
-        (``pip install "epls[data]"``).
+        Whether to download missing files from the authors' archive (2.6 GB). Needs pooch (``pip install
+        "epls[data]"``).
 
     Returns
     -------
     STL10
-        Images, labels and folds. The test images and the unlabelled ones are None where their files are missing.
+        Images, labels and folds. The test and unlabelled images are None if their files are missing.
 
     Raises
     ------
     FileNotFoundError
-        If the folder, or one of the files of the training part, is missing.
+        If the folder or a file of the training part is missing.
     ValueError
-        If a file is damaged: of a wrong size, with labels or indices out of range.
+        If a file is damaged: it has a wrong size, or labels or indices out of range.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
 
 def _images(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
     items = map_items(path, 3 * _SIDE * _SIDE, "image of 96 x 96 x 3", ARCHIVE.advice, like)
-    # The file has, for each image, a plane per color, and in a plane column after column.
+    # The file has one plane per color for each image, stored column by column.
     return items.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 3, 2, 1)
 
 

@@ -1,7 +1,8 @@
-"""Features written to one file, with the names of their rows if they have some: complete, or not there at all."""
+"""Write features to one file, with the names of their rows if any. An incomplete file never appears."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -16,79 +17,113 @@ from ..utils.files import atomic_file
 from ..utils.npy import npy_header
 
 _Names = Sequence[str] | None
-_Write = Callable[[bytes], Any]
+_Rows = NDArray[np.float32]
+_Write = Callable[[_Rows], Any]
 _NAMES_AT_A_TIME = 4096
+_GROUP_VALUES = 2**22  # in a row group of a Parquet file, which is built in memory and needs a few times 16 MB
+#: Characters that start a formula in a spreadsheet. The last ones are full-width.
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @contextmanager
-def features_file(path: Path, shape: tuple[int, int], names: _Names = None) -> Iterator[Callable[[Any], None]]:
-    """Give a function that writes some rows of features; it is called until all are written.
+def features_file(
+    path: Path, shape: tuple[int, int], names: _Names = None, columns: _Names = None
+) -> Iterator[Callable[[Any], None]]:
+    """Provide a function that writes some rows of features. Call it until all rows are written.
 
     Parameters
     ----------
     path : Path
-        The file. Its ending says how it is written:
+        The file. Its ending determines the format:
 
         - ``.npy`` holds the features alone; rows that have names are refused.
         - ``.npz`` holds the arrays ``features`` and, if rows have names, ``names``. ``numpy.load`` reads both.
+        - ``.csv`` and ``.parquet`` hold a table with a column for each feature. If rows have names, these are the first
+          column, ``file``. ``.parquet`` needs pyarrow.
     shape : (n_rows, n_features)
-        Of all rows.
+        The shape of all rows together.
     names : sequence of str or None, default=None
-        A name for each row: that of the file that an image was read from. Any file name is kept as it is; where it is
-        not valid UTF-8, as Python writes it, so that ``os.fsencode`` returns its bytes.
+        A name for each row: the name of the image file. Any file name is kept. Names that are not valid UTF-8 are
+        written as Python represents them, so ``os.fsencode`` recovers their bytes. See :func:`csv_name` for ``.csv``.
+        In ``.parquet``, all names are bytes if one of them is not valid UTF-8.
+    columns : sequence of str or None, default=None
+        The names of the features, for tables. By default, "feature0", "feature1" and so on.
 
     Raises
     ------
     ValueError
-        If the ending is not known, if names have no place, or if the rows written are not as many as promised.
+        If the ending is unknown, if the format cannot store names, or if the number of rows written differs from
+        ``shape``.
     """
     check_ending(path, has_names=names is not None)
+    if names is not None and len(names) != shape[0]:
+        raise ValueError(f"{len(names)} names were given for {shape[0]} rows of features: give one for each")
     n_rows = 0
-    with atomic_file(path) as file, _WRITERS[path.suffix.lower()](file, shape, names) as write:
+    columns = [f"feature{k}" for k in range(shape[1])] if columns is None else columns
+    with atomic_file(path) as file, _WRITERS[path.suffix.lower()](file, shape, names, columns) as write:
 
         def write_rows(rows: Any) -> None:
             nonlocal n_rows
             n_rows += rows.shape[0]
-            write(np.asarray(rows.toarray() if sparse.issparse(rows) else rows, "<f4").tobytes())
+            if n_rows <= shape[0]:  # otherwise an error follows below
+                write(np.ascontiguousarray(rows.toarray() if sparse.issparse(rows) else rows, "<f4"))
 
         yield write_rows
-        if n_rows != shape[0] or (names is not None and len(names) != n_rows):
+        if n_rows != shape[0]:
             raise ValueError(f"{shape[0]} rows of features were expected, and {n_rows} were made")
 
 
 def check_ending(path: Path, *, has_names: bool) -> None:
-    """Refuse a file name that features cannot be written under, before they are computed."""
+    """Reject a file name that features cannot be written to, before they are computed."""
     ending = path.suffix.lower()
     if ending not in _WRITERS:
-        raise ValueError(f"features are written as {' or '.join(_WRITERS)}, so give a name that ends in one of them")
+        raise ValueError(f"features are written as {', '.join(_WRITERS)}, so give a name that ends in one of them")
     if has_names and ending == ".npy":
         raise ValueError(
             "each row belongs to a file, and .npy has no room for the names of these files: give a name that ends in "
-            ".npz"
+            ".npz, .csv or .parquet"
         )
+    if ending == ".parquet":
+        _parquet_writer()
+
+
+def csv_name(name: str) -> str:
+    """Return the name of a file as a quoted cell of a CSV table.
+
+    A spreadsheet would run a name that begins with "=", "+", "-" or "@" as a formula. Such a name gets "./" in front:
+    it still names the same file, and ``os.path.normpath`` recovers the original. Names that are not valid UTF-8 keep
+    their bytes if the table is encoded with ``errors="surrogateescape"``.
+
+    Examples
+    --------
+    >>> print(csv_name('a "b", c.png'), csv_name("=1+2.png"))
+    "a ""b"", c.png" "./=1+2.png"
+    """
+    # Quote even without a comma: some spreadsheets split lines at semicolons and start a new cell there.
+    return '"' + ("./" if name.startswith(_FORMULAS) else "") + name.replace('"', '""') + '"'
 
 
 @contextmanager
-def _npy(file: BinaryIO, shape: tuple[int, int], names: _Names) -> Iterator[_Write]:
+def _npy(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
     file.write(npy_header(shape))
-    yield file.write
+    yield lambda rows: file.write(rows.tobytes())
 
 
 @contextmanager
-def _npz(file: BinaryIO, shape: tuple[int, int], names: _Names) -> Iterator[_Write]:
-    # Members carry no time, so that the same features are the same file.
+def _npz(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
+    # Members carry no time stamp, so the same features give the same file.
     with ZipFile(file, "w") as archive:
         if names is not None:
             of_names = ZipInfo("names.npy")
-            of_names.compress_type = ZIP_DEFLATED  # every name takes the room of the longest
+            of_names.compress_type = ZIP_DEFLATED  # every name takes as much room as the longest
             with archive.open(of_names, "w", force_zip64=True) as member:
                 _write_names(member.write, names)
         with archive.open(ZipInfo("features.npy"), "w", force_zip64=True) as member:
             member.write(npy_header(shape))
-            yield member.write
+            yield lambda rows: member.write(rows.tobytes())
 
 
-def _write_names(write: _Write, names: Sequence[str]) -> None:
+def _write_names(write: Callable[[bytes], Any], names: Sequence[str]) -> None:
     kind = f"<U{max(1, max(map(len, names)))}"
     write(npy_header((len(names),), kind))
     for start in range(0, len(names), _NAMES_AT_A_TIME):
@@ -96,7 +131,76 @@ def _write_names(write: _Write, names: Sequence[str]) -> None:
         write(some.tobytes())
 
 
-_WRITERS: dict[str, Callable[[BinaryIO, tuple[int, int], _Names], AbstractContextManager[_Write]]] = {
+@contextmanager
+def _csv(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
+    first = [] if names is None else ["file"]
+    file.write((",".join([*first, *map(_csv_header, columns)]) + "\n").encode("utf-8", "surrogateescape"))
+    cells = None if names is None else map(csv_name, names)
+
+    def write(rows: _Rows) -> None:
+        for row in rows.astype(str):  # with enough digits to identify each number
+            name = [] if cells is None else [next(cells)]
+            file.write((",".join([*name, *row]) + "\n").encode("utf-8", "surrogateescape"))
+
+    yield write
+
+
+def _csv_header(column: str) -> str:
+    """Return the name of a column. A name from an untrusted model that a spreadsheet would run is turned into text."""
+    guarded = ("'" if column.startswith(_FORMULAS) else "") + column.replace('"', '""')
+    return guarded if guarded.isidentifier() else f'"{guarded}"'
+
+
+@contextmanager
+def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
+    pa, new_writer = _parquet_writer()
+    fields = [(column, pa.float32()) for column in columns]
+    cells: Sequence[Any] = []
+    if names is not None:
+        valid = all(name.isascii() or _is_utf8(name) for name in names)
+        fields.insert(0, ("file", pa.string() if valid else pa.binary()))
+        cells = names if valid else [os.fsencode(name) for name in names]
+    schema = pa.schema(fields)
+    waiting: list[_Rows] = []
+    n_written = 0
+
+    def write_group() -> None:
+        nonlocal n_written
+        rows = np.concatenate(waiting)
+        arrays = list(np.ascontiguousarray(rows.T))
+        if names is not None:
+            arrays.insert(0, pa.array(cells[n_written : n_written + len(rows)], schema.field(0).type))
+        writer.write_table(pa.Table.from_arrays([pa.array(array) for array in arrays], schema=schema))
+        n_written += len(rows)
+        waiting.clear()
+
+    def write(rows: _Rows) -> None:
+        waiting.append(rows)
+        if sum(map(len, waiting)) * shape[1] >= _GROUP_VALUES:
+            write_group()
+
+    with new_writer(file, schema) as writer:
+        yield write
+        if waiting:
+            write_group()
+
+
+def _is_utf8(name: str) -> bool:
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
+
+
+def _parquet_writer() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise ImportError('.parquet files need pyarrow: pip install "epls[tables]"') from error
+    return pyarrow, parquet.ParquetWriter
+
+
+_WRITERS: dict[str, Callable[[BinaryIO, tuple[int, int], _Names, Sequence[str]], AbstractContextManager[_Write]]] = {
     ".npy": _npy,
     ".npz": _npz,
+    ".csv": _csv,
+    ".parquet": _parquet,
 }
