@@ -1,14 +1,12 @@
 """Pages in a real browser, on a large and on a small screen, by mouse and by keyboard."""
 
 import json
-import os
 import shutil
 
 import numpy as np
 import pytest
-from selenium import webdriver
+from browsing import SIZES, new_browser, opened_page, require_browser
 from selenium.webdriver import ActionChains, Keys
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as conditions
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -19,16 +17,6 @@ from epls.evaluation.experiment import Settings
 from epls.report import comparison_page, model_page
 
 pytestmark = pytest.mark.slow
-SIZES = {"desk": (1280, 900), "phone": (390, 844)}
-
-
-def require_browser():
-    """The path of the driver. Without a browser tests are skipped; in CI, where nobody would notice, they fail."""
-    driver = shutil.which("chromedriver")
-    if driver is None or shutil.which("chromium") is None:
-        no_browser = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
-        no_browser("no chromium and chromedriver on the path: `make browser`, or install chromium and chromium-driver")
-    return driver
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), (None, pytest.skip.Exception)])
@@ -44,21 +32,7 @@ def test_without_a_browser(monkeypatch, ci, outcome, missing):
 
 @pytest.fixture(scope="module")
 def chrome():
-    driver = require_browser()
-    options = webdriver.ChromeOptions()
-    for argument in (
-        "headless=new",
-        "no-sandbox",
-        "no-first-run",
-        "disable-background-networking",
-        "disable-component-update",
-        "disable-dev-shm-usage",
-        "disable-sync",
-    ):
-        options.add_argument(f"--{argument}")
-    options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(driver))
+    driver = new_browser()
     yield driver
     driver.quit()
 
@@ -71,22 +45,9 @@ def size(request):
 @pytest.fixture
 def open_page(chrome, size, tmp_path):
     """Opens a page at a size; at the end of the test there must have been no complaint of the browser."""
-    width, height = size
-
-    def opened(html, place=""):
-        path = tmp_path / "page.html"
-        path.write_text(html)
-        chrome.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
-        )
-        chrome.get("about:blank")
-        chrome.get(f"{path.as_uri()}{place}")
-        return chrome
-
-    yield opened
+    yield opened_page(chrome, tmp_path, size)
     assert chrome.get_log("browser") == []
-    assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
+    assert chrome.execute_script("return document.documentElement.scrollWidth") <= size[0]
 
 
 def shown_units(chrome):
@@ -124,10 +85,37 @@ def test_sort_and_filter(open_page, image_page):
     assert len(shown_units(chrome)) == 30
 
 
+def test_the_page_begins_with_a_unit_and_units_come_early(open_page, image_page, size):
+    """On a small screen the panel would cover the units."""
+    chrome = open_page(image_page)
+    panel = chrome.find_element(By.ID, "unit")
+    assert panel.is_displayed() == is_wide(size)
+    assert ("Unit 0" in panel.text) == is_wide(size)
+    assert "#" not in chrome.current_url
+    assert chrome.execute_script("return document.getElementById('grid').getBoundingClientRect().top") < 500
+    assert not chrome.find_element(By.ID, "charts").is_displayed()
+    chrome.find_element(By.CSS_SELECTOR, "#about summary").click()
+    assert chrome.find_element(By.ID, "charts").is_displayed()
+    assert "0 dead units" in chrome.find_element(By.ID, "summary").text
+
+
+def test_figures_have_units_and_explanations(open_page, image_page):
+    chrome = open_page(image_page, "#unit-7")
+    units = units_of(image_page)
+    text = chrome.find_element(By.CSS_SELECTOR, "#unit .measures").text
+    assert f"{units['wins'][7]} patches" in text
+    assert "waves/pixel" in text
+    assert "\N{DEGREE SIGN}" in text
+    assert "mean output over all patches" in text
+
+
+def is_wide(size):
+    return size[0] > 820
+
+
 def test_a_unit_by_mouse(open_page, image_page):
     chrome = open_page(image_page)
     panel = chrome.find_element(By.ID, "unit")
-    assert not panel.is_displayed()
     tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[4]
     chrome.execute_script("arguments[0].scrollIntoView({block: 'center'})", tile)
     tile.click()
@@ -300,7 +288,7 @@ def test_layers_by_mouse(open_page, deep_page):
     chrome.find_elements(By.CSS_SELECTOR, "#layers button")[1].click()
     assert chosen_tab(chrome) == "Layer 2"
     assert len(shown_units(chrome)) == 30
-    assert "2 of 3: EPLS, 30 units in 3 groups" in chrome.find_element(By.ID, "facts").text
+    assert "2 of 3: EPLS, 30 units in 3 groups" in chrome.find_element(By.ID, "facts").get_attribute("textContent")
     assert "the units of layer 1 that feed it" in chrome.find_element(By.ID, "intro").text
     tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[4]
     chrome.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].click()", tile)
@@ -328,7 +316,7 @@ def test_layers_by_mouse(open_page, deep_page):
     assert not panel.is_displayed()
 
 
-def test_layers_by_keyboard(open_page, deep_page):
+def test_layers_by_keyboard(open_page, deep_page, size):
     chrome = open_page(deep_page, "#layer-2-unit-7")
     panel = chrome.find_element(By.ID, "unit")
     assert "Unit 7 of layer 2" in panel.text
@@ -338,7 +326,7 @@ def test_layers_by_keyboard(open_page, deep_page):
 
     chrome.find_element(By.CSS_SELECTOR, "#layers [aria-selected='true']").send_keys(Keys.ARROW_RIGHT)
     assert chosen_tab(chrome) == "Layer 3"
-    assert not panel.is_displayed()
+    assert panel.is_displayed() == is_wide(size)
     press(Keys.ARROW_RIGHT)
     assert chosen_tab(chrome) == "Layer 3"
     press(Keys.HOME)
@@ -370,7 +358,9 @@ def test_sorting_stays_with_the_layer(open_page, deep_page):
 
 
 @pytest.mark.parametrize("place", ["#layer-9", "#layer-2-unit-99", "#unit-", "#", "#else"])
-def test_addresses_of_nothing(open_page, deep_page, place):
+def test_addresses_of_nothing(open_page, deep_page, place, size):
     chrome = open_page(deep_page, place)
-    assert not chrome.find_element(By.ID, "unit").is_displayed()
+    panel = chrome.find_element(By.ID, "unit")
+    assert panel.is_displayed() == is_wide(size)
+    assert ("Unit 0" in panel.text) == is_wide(size)
     assert len(shown_units(chrome)) in (16, 30)

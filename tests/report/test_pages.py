@@ -119,7 +119,7 @@ def test_an_image_with_a_single_patch():
     more = np.random.RandomState(1).randint(256, size=(9, 9, 9), dtype=np.uint8)
     model = ImageFeatures(EPLS(3, max_iter=2), patch_size=5, n_patches=100, random_state=0).fit(more)
     page = only_layer(model_page(model, image))
-    assert dict(page["facts"])["Shown here"] == "1 different patches of 1 out of 1 images"
+    assert dict(page["facts"])["Shown here"] == "1 patch from 1 image"
     assert [len(top) for top in page["top"]] == [1, 1, 1]
 
 
@@ -149,7 +149,7 @@ def test_learners_of_scikit_learn(photographs):
     model = ImageFeatures(kmeans, patch_size=6, n_patches=500, encoder="triangle", whiten=True, random_state=0)
     page = only_layer(model_page(model.fit(photographs), photographs))
     assert len(page["units"]["mean"]) == 8
-    assert "TriangleEncoder" in dict(page["facts"])["Answers"]
+    assert "TriangleEncoder" in dict(page["facts"])["Outputs"]
 
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))

@@ -149,7 +149,7 @@ def test_few_images_give_several_parts_each(deep_model, pieces, n_images):
 def test_some_images_of_many_are_looked_at(deep_model, pieces):
     page = content(model_page(deep_model, np.concatenate([pieces] * 26)))
     assert len(page["images"]) == 300
-    assert dict(page["layers"][1]["facts"])["Shown here"] == "all 30 units; 300 out of 312 images"
+    assert dict(page["layers"][1]["facts"])["Shown here"] == "all 30 units; 300 of 312 images"
 
 
 def test_a_single_layer(pieces):

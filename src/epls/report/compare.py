@@ -1,4 +1,4 @@
-"""The page about a comparison: a table to sort, and what each learner has learned."""
+"""The page about a comparison: a sortable table, and pictures of what each learner has learned."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from .page import page
 def comparison_page(
     entries: Sequence[Entry], facts: Sequence[tuple[str, str]], filters: Mapping[int, NDArray[np.uint8]], *, title: str
 ) -> str:
-    """A page about a comparison.
+    """Create a page about a comparison.
 
     Parameters
     ----------
     entries : sequence of Entry
-        What :func:`epls.evaluation.comparison.compare` gave.
+        The result of :func:`epls.evaluation.comparison.compare_settings`.
     facts : sequence of (name, value)
-        What the reader should know of the data and the protocol.
+        What the reader should know about the data and the protocol.
     filters : mapping of int to picture
-        For some of the entries, by their number, a picture of what was learned.
+        Pictures of what was learned, by the number of the entry, for some of the entries.
     title : str
-        The page's heading.
+        The heading of the page.
 
     Returns
     -------
     str
-        HTML, complete in itself.
+        A self-contained HTML page.
     """
     content = {
         "facts": [list(fact) for fact in facts],

@@ -1,4 +1,4 @@
-"""What all pages about models contain: figures of units, facts, charts, and pictures."""
+"""Content that all pages about models share: figures of units, facts, charts and pictures."""
 
 from __future__ import annotations
 
@@ -15,28 +15,38 @@ from ..utils.types import Array, Indices
 from . import pictures
 from .units import N_BINS, UnitStatistics
 
-TOP = 9  # patches, samples or parts of images of each unit
-_CODES = 48_000_000  # 192 MB; some times that is needed
+TOP = 9  # strongest patches, samples or parts of images for each unit
+_CODES = 48_000_000  # 192 MB; a few times as much is needed
 _MOST_SAMPLES = 30_000
 _THUMBNAIL = 160  # pixels
 
-# Key, name, explanation; the last ones tell of some layers only.
+# Key, name, unit, explanation. The last ones apply to some layers only.
 _MEASURES = [
-    ("number", "number", "as the model has them"),
-    ("mean", "activity", "mean answer over all samples"),
-    ("often", "how often", "share of samples answered with more than half of its largest answer"),
-    ("wins", "wins", "samples for which it answers more strongly than all others"),
-    ("lifetime", "lifetime sparsity", "1: answers to a single sample; 0: to all alike"),
-    ("redundancy", "redundancy", "absolute cosine to the most similar unit; 1: there is another like it"),
-    ("group", "group", "units of a group see the same channels of the layer below"),
-    ("frequency", "spatial frequency", "waves per pixel of its strongest wave"),
-    ("orientation", "orientation", "of its crests, in degrees: 0 is horizontal, 90 upright"),
-    ("color", "colour", "share of its energy that is not grey"),
+    ("number", "number", "", "as in the model"),
+    ("mean", "activity", "", "mean output over all {samples}"),
+    ("often", "how often", "%", "of the {samples} give more than half of its largest output"),
+    ("wins", "wins", " {samples}", "for which its output is the largest of all units"),
+    ("lifetime", "lifetime sparsity", " of 1", "1 if it responds to a single one of the {samples}, 0 if to all alike"),
+    ("redundancy", "redundancy", " of 1", "absolute cosine to the most similar unit; 1 if they are the same"),
+    ("group", "group", "", "units of a group see the same channels of the layer below"),
+    (
+        "frequency",
+        "spatial frequency",
+        " waves/pixel",
+        "how fine its strongest stripes are; 0.5 is the finest across rows",
+    ),
+    (
+        "orientation",
+        "orientation",
+        "\N{DEGREE SIGN}",
+        "of its stripes: 0\N{DEGREE SIGN} is horizontal, 90\N{DEGREE SIGN} vertical",
+    ),
+    ("color", "colour", "%", "of its energy is not gray"),
 ]
 
 
 def of_units(statistics: UnitStatistics, samples: str, numbers: Indices | None = None) -> dict[str, Any]:
-    """Figures of units, with the numbers that the model has for them; other units are called by their place here."""
+    """Return the figures of units, with their numbers in the model. Similar units are given by their position here."""
     numbers = np.arange(len(statistics.mean)) if numbers is None else numbers
     return {
         "samples": samples,
@@ -57,27 +67,76 @@ def of_units(statistics: UnitStatistics, samples: str, numbers: Indices | None =
 
 
 def measures_of(content: dict[str, Any]) -> list[dict[str, str]]:
-    """The measures that units can be sorted by: those that there are figures of."""
+    """Return the measures that units can be sorted by, if there are figures for them."""
+    told = {"samples": content["samples"]}
     return [
-        {"key": key, "name": name, "explanation": explanation}
-        for key, name, explanation in _MEASURES
+        {"key": key, "name": name} | {"unit": unit.format(**told), "explanation": explanation.format(**told)}
+        for key, name, unit, explanation in _MEASURES
         if key in content["units"]
     ]
 
 
-def figures_of(statistics: UnitStatistics) -> list[list[str]]:
-    """Name and value of the figures that one wants to know first, to follow what is said of model and data."""
-    sparsity = (statistics.population_sparsity.mean(), statistics.lifetime_sparsity.mean())
+def figures_of(statistics: UnitStatistics, samples: str) -> list[list[str]]:
+    """Return the names and explained values of the key figures; ``samples`` says what the samples are called."""
+    population, lifetime, most = _first_figures(statistics)
     return [
-        ["Dead units", f"{len(statistics.dead)}: answer to all alike, within a tenth of what others' answers vary"],
-        ["Population sparsity", f"{sparsity[0]:.2f}: 1 if one unit answers to each of the samples"],
-        ["Lifetime sparsity", f"{sparsity[1]:.2f}: 1 if each unit answers to one of the samples"],
-        ["Most redundant pair", f"cosine {statistics.redundancy.max():.2f}: 1 if two units are the same"],
+        ["Dead units", f"{dead_units_of(statistics)}. A dead unit responds to all {samples} in the same way."],
+        [
+            "Population sparsity",
+            f"{population}. It is 1 if one unit responds to each of the {samples}, 0 if all do alike.",
+        ],
+        ["Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all alike."],
+        ["Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."],
     ]
 
 
+def summary_of(statistics: UnitStatistics, *first: str) -> list[str]:
+    """Describe a layer in one line: first the model and the data, then the key figures."""
+    population, lifetime, most = _first_figures(statistics)
+    return [
+        *first,
+        dead_units_of(statistics),
+        f"population sparsity {population}",
+        f"lifetime sparsity {lifetime}",
+        f"most similar pair: cosine {most}",
+    ]
+
+
+def dead_units_of(statistics: UnitStatistics) -> str:
+    """Describe the number of dead units in words."""
+    return f"{len(statistics.dead):,} dead unit{'s' * (len(statistics.dead) != 1)}"
+
+
+def _first_figures(statistics: UnitStatistics) -> tuple[str, str, str]:
+    figures = (
+        statistics.population_sparsity.mean(),
+        statistics.lifetime_sparsity.mean(),
+        statistics.redundancy.max(),
+    )
+    population, lifetime, most = (f"{figure:.2f}" for figure in figures)
+    return population, lifetime, most
+
+
+def in_channels(n_channels: int) -> str:
+    """Describe the number of channels in words."""
+    return {1: "in gray", 3: "in color"}.get(n_channels, f"in {n_channels} channels")
+
+
+def some_of(n_shown: int, n_all: int, what: str) -> str:
+    """Describe how many of how many in words.
+
+    Examples
+    --------
+    >>> some_of(24, 24, "images"), some_of(200, 5000, "images"), some_of(1, 1, "images")
+    ('all 24 images', '200 of 5,000 images', '1 image')
+    """
+    if n_shown < n_all:
+        return f"{n_shown:,} of {n_all:,} {what}"
+    return f"all {n_all:,} {what}" if n_all > 1 else f"1 {what.removesuffix('s')}"
+
+
 def charts_of(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[str, str]]:
-    """Charts of the training and of the figures of units."""
+    """Return charts of the training and of the figures of units."""
     charts = []
     curve = _mean_curve([np.asarray(getattr(learner, "loss_curve_", []), float) for learner in learners])
     if len(curve) > 1:
@@ -86,24 +145,24 @@ def charts_of(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[
         charts.append(
             _chart("Training", f"The error per sample in each epoch{mean}: it should fall and level off.", svg)
         )
-    most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)  # a single favourite would leave one bar for all
+    most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)  # one favourite would squeeze all others
     counts, _ = np.histogram(np.minimum(statistics.wins, most), bins=min(N_BINS, most + 1), range=(0, most))
     svg = pictures.bar_chart(counts, 0, most, "wins (the last bar: so many or more)", "units")
     explanation = "For how many samples a unit is the strongest: one narrow hill means a fair share each."
     charts.append(_chart("Wins per unit", explanation, svg))
     counts, _ = np.histogram(statistics.population_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "population sparsity", "samples")
-    explanation = "Of each sample: near 1, few units answer to it; near 0, all alike."
+    explanation = "Of each sample: near 1, few units respond to it; near 0, all alike."
     charts.append(_chart("Population sparsity", explanation, svg))
     counts, _ = np.histogram(statistics.lifetime_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "lifetime sparsity", "units")
-    explanation = "Of each unit: near 1, it answers to few samples; near 0, to all alike."
+    explanation = "Of each unit: near 1, it responds to few samples; near 0, to all alike."
     charts.append(_chart("Lifetime sparsity", explanation, svg))
     return charts
 
 
 def _mean_curve(curves: Sequence[Array]) -> Array:
-    """The mean of curves, of which those that end early keep their last value."""
+    """Return the mean of curves. Curves that end early keep their last value."""
     n_epochs = max(map(len, curves))
     if min(map(len, curves)) == 0:
         return np.empty(0)
@@ -115,14 +174,14 @@ def _chart(title: str, explanation: str, svg: str) -> dict[str, str]:
 
 
 def sheet_of(tiles: NDArray[np.uint8], *, photographs: bool = False) -> dict[str, Any]:
-    """Tiles as one picture, without loss or as a photograph."""
+    """Return tiles as one picture, either lossless or as a photograph."""
     picture, n_columns = pictures.sheet(tiles)
     url = pictures.jpeg(picture) if photographs else pictures.png(picture)
     return {"url": url, "columns": n_columns, "rows": picture.shape[0] // tiles.shape[1]}
 
 
 def thumbnail_of(image: NDArray[Any], name: str, value_range: tuple[float, float]) -> dict[str, Any]:
-    """A small picture of an image, its name and its size."""
+    """Return a small picture of an image, its name and its size."""
     pixels = np.ascontiguousarray(pictures.as_color(pictures.as_bytes(false_colors(image), *value_range)))
     url = pictures.thumbnail(pixels, _THUMBNAIL)
     return {"url": url, "name": name, "height": image.shape[0], "width": image.shape[1]}
@@ -134,22 +193,22 @@ def _neighbors(units: Indices, similarities: Array) -> list[list[list[float]]]:
 
 
 def short(value: Any) -> float:
-    """A number with as many digits as a page needs."""
+    """Return a number with as many digits as a page needs."""
     return float(f"{float(value):.4g}")
 
 
 def rounded(values: Array) -> list[float]:
-    """Numbers with as many digits as a page needs."""
+    """Return numbers with as many digits as a page needs."""
     return [short(value) for value in values]
 
 
 def n_samples_for(n_units: int) -> int:
-    """How many samples are encoded for the figures of so many units."""
+    """Return the number of samples to encode for the figures of this many units."""
     return int(min(_MOST_SAMPLES, max(_CODES // max(n_units, 1), 1000)))
 
 
 def checked_codes(codes: Array, components: Array) -> Array:
-    """Codes, checked to be one for each component."""
+    """Return codes after checking that there is one for each component."""
     if codes.shape[1] != len(components):
         raise ValueError(
             f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report shows learners "
@@ -161,13 +220,13 @@ def checked_codes(codes: Array, components: Array) -> Array:
 def some_images(
     model: ImageModel, X: Images, most: int, random: np.random.RandomState
 ) -> tuple[ImageCollection, ImageCollection]:
-    """All images, and up to ``most`` of them to be shown, which a unit of each layer fits in."""
+    """Return all images, and up to ``most`` of them to show, large enough for a unit of each layer."""
     images = ImageCollection(X, least_side(model, 1), model.n_channels_, model.whole_numbers_)
     return images, images.some(np.sort(random.permutation(len(images))[:most]))
 
 
 def values_of(images: ImageCollection) -> tuple[float, float]:
-    """The values of pixels that are drawn black and white; those of gray or color bytes, without looking."""
+    """Return the pixel values to draw as black and white. For gray or color bytes, they are known in advance."""
     if images[0].dtype == np.uint8 and images.n_channels in (1, 3):
         return 0.0, 255.0
     ranges = [pictures.shown_range(false_colors(images[k]), images.n_channels) for k in range(len(images))]

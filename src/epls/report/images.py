@@ -1,4 +1,4 @@
-"""The part of a page about units that see pixels: their filters, and patches that excite them."""
+"""The part of a page about units that see pixels: their filters, and the patches that excite them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from .content import (
     charts_of,
     checked_codes,
     figures_of,
+    in_channels,
     measures_of,
     n_samples_for,
     of_units,
@@ -25,6 +26,8 @@ from .content import (
     sheet_of,
     short,
     some_images,
+    some_of,
+    summary_of,
     thumbnail_of,
     values_of,
 )
@@ -32,14 +35,14 @@ from .filters import filter_statistics
 from .units import unit_statistics
 
 _MOST_IMAGES = 200
-_VALUES = 2**27  # of patches of many channels: half a gigabyte
-_CANDIDATES = 4  # times as many, of which some overlap
+_VALUES = 2**27  # of patches with many channels: half a gigabyte
+_CANDIDATES = 4  # times as many, because some overlap
 _PATCH_BYTES = 3_500_000  # of all top patches, before they are compressed
-_LARGEST_TILE = 24  # pixels; of patches and filters that are larger, pixels are averaged
+_LARGEST_TILE = 24  # pixels; larger patches and filters are averaged down
 
 
 def of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -> dict[str, Any]:
-    """The content of a page about ``ImageFeatures``."""
+    """Return the content of a page about ``ImageFeatures``."""
     images, shown = some_images(model, X, _MOST_IMAGES, random)
     values = values_of(shown)
     layer = filter_layer(model, shown, len(images), values, random)
@@ -56,14 +59,14 @@ def filter_layer(
     values: tuple[float, float],
     random: np.random.RandomState,
 ) -> dict[str, Any]:
-    """What a page tells of a layer that sees the images that are shown, out of ``n_images``."""
+    """Return the content about a layer that sees pixels of the shown images, out of ``n_images``."""
     components = model.encoder_.components()
     n_samples = min(n_samples_for(len(components)), max(_VALUES // components.shape[1], 1000))
     pixels, places = sample_placed_patches(shown, n_samples, model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]
     codes = checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), components)
-    # More than are shown: patches that overlap are much the same.
+    # More than are shown, because overlapping patches look much the same.
     statistics = unit_statistics(codes, components, n_top=_CANDIDATES * TOP)
     shape = (model.patch_size, model.patch_size, model.n_channels_)
     filters = components.reshape(-1, *shape)
@@ -94,13 +97,16 @@ def filter_layer(
     encoder = type(model.encoder_).__name__
     whitened = ", whitened" if model.whiten else ""
     settings = f"stride {model.stride}, {model.pooling} pooling"
+    seen = f"{len(codes):,} patch{'es' * (len(codes) != 1)} from {some_of(len(shown), n_images, 'images')}"
     content["facts"] = [
         ["Model", f"{type(model.estimator_).__name__}, {len(components)} units"],
-        ["A unit sees", f"{size} x {size} pixels, {model.n_channels_} channel(s){whitened}"],
-        ["Shown here", f"{len(codes):,} different patches of {len(shown):,} out of {n_images:,} images"],
-        ["Answers", f"the learner's own; features of images are made by {encoder}, {settings}"],
-        *figures_of(statistics),
+        ["A unit sees", f"{size} x {size} pixels {in_channels(model.n_channels_)}{whitened}"],
+        ["Shown here", seen],
+        ["Outputs", f"the learner's own; features of images are made by {encoder}, {settings}"],
+        *figures_of(statistics, "patches"),
     ]
+    about = f"{type(model.estimator_).__name__}, {len(components):,} units of {size} x {size} pixels"
+    content["summary"] = summary_of(statistics, about, seen)
     if (told := colors_shown(model.n_channels_)) is not None:
         content["facts"].append(["Colours", f"of filters and images are not true: {told}"])
     content["charts"] = charts_of([model.estimator_], statistics)
@@ -109,7 +115,7 @@ def filter_layer(
 
 
 def _apart(samples: NDArray[np.intp], places: NDArray[np.intp], size: int, n_top: int) -> list[int]:
-    """The first of these patches that do not overlap by half with one before them."""
+    """Return the first of these patches, without those that overlap by half with an earlier one."""
     chosen: list[int] = []
     for k in samples:
         away = np.abs(places[chosen] - places[k])

@@ -1,4 +1,4 @@
-"""What feeds the units of a layer: the channels of its images, by the weights of the units' components."""
+"""The inputs of the units of a layer: the channels of its images, by the weights of the components."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class UnitInputs:
     layer : ModelLayer
         The layer.
     numbers : ndarray of int of shape (n,)
-        The units, in increasing order.
+        The numbers of the units, in increasing order.
     groups : ndarray of int of shape (n,)
-        The group of each.
+        The group of each unit.
     weights : list of ndarray of shape (patch_size, patch_size, n_channels of the group)
-        The component of each.
+        The component of each unit.
     """
 
     layer: ModelLayer
@@ -36,7 +36,7 @@ class UnitInputs:
     weights: list[Array]
 
     def components(self) -> Array:
-        """The components over all channels, to compare units of different groups: (n, patch_size**2 * n_channels)."""
+        """Return the components over all channels, (n, patch_size**2 * n_channels), to compare units across groups."""
         size = self.layer.patch_size
         room = np.zeros((len(self.numbers), size, size, self.layer.n_channels), np.float32)
         for place, group, weights in zip(room, self.groups, self.weights, strict=True):
@@ -44,15 +44,15 @@ class UnitInputs:
         return room.reshape(len(room), -1)
 
     def shares(self, k: int) -> Array:
-        """The share that each channel of its group has in the energy of the ``k``-th unit's component."""
+        """Return the share of each channel of its group in the energy of the ``k``-th unit's component."""
         energies = np.square(self.weights[k]).sum(axis=(0, 1), dtype=np.float64)
         return energies / (energies.sum() or 1.0)
 
     def strongest(self, k: int) -> list[dict[str, Any]]:
-        """The strongest channels of the ``k``-th unit, the first one most.
+        """Return the strongest channels of the ``k``-th unit, the strongest first.
 
-        Each with its share, the sign of the sum of its weights, and its weights, row by row, in percent of the unit's
-        largest.
+        Each comes with its share, the sign of the sum of its weights, and its weights, row by row, in percent of the
+        unit's largest weight.
         """
         weights, shares = self.weights[k], self.shares(k)
         channels = self.layer.channels[self.groups[k]]
@@ -68,7 +68,7 @@ class UnitInputs:
         ]
 
     def most_used(self) -> Indices:
-        """The channels that are among the strongest of a unit, those of the largest shares over all units first."""
+        """Return the channels that are among the strongest of any unit, those with the largest total share first."""
         totals = np.zeros(self.layer.n_channels)
         for k, group in enumerate(self.groups):
             shares = self.shares(k)
@@ -78,7 +78,7 @@ class UnitInputs:
 
 
 def inputs_of(layer: ModelLayer, numbers: Indices) -> UnitInputs:
-    """What feeds the units of some numbers, in increasing order."""
+    """Return the inputs of the units with these numbers, in increasing order."""
     counts = [group.encoder_.n_codes for group in layer.groups]
     groups = np.searchsorted(np.cumsum(counts), numbers, side="right")
     firsts = np.cumsum([0, *counts])
@@ -89,7 +89,7 @@ def inputs_of(layer: ModelLayer, numbers: Indices) -> UnitInputs:
 
 
 def signed_components(features: ImageFeatures) -> Array:
-    """The component of each code; if the encoder splits signs, mirrored components follow."""
+    """Return the component of each code. If the encoder splits signs, the mirrored components follow."""
     components = features.encoder_.components()
     n_codes = features.encoder_.n_codes
     if n_codes == len(components):

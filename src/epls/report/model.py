@@ -1,4 +1,4 @@
-"""The page about a model: its units, what excites them, and how sparse and balanced its answers are."""
+"""The page about a model: its units, what excites them, and how sparse and balanced its responses are."""
 
 from __future__ import annotations
 
@@ -7,14 +7,26 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import _safe_indexing, check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..images.collection import Images
 from ..images.deep import DeepFeatures
 from ..images.models import image_features, learner_of
 from . import pictures
-from .content import TOP, charts_of, checked_codes, figures_of, measures_of, n_samples_for, of_units, sheet_of, short
+from .content import (
+    TOP,
+    charts_of,
+    checked_codes,
+    figures_of,
+    measures_of,
+    n_samples_for,
+    of_units,
+    sheet_of,
+    short,
+    some_of,
+    summary_of,
+)
 from .images import of_images
 from .page import page
 from .stack import of_stack
@@ -33,28 +45,28 @@ def model_page(
     random_state: Any = 0,
     progress: _Progress = lambda stage, done, total: None,
 ) -> str:
-    """A page that shows what a model has learned, on samples of data.
+    """Create a page that shows what a model has learned, on samples of data.
 
     Parameters
     ----------
     model : fitted ImageFeatures, DeepFeatures, learner, or Pipeline that begins or ends with one of these
         The model.
     X : images for ImageFeatures and DeepFeatures, else array-like of shape (n_samples, n_features)
-        Data that the units are shown to answer to: up to 30,000 patches of 200 images (300 for several layers), or
-        30,000 samples, are drawn.
+        Data to show the responses of the units. Up to 30,000 patches of 200 images (300 for several layers), or 30,000
+        samples, are drawn.
     title : str
-        The page's heading.
+        The heading of the page.
     feature_names : sequence of str or None, default=None
-        Of vectors; by default those that the model was fitted with, or numbers.
+        The names of the features of vectors. By default, those that the model was fitted with, or numbers.
     random_state : int, RandomState or None, default=0
-        Which ones.
+        Determines which samples are drawn.
     progress : callable, optional
-        Is told the stage, the steps done and the steps in all.
+        Called with the stage, the number of steps done and the total number of steps.
 
     Returns
     -------
     str
-        HTML, complete in itself.
+        A self-contained HTML page.
     """
     check_is_fitted(model)
     random = check_random_state(random_state)
@@ -83,7 +95,9 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
         raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
     components = np.asarray(learner.components_)
     numbers = np.sort(random.permutation(len(X))[: n_samples_for(len(components))])
-    samples = X.iloc[numbers] if hasattr(X, "iloc") else check_array(np.asarray(X)[numbers])
+    samples = _safe_indexing(X, numbers)  # supports data frames
+    if not hasattr(samples, "columns"):
+        samples = check_array(samples)
     codes = checked_codes(np.asarray(model.transform(samples)), components)
     statistics = unit_statistics(codes, components, n_top=TOP)
     names = _feature_names(model, components.shape[1], names)
@@ -98,20 +112,23 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
         [{"sample": int(numbers[k]), "answer": short(abs(codes[k, unit]))} for k in tops]
         for unit, tops in enumerate(statistics.strongest)
     ]
+    seen = some_of(len(codes), len(X), "samples")
     content["facts"] = [
         ["Model", f"{type(learner).__name__}, {len(components)} units"],
         ["A unit sees", f"{components.shape[1]} features"],
-        ["Shown here", f"{len(codes):,} of {len(X):,} samples"],
-        ["Answers", "the learner's own" + (", after the steps before it" if learner is not model else "")],
-        *figures_of(statistics),
+        ["Shown here", seen],
+        ["Outputs", "the learner's own" + (", after the steps before it" if learner is not model else "")],
+        *figures_of(statistics, "samples"),
     ]
+    about = f"{type(learner).__name__}, {len(components):,} units of {components.shape[1]:,} features"
+    content["summary"] = summary_of(statistics, about, seen)
     content["charts"] = charts_of([learner], statistics)
     content["measures"] = measures_of(content)
     return content
 
 
 def _feature_names(model: Any, n_features: int, names: Sequence[str] | None) -> list[str]:
-    """Names of what the learner was given: of the columns, or of what the steps before it make of them."""
+    """Return the names of the learner's inputs: the columns, or the outputs of the steps before it."""
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     if isinstance(model, Pipeline) and len(model.steps) > 1:

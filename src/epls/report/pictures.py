@@ -1,4 +1,4 @@
-"""Small pictures for pages: sheets of tiles, thumbnails, and charts as SVG that take the page's colors."""
+"""Small pictures for pages: sheets of tiles, thumbnails, and SVG charts in the colors of the page."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.tiles import bar_tiles as bar_tiles
 from ..utils.types import Array
 
 _OUTLIERS = (0.5, 99.5)  # percent
-_BAR_TILE = 24  # pixels, height and width of a picture of a component that is no image
 
 
 def data_url(content: bytes, kind: str) -> str:
-    """A file inside of a page."""
+    """Return a file as a data address for a page."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def png(pixels: NDArray[np.uint8]) -> str:
-    """A picture (height, width, 3) inside of a page."""
+    """Return a picture (height, width, 3) as a data address for a page."""
     file = io.BytesIO()
     _pillow().fromarray(pixels).save(file, "png", optimize=True)
     return data_url(file.getvalue(), "image/png")
 
 
 def jpeg(pixels: NDArray[np.uint8]) -> str:
-    """A photograph (height, width, 3) inside of a page; in blocks of 8 x 8 pixels, which do not run into each other."""
+    """Return a photograph (height, width, 3) as a data address, in separate blocks of 8 x 8 pixels."""
     file = io.BytesIO()
     _pillow().fromarray(pixels).save(file, "jpeg", quality=80, subsampling=0, optimize=True)
     return data_url(file.getvalue(), "image/jpeg")
 
 
 def resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """A picture (height, width, 3) made smaller or larger, to a square."""
+    """Resize a picture (height, width, 3) to a square."""
     return np.asarray(_pillow().fromarray(np.ascontiguousarray(pixels)).resize((side, side)))
 
 
 def thumbnail(pixels: NDArray[np.uint8], longest_side: int) -> str:
-    """A photograph (height, width, 3) inside of a page, made smaller if it is larger than that."""
+    """Return a photograph (height, width, 3) as a data address, shrunk if it is larger than the limit."""
     picture = _pillow().fromarray(pixels)
     picture.thumbnail((longest_side, longest_side))
     file = io.BytesIO()
@@ -59,7 +59,7 @@ def _pillow() -> Any:
 
 
 def shrunk(pictures: NDArray[Any], longest_side: int) -> NDArray[Any]:
-    """Pictures (n, height, width, channels) with blocks of pixels averaged until no side is longer than that."""
+    """Average blocks of pixels of pictures (n, height, width, channels) until no side is longer than the limit."""
     step = -(-max(pictures.shape[1:3]) // longest_side)
     if step == 1:
         return pictures
@@ -71,7 +71,7 @@ def shrunk(pictures: NDArray[Any], longest_side: int) -> NDArray[Any]:
 
 
 def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
-    """Tiles (n, height, width, 3) side by side in a picture that is about square; the tiles in a row."""
+    """Arrange tiles (n, height, width, 3) in a nearly square picture. Also return the number of tiles in a row."""
     n_columns = max(1, math.ceil(math.sqrt(len(tiles))))
     n_rows = -(-len(tiles) // n_columns)
     _, height, width, _ = tiles.shape
@@ -81,41 +81,21 @@ def sheet(tiles: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], int]:
     return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3)), n_columns
 
 
-def bar_tiles(components: Array) -> NDArray[np.uint8]:
-    """Components of vectors as pictures: a bar for each feature, up or down; of several, the strongest."""
-    n_bars = min(components.shape[1], _BAR_TILE)
-    groups = np.array_split(np.arange(components.shape[1]), n_bars)
-    bars = np.stack([_strongest(components[:, group]) for group in groups], axis=1)
-    largest = np.abs(bars).max(axis=1, keepdims=True)
-    heights = np.rint(bars / np.where(largest > 0, largest, 1) * (_BAR_TILE // 2)).astype(int)
-    bar_of_column = np.arange(_BAR_TILE) * n_bars // _BAR_TILE
-    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, from the middle upwards
-    height_at = heights[:, bar_of_column][:, None, :]
-    tiles = np.full((len(components), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
-    tiles[(level > 0) & (level <= height_at)] = (255, 190, 90)
-    tiles[(level <= 0) & (level > height_at)] = (70, 150, 230)
-    return tiles
-
-
-def _strongest(columns: Array) -> Array:
-    return np.take_along_axis(columns, np.abs(columns).argmax(axis=1)[:, None], axis=1)[:, 0]
-
-
 def as_color(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Pictures (..., 1 or 3 channels) with red, green and blue."""
+    """Convert pictures (..., 1 or 3 channels) to red, green and blue."""
     return pixels if pixels.shape[-1] == 3 else np.repeat(pixels, 3, axis=-1)
 
 
 def shown_range(pixels: NDArray[Any], n_channels: int) -> tuple[float, float]:
-    """What is dark and what is bright in pictures of pixels, which were brought to one channel or three."""
-    if n_channels not in (1, 3):  # a few outliers in some band would leave the rest dark
+    """Return the dark and the bright value for pictures of pixels, which were converted to one or three channels."""
+    if n_channels not in (1, 3):  # a few outliers in a band would leave the rest dark
         low, high = np.percentile(pixels, _OUTLIERS)
         return float(low), float(high)
     return (0.0, 255.0) if pixels.dtype == np.uint8 else (float(pixels.min()), float(pixels.max()))
 
 
 def as_bytes(pixels: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]:
-    """Pixels of any type as bytes, dark at ``low`` and bright at ``high``."""
+    """Convert pixels of any type to bytes, dark at ``low`` and bright at ``high``."""
     if pixels.dtype == np.uint8:
         return pixels
     scaled = (pixels.astype(np.float64) - low) / ((high - low) or 1.0)
@@ -123,7 +103,7 @@ def as_bytes(pixels: NDArray[Any], low: float, high: float) -> NDArray[np.uint8]
 
 
 def line_chart(values: Array, x_label: str, y_label: str) -> str:
-    """A curve over 1, 2, 3, ... as SVG; by logarithm where values differ by more than ten times."""
+    """Return an SVG of a curve over 1, 2, 3, ...; logarithmic if values differ by more than a factor of ten."""
     low, high = float(np.min(values)), float(np.max(values))
     heights = np.asarray(values, float)
     if 0 < 10 * low < high:
@@ -136,7 +116,7 @@ def line_chart(values: Array, x_label: str, y_label: str) -> str:
 
 
 def bar_chart(counts: Array, low: float, high: float, x_label: str, y_label: str) -> str:
-    """A histogram of values from ``low`` to ``high`` as SVG."""
+    """Return an SVG of a histogram of values from ``low`` to ``high``."""
     width, most = 250 / len(counts), max(float(np.max(counts)), 1.0)
     bars = "".join(
         f'<rect x="{40 + k * width:.1f}" y="{110 - 95 * count / most:.1f}" width="{max(width - 1, 0.5):.1f}" '

@@ -1,7 +1,7 @@
 """The part of a page about a stack of layers.
 
-Units of the first layer are shown by their filters. Those of higher layers do not see pixels: they are shown by the
-parts of images that excite them most, and by the units below that feed them.
+The page shows units of the first layer by their filters. Units of higher layers do not see pixels, so it shows the
+parts of images that excite them most, and the units below that feed them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,15 @@ from .content import (
     TOP,
     charts_of,
     figures_of,
+    in_channels,
     measures_of,
     n_samples_for,
     of_units,
     sheet_of,
     short,
     some_images,
+    some_of,
+    summary_of,
     thumbnail_of,
     values_of,
 )
@@ -37,8 +40,8 @@ from .inputs import UnitInputs, inputs_of
 from .units import unit_statistics
 
 _MOST_IMAGES = 300
-_MOST_UNITS = 240  # of a layer above the first: each has nine parts of images in the page
-_PART_SIDES = (16, 48)  # pixels; parts of images are made larger or smaller to multiples of 8 in between
+_MOST_UNITS = 240  # of a layer above the first; the page has nine parts of images for each
+_PART_SIDES = (16, 48)  # pixels; parts of images are resized to multiples of 8 in this range
 
 Place = tuple[int, int, int]  # the number of an image, and the top and left pixel
 
@@ -46,14 +49,14 @@ Place = tuple[int, int, int]  # the number of an image, and the top and left pix
 def of_stack(
     features: DeepFeatures, X: Images, random: np.random.RandomState, progress: Callable[[str, int, int], None]
 ) -> dict[str, Any]:
-    """The content of a page about ``DeepFeatures``."""
+    """Return the content of a page about ``DeepFeatures``."""
     layers = layers_of(features)
     images, shown = some_images(features, X, _MOST_IMAGES, random)
     values = values_of(shown)
     contents: list[dict[str, Any]] = []
-    if len(layers[0].groups) == 1:  # else units of the first layer see different channels, and have no filters to draw
+    if len(layers[0].groups) == 1:  # otherwise its units see different channels, and have no filters to draw
         contents.append(filter_layer(layers[0].groups[0], shown, len(images), values, random))
-        del contents[0]["facts"][:2]  # on the model and what a unit sees: they are told of each layer below
+        del contents[0]["facts"][:2], contents[0]["summary"][0]  # model and what a unit sees: told of each layer below
     scanned = range(len(contents), len(layers))
     answers: dict[int, Answers] = {}
     if scanned:
@@ -73,7 +76,9 @@ def of_stack(
     for k, units, top, mosaics in zip(scanned, inputs, tops, sheets, strict=True):
         content = _part_layer(layers[k], answers[k], units, top, mosaics)
         which = _about_units(units, is_highest=k == len(layers) - 1, above=k + 2)
-        content["facts"].insert(0, ["Shown here", f"{which}; {len(shown):,} out of {len(images):,} images"])
+        images_shown = some_of(len(shown), len(images), "images")
+        content["facts"].insert(0, ["Shown here", f"{which}; {images_shown}"])
+        content["summary"].insert(0, f"{which}, from {images_shown}")
         content["below"] = k - 1 if k > 0 else None
         contents.append(content)
     for k, (content, layer) in enumerate(zip(contents, layers, strict=True)):
@@ -82,20 +87,21 @@ def of_stack(
             ["A unit sees", _about_field(layer, k)],
             *content["facts"],
         ]
+        content["summary"].insert(0, f"each unit sees {_about_field(layer, k)}")
         content["about"] = f"{layer.n_units:,} units, each sees {layer.sees} x {layer.sees} pixels"
         content["intro"] = _intro(content, k, len(shown))
     return {"layers": contents, "images": thumbnails}
 
 
 def _area_grid(n_images: int) -> int:
-    """Into how many areas a side each image is cut: of one area, a unit has one part in each image."""
+    """Return the number of areas per side to cut each image into. A unit has one part of an image in each area."""
     if n_images >= TOP:
         return 1
-    return int(np.ceil(np.sqrt(2 * TOP / n_images)))  # more than are needed: parts that overlap are left out
+    return int(np.ceil(np.sqrt(2 * TOP / n_images)))  # more than needed, since overlapping parts are dropped
 
 
 def _shown_units(layers: Sequence[ModelLayer]) -> list[UnitInputs]:
-    """The units to show of each layer: of the highest evenly spread ones, of others also those that feed these."""
+    """Return the units to show of each layer: evenly spread ones, and below the highest also those that feed them."""
     chosen: list[UnitInputs] = []
     feeding: Indices = np.empty(0, np.intp)
     for layer in reversed(layers):
@@ -111,7 +117,7 @@ def _shown_units(layers: Sequence[ModelLayer]) -> list[UnitInputs]:
 
 
 def _strongest(answers: Answers, units: Indices, sees: int) -> list[list[tuple[Place, float]]]:
-    """For each unit, the places that excite it most, from different images if there are as many."""
+    """For each unit, return the places that excite it most, from different images if possible."""
     n_images, n_areas, _ = answers.strongest.shape
     most_of_image = -(-TOP // n_images)
     found = []
@@ -138,7 +144,7 @@ def _pictures(
     sizes: Sequence[int],
     values: tuple[float, float],
 ) -> tuple[list[NDArray[np.uint8]], list[dict[str, Any]]]:
-    """For each layer the strongest parts of each unit as a mosaic, and thumbnails of images; each is read once."""
+    """For each layer, return a mosaic of the strongest parts of each unit, and thumbnails. Each image is read once."""
     sides = [int(np.clip(8 * -(-size // 8), *_PART_SIDES)) for size in sizes]
     across = [int(np.ceil(np.sqrt(max(map(len, of_units))))) for of_units in tops]
     rooms = [
@@ -172,9 +178,9 @@ def _part_layer(
     tops: list[list[tuple[Place, float]]],
     mosaics: NDArray[np.uint8],
 ) -> dict[str, Any]:
-    """What a page tells of a layer whose units are shown by parts of images."""
+    """Return the content about a layer whose units are shown by parts of images."""
     statistics = unit_statistics(answers.codes, inputs.components(), n_top=1, units=inputs.numbers)
-    content = of_units(statistics, "random positions", inputs.numbers)
+    content = of_units(statistics, "positions", inputs.numbers)
     if len(layer.groups) > 1:
         content["units"]["group"] = inputs.groups.tolist()
     content["kind"] = "parts"
@@ -186,9 +192,10 @@ def _part_layer(
     content["patch"] = layer.patch_size
     answered = f"codes of {type(layer.groups[0].encoder_).__name__}; figures and charts are from"
     content["facts"] = [
-        ["Answers", f"{answered} {len(answers.codes):,} random positions"],
-        *figures_of(statistics),
+        ["Outputs", f"{answered} {len(answers.codes):,} random positions"],
+        *figures_of(statistics, "positions"),
     ]
+    content["summary"] = summary_of(statistics)
     content["charts"] = charts_of([group.estimator_ for group in layer.groups], statistics)
     content["measures"] = measures_of(content)
     return content
@@ -211,7 +218,11 @@ def _about_field(layer: ModelLayer, k: int) -> str:
     n_seen, pixels = len(layer.channels[0]), f"{layer.sees} x {layer.sees} pixels of the image"
     whitened = ", whitened" if layer.groups[0].whiten else ""
     if k == 0:
-        return f"{pixels}, {n_seen} of {layer.n_channels} channel(s){whitened}"
+        return (
+            f"{pixels}, {n_seen} of {layer.n_channels} channels{whitened}"
+            if n_seen < layer.n_channels
+            else f"{pixels} {in_channels(n_seen)}{whitened}"
+        )
     units = f"{n_seen} of the {layer.n_channels:,} units of layer {k}" if n_seen < layer.n_channels else f"layer {k}"
     return f"{pixels}, through {units} at {layer.patch_size} x {layer.patch_size} places{whitened}"
 

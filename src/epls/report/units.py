@@ -1,4 +1,4 @@
-"""What each unit answers to, how often, how strongly, and which units are like it."""
+"""What each unit responds to, how often and how strongly, and which units are similar to it."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ _SAMPLES_AT_A_TIME = 2048
 
 @dataclass(frozen=True)
 class UnitStatistics:
-    """Figures of each unit over some samples; ``n`` units.
+    """Figures of each of ``n`` units over some samples.
 
     Attributes
     ----------
     mean, largest : ndarray of shape (n,)
-        Mean and largest absolute answer.
+        The mean and the largest absolute response.
     often : ndarray of shape (n,)
-        The share of samples that it answers to with more than half of its largest answer.
+        The fraction of samples with a response above half of the unit's largest.
     wins : ndarray of int of shape (n,)
-        For how many samples it answers more strongly than all others.
+        The number of samples for which the unit responds more strongly than all others.
     histogram : ndarray of int of shape (n, 20)
-        How many answers are how strong, from 0 to the unit's largest.
+        A histogram of the responses, from 0 to the unit's largest.
     strongest : ndarray of int of shape (n, n_top)
-        The samples that it answers to most strongly, the first one most.
+        The samples with the strongest responses, the strongest first.
     nearest, together : ndarray of int of shape (n, n_neighbors)
-        The units with the most similar components (by absolute cosine), and those whose answers go up and down with its
-        own (by correlation).
+        The units with the most similar components (by absolute cosine), and those with the most similar responses (by
+        correlation).
     cosines, correlations : ndarray of shape (n, n_neighbors)
-        How similar these are.
+        The cosines and correlations of these units.
     redundancy : ndarray of shape (n,)
         The absolute cosine to the nearest component.
     lifetime_sparsity : ndarray of shape (n,)
         See :func:`epls.metrics.lifetime_sparsity`.
     population_sparsity : ndarray of shape (n_samples,)
-        Of each sample.
+        The population sparsity of each sample; see :func:`epls.metrics.population_sparsity`.
     dead : ndarray of int
-        The units that answer to all samples alike: see :func:`epls.metrics.unresponsive_units`.
+        The units that respond to all samples alike; see :func:`epls.metrics.unresponsive_units`.
     """
 
     mean: Array
@@ -65,19 +65,19 @@ class UnitStatistics:
 
 
 def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
-    """Figures of units from the codes of samples, and their components.
+    """Compute figures of units from their components and the codes of samples.
 
     Parameters
     ----------
     codes : ndarray of shape (n_samples, n_units)
         The codes of all units.
     components : ndarray of shape (n, n_features)
-        The components of the units that the figures are of.
+        The components of the units to compute figures for.
     n_top : int
-        How many of the strongest samples are found.
+        The number of strongest samples to find.
     units : ndarray of int of shape (n,) or None, default=None
-        The units that the figures are of; None is all. Wins, population sparsity and dead units are of all units, and
-        similar units are sought among these.
+        The units to compute figures for; None means all. Wins, population sparsity and dead units consider all units.
+        Similar units are searched among the given units.
     """
     answers = np.abs(codes)
     wins, own = _wins(answers), codes
@@ -106,7 +106,7 @@ def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices 
 
 
 def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
-    """Strongest samples, share of strong answers and histograms, of some units at a time."""
+    """Compute the strongest samples, shares of strong responses and histograms, some units at a time."""
     strongest, often, histograms = [], [], []
     for units in row_blocks(answers.shape[1], _UNITS_AT_A_TIME):
         some = np.ascontiguousarray(answers[:, units].T)
@@ -122,7 +122,7 @@ def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
 
 
 def _wins(answers: Array) -> Indices:
-    """For how many samples each unit is stronger than all others; what two share, or none answers to, is no win."""
+    """Count the samples for which each unit is stronger than all others. Ties and silent units do not count."""
     wins = np.zeros(answers.shape[1], np.intp)
     for samples in row_blocks(len(answers), _SAMPLES_AT_A_TIME):
         some = answers[samples]
@@ -134,7 +134,7 @@ def _wins(answers: Array) -> Indices:
 
 
 def _most_similar(similarities: Array) -> tuple[Indices, Array]:
-    """For each row its largest values but for the diagonal, the largest first: columns and values."""
+    """For each row, return the columns and values of its largest entries off the diagonal, the largest first."""
     np.fill_diagonal(similarities, -np.inf)
     n_neighbors = min(N_NEIGHBORS, len(similarities) - 1)
     columns = np.argsort(-similarities, axis=1, kind="stable")[:, :n_neighbors]

@@ -54,6 +54,8 @@ function showLayer(number) {
   measureOf = Object.fromEntries(layer.measures.map((measure) => [measure.key, measure]));
   gridTiles = newGridTiles();
   grid.classList.toggle("mosaics", layer.kind === "parts");
+  grid.classList.toggle("bars", layer.kind === "vectors");
+  byId("summary").replaceChildren(...layer.summary.map((text) => element("span", {}, text)));
   showFacts(layer.facts);
   byId("charts").replaceChildren(...layer.charts.map(({ title, explanation, svg }) => {
     const figure = element("figure");
@@ -78,7 +80,7 @@ function showLayer(number) {
 function addLayerTabs() {
   const tabs = layers.map((of, number) => {
     const tab = element("button", { type: "button", role: "tab", "aria-controls": "layer" }, element("b", {}, `Layer ${number + 1}`), element("span", {}, of.about));
-    tab.addEventListener("click", () => { showLayer(number); showInAddress(`#layer-${number + 1}`); });
+    tab.addEventListener("click", () => { showLayer(number); showInAddress(`#layer-${number + 1}`); chooseFirst(); });
     tab.addEventListener("keydown", (event) => {
       const next = { ArrowLeft: number - 1, ArrowRight: number + 1, Home: 0, End: layers.length - 1 }[event.key];
       if (next === undefined) return;
@@ -105,16 +107,16 @@ function arrange() {
   const high = at(Math.max(byId("from").value, byId("to").value));
   order = order.filter((unit) => units[filtered][unit] >= low && units[filtered][unit] <= high);
   for (const unit of order) {
-    const label = key === "number" ? nameOf(unit) : `${nameOf(unit)}, ${measureOf[key].name} ${short(units[key][unit])}`;
+    const label = key === "number" ? nameOf(unit) : `${nameOf(unit)}, ${measureOf[key].name} ${told(key, units[key][unit])}`;
     gridTiles[unit].title = label;
     gridTiles[unit].setAttribute("aria-label", label);
   }
   grid.replaceChildren(...order.map((unit) => gridTiles[unit]));
   for (const id of ["from", "to"]) {
-    byId(id).setAttribute("aria-valuetext", `${measureOf[filtered].name} ${short(at(byId(id).value))}`);
+    byId(id).setAttribute("aria-valuetext", `${measureOf[filtered].name} ${told(filtered, at(byId(id).value))}`);
   }
-  byId("kept").textContent = `${order.length} of ${count} units: ${measureOf[filtered].name} ${short(low)} to ${short(high)}`;
-  byId("explanation").textContent = `${measureOf[key].name}: ${measureOf[key].explanation}.`;
+  byId("kept").textContent = order.length === count ? `all ${count} units` : `${order.length} of ${count} units: ${measureOf[filtered].name} ${told(filtered, low)} to ${told(filtered, high)}`;
+  byId("explanation").textContent = `Sorted by ${measureOf[key].name}: ${measureOf[key].explanation}.`;
   markFocusable();
 }
 
@@ -123,10 +125,16 @@ function markFocusable() {
   for (const unit of order) gridTiles[unit].tabIndex = unit === current ? 0 : -1;
 }
 
+// A value of a measure with its unit.
+function told(key, value) {
+  const { unit } = measureOf[key];
+  return unit === "%" ? `${Number((100 * value).toPrecision(2))} %` : `${short(value)}${unit}`;
+}
+
 const short = (value) => (Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(3))));
 
-// cameFrom: the layer and the unit that this one feeds, to go back to.
-function choose(unit, cameFrom = null) {
+// cameFrom: the layer and the unit that this one feeds, to go back to. Where the page chooses by itself, it stays where it is.
+function choose(unit, cameFrom = null, byItself = false) {
   if (chosen !== null) gridTiles[chosen].setAttribute("aria-selected", "false");
   chosen = unit;
   gridTiles[unit].setAttribute("aria-selected", "true");
@@ -135,23 +143,32 @@ function choose(unit, cameFrom = null) {
   panel.hidden = false;
   panel.scrollTop = 0;
   byId("status").textContent = `${nameOf(unit)} chosen`;
-  gridTiles[unit].scrollIntoView({ block: "nearest" });
-  showInAddress(addressOf(unit));
+  if (!byItself) {
+    gridTiles[unit].scrollIntoView({ block: "nearest" });
+    showInAddress(addressOf(unit));
+  }
   const closing = element("button", { className: "close", type: "button", "aria-label": "close" }, "\u00d7");
   closing.addEventListener("click", leave);
-  const rows = layer.measures.slice(1).map(({ key, name }) => element("tr", {}, element("td", {}, name), element("td", {}, short(units[key][unit]))));
-  const head = element("div", { className: "head" }, unitTile(unit, "div"), element("div", { className: "figures" }, closing, element("h2", {}, titleOf(unit)), element("table", {}, ...rows)));
-  const dead = layer.dead.includes(unit) ? element("p", {}, `It is dead: it answers to all ${layer.samples} alike.`) : null;
+  const rows = layer.measures.slice(1).map(({ key, name, explanation }) => element("tr", {}, element("td", {}, element("b", {}, name), element("span", {}, explanation)), element("td", {}, told(key, units[key][unit]))));
+  const dead = layer.dead.includes(unit) ? element("p", {}, `This unit is dead: it responds to all ${layer.samples} in the same way.`) : null;
+  const head = element("div", { className: "head" }, unitTile(unit, "div"), element("div", { className: "figures" }, closing, element("h2", {}, titleOf(unit)), element("p", { className: "explanation" }, summaryOf(unit)), dead));
   panel.replaceChildren(
-    ...(cameFrom ? [wayBack(...cameFrom)] : []), head, ...(dead ? [dead] : []),
+    ...(cameFrom ? [wayBack(...cameFrom)] : []), head,
     ...(layer.kind === "vectors" ? topSamples(unit) : topPatches(unit)),
     ...(layer.kind === "parts" ? feeds(unit) : []),
-    ...section(`How strongly it answers to ${layer.samples} (largest ${short(units.largest[unit])})`, histogram(unit)),
+    ...section("Figures", element("table", { className: "measures" }, ...rows)),
+    ...section(`How strongly it responds to ${layer.samples} (largest output ${short(units.largest[unit])})`, histogram(unit)),
     ...section("Most similar units (cosine)", neighbors(layer.nearest[unit])),
-    ...section("Units that answer together with it (correlation)", neighbors(layer.together[unit])),
+    ...section("Units that respond together with it (correlation)", neighbors(layer.together[unit])),
   );
 }
 
+// Something to look at from the start; on a small screen the panel would cover the units.
+function chooseFirst() {
+  if (chosen === null && matchMedia("(min-width: 821px)").matches) choose(order[0], null, true);
+}
+
+const summaryOf = (unit) => `It responds to ${told("often", units.often[unit])} of the ${layer.samples}, and more strongly than all other units to ${units.wins[unit].toLocaleString("en")} of them.`;
 const titleOf = (unit) => `Unit ${units.number[unit]}${layers.length > 1 ? ` of layer ${shown + 1}` : ""}`;
 const addressOf = (unit) => `#${layers.length > 1 ? `layer-${shown + 1}-` : ""}unit-${units.number[unit]}`;
 
@@ -204,7 +221,7 @@ function topPatches(unit) {
     const patch = element("button", {
       className: `tile patch patches-${shown}`, type: "button", title: content.images[place[0]].name,
       style: layer.kind === "parts" ? positionOfPart(unit, rank) : positionOf(layer.patches, tile),
-      "aria-label": `patch of ${content.images[place[0]].name}, row ${place[1]}, column ${place[2]}, answer ${short(answer)}`,
+      "aria-label": `patch of ${content.images[place[0]].name}, row ${place[1]}, column ${place[2]}, output ${short(answer)}`,
     });
     const show = () => showPlace(where, caption, place);
     for (const event of ["click", "focus", "mouseenter"]) patch.addEventListener(event, show);
@@ -273,7 +290,7 @@ function topSamples(unit) {
   const rows = (pairs) => element("table", {}, ...pairs.map(([name, value]) => element("tr", {}, element("td", {}, name), element("td", {}, short(value)))));
   return [
     ...section("Features with the largest weights", rows(layer.features[unit])),
-    ...section("Samples that excite it most (row, answer)", rows(layer.top[unit].map(({ sample, answer }) => [`row ${sample}`, answer]))),
+    ...section("Samples that excite it most (row, output)", rows(layer.top[unit].map(({ sample, answer }) => [`row ${sample}`, answer]))),
   ];
 }
 
@@ -283,7 +300,7 @@ function histogram(unit) {
   const height = (value) => (50 * Math.log1p(value)) / Math.log1p(Math.max(...counts));
   const bars = counts.map((value, k) => `<rect x="${k * 15}" y="${50 - height(value)}" width="13" height="${height(value)}"><title>${value}</title></rect>`);
   const holder = element("div");
-  holder.innerHTML = `<svg viewBox="0 0 300 62" role="img" aria-label="numbers of ${layer.samples} by strength of the answer">${bars.join("")}<text x="0" y="60">0</text><text x="300" y="60" text-anchor="end">largest (counts by logarithm)</text></svg>`;
+  holder.innerHTML = `<svg viewBox="0 0 300 62" role="img" aria-label="numbers of ${layer.samples} by strength of the output">${bars.join("")}<text x="0" y="60">0</text><text x="300" y="60" text-anchor="end">largest (counts by logarithm)</text></svg>`;
   return holder;
 }
 
@@ -341,3 +358,4 @@ function followAddress() {
 }
 addEventListener("hashchange", followAddress);
 followAddress();
+chooseFirst();

@@ -1,0 +1,320 @@
+// The panels beside the map, and what the reader does with mouse, fingers and keys.
+const nearest = unpacked(content.nearest, Uint32Array);
+const cosines = unpacked(content.cosines, Uint8Array);
+const given = new Map(); // labels that people gave, by sample
+const predicted = new Map(); // labels that a classifier gave, with its confidence
+const folderOf = foldersOfNames();
+const what = isImages ? "image" : "row";
+const plural = (number, word = what) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
+const nameOf = (sample) => (content.nameColumn === "file" ? content.names[sample] : `${what} ${content.names[sample]}`);
+let unsaved = false;
+let onlyGroup = -1;
+let shownTab = "groups";
+
+if (content.labels) {
+  const of = unpacked(content.labels.of, Int32Array);
+  const confidence = unpacked(content.labels.confidence, Uint8Array);
+  const byHand = unpacked(content.labels.given, Uint8Array);
+  for (let sample = 0; sample < count; sample++) {
+    if (of[sample] < 0) continue;
+    const label = content.labels.classes[of[sample]];
+    if (byHand[sample]) given.set(sample, label);
+    else predicted.set(sample, [label, confidence[sample] / 100]);
+  }
+}
+
+function foldersOfNames() {
+  const folders = content.names.map((name) => (content.nameColumn === "file" && name.includes("/") ? name.split("/")[0] : ""));
+  const different = [...new Set(folders)].sort();
+  return different.length > 1 && different.length <= 200 ? { of: folders, names: different } : null;
+}
+
+const labelOf = (sample) => given.get(sample) ?? predicted.get(sample)?.[0];
+const classes = () => [...new Set([...given.values(), ...[...predicted.values()].map(([label]) => label)])].sort();
+
+// --- pictures ---
+function thumb(sample, side = 68, name = "button") {
+  const label = nameOf(sample);
+  if (!isImages) return element(name, { className: "chip", title: label }, swatch(numberOf(sample)), label);
+  const picture = pictureOf(sample);
+  const scale = side / Math.max(picture.width, picture.height);
+  const rows = Math.ceil(Math.min(content.perSheet, count - picture.sheet * content.perSheet) / content.across);
+  const size = `${content.across * content.side * scale}px ${rows * content.side * scale}px`;
+  const style = `width: ${picture.width * scale}px; height: ${picture.height * scale}px; background-size: ${size}; background-position: ${-picture.left * scale}px ${-picture.top * scale}px`;
+  const made = element(name, { className: `thumb sheet-${picture.sheet}`, style, title: label });
+  made.setAttribute("aria-label", label);
+  if (name !== "button") made.setAttribute("role", "img");
+  if (state.selected[sample]) made.classList.add("is-selected");
+  return made;
+}
+
+function thumbs(samples, captions = null, side = 68) {
+  const holder = element("div", { className: "thumbs" });
+  for (const [k, sample] of samples.entries()) {
+    const button = thumb(sample, side);
+    button.type = "button";
+    button.addEventListener("click", () => { choose(sample, true); byId("panel").focus({ preventScroll: true }); });
+    holder.append(captions ? element("figure", {}, button, element("figcaption", {}, captions[k])) : button);
+  }
+  return holder;
+}
+
+const swatch = (number) => element("span", { className: "swatch", style: `--swatch: ${cssColor(byHue(number))}` });
+const button = (text, act, properties = {}) => {
+  const made = element("button", { type: "button", ...properties }, text);
+  made.addEventListener("click", act);
+  return made;
+};
+const say = (text) => { byId("status").textContent = text; };
+
+// --- tabs ---
+const tabs = { groups: ["Groups", groupsPanel], sample: [isImages ? "Image" : "Row", samplePanel], selection: ["Labels", selectionPanel], odd: ["Outliers", oddPanel], twins: ["Duplicates", twinsPanel] };
+
+function showTab(name) {
+  shownTab = name;
+  for (const tab of byId("tabs").children) {
+    tab.setAttribute("aria-selected", String(tab.dataset.tab === name));
+    tab.tabIndex = tab.dataset.tab === name ? 0 : -1;
+  }
+  byId("panel").setAttribute("aria-labelledby", `tab-${name}`);
+  byId("panel").replaceChildren(...tabs[name][1]());
+  byId("panel").scrollTop = 0;
+}
+
+const refresh = () => {
+  const at = byId("panel").scrollTop;
+  showTab(shownTab);
+  byId("panel").scrollTop = at;
+};
+
+function addTabs() {
+  const names = Object.keys(tabs);
+  for (const [k, name] of names.entries()) {
+    const tab = button(tabs[name][0], () => showTab(name), { id: `tab-${name}`, role: "tab", "aria-controls": "panel" });
+    tab.dataset.tab = name;
+    tab.addEventListener("keydown", (event) => {
+      const next = { ArrowLeft: k - 1, ArrowRight: k + 1, Home: 0, End: names.length - 1 }[event.key];
+      if (next === undefined) return;
+      event.preventDefault();
+      const other = byId("tabs").children[(next + names.length) % names.length];
+      other.click();
+      other.focus();
+    });
+    byId("tabs").append(tab);
+  }
+}
+
+// --- groups ---
+function groupsPanel() {
+  const dense = content.groupKind === "density";
+  const outside = groupOf.reduce((sum, number) => sum + (number < 0), 0);
+  const kind = dense ? `The groups are dense regions of the map; ${plural(outside)} lie between them.` : `${content.groups.length} groups of equal size.`;
+  const intro = `${plural(count)}, compared by ${content.basis}. ${kind}`;
+  return [element("p", { className: "explanation" }, intro), ...content.groups.map(groupCard)];
+}
+
+function groupCard(group, number) {
+  const focus = button("Only these", () => showOnly(number), { "aria-pressed": String(onlyGroup === number) });
+  const members = () => order.filter((sample) => groupOf[sample] === number);
+  const title = element("div", { className: "title" }, swatch(number), element("b", {}, `Group ${number + 1}: ${plural(group.size)}`), focus, button("Select", () => select([...members()])));
+  const card = element("section", { className: "group", id: `group-${number + 1}` }, title, thumbs(group.typical, null, isImages ? 54 : 0));
+  if (group.traits.length) card.append(element("p", {}, sentence(group.traits)));
+  if (group.columns?.length) card.append(element("p", {}, group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`).join(", ")));
+  if (group.labels.length) card.append(element("p", {}, `Labels: ${group.labels.map(([label, n]) => `${label} ${n}`).join(", ")}`));
+  if (group.units.length && content.units) card.append(element("p", {}, "Filters that answer more here: ", filters(group.units)));
+  if (group.next >= 0) {
+    const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}`));
+    border.addEventListener("toggle", () => { if (border.open && border.children.length === 1) border.append(thumbs(group.between, null, 46)); });
+    card.append(border);
+  }
+  return card;
+}
+
+const sentence = (traits) => `${traits[0][0].toUpperCase()}${traits.join(", ").slice(1)} than most.`;
+
+function filters(units) {
+  const { columns, rows } = content.units;
+  const part = (k, n) => (n > 1 ? (100 * k) / (n - 1) : 0);
+  return element("span", { className: "filters" }, ...units.map(([unit, difference]) => element("span", {
+    className: "tile filter", role: "img", "aria-label": `filter ${unit}`, title: `filter ${unit}: ${difference.toFixed(1)} standard deviations more than on average`,
+    style: `background-size: ${columns * 100}% ${rows * 100}%; background-position: ${part(unit % columns, columns)}% ${part(Math.floor(unit / columns), rows)}%`,
+  })));
+}
+
+function showOnly(number) {
+  onlyGroup = onlyGroup === number ? -1 : number;
+  state.only = onlyGroup < 0 ? null : Uint8Array.from(groupOf, (group) => Number(group === onlyGroup));
+  if (onlyGroup >= 0) flyToSamples([...order.filter((sample) => groupOf[sample] === number)]);
+  else showAll();
+  refresh();
+}
+
+// --- the chosen sample ---
+function samplePanel() {
+  if (state.chosen < 0) return [element("p", { className: "explanation" }, `Choose one on the map to see what is nearest to it.`)];
+  const sample = state.chosen;
+  const k = content.nNearest;
+  const near = [...nearest.subarray(sample * k, (sample + 1) * k)];
+  const captions = near.map((_, place) => (cosines[sample * k + place] / 100).toFixed(2));
+  const group = groupOf[sample];
+  const label = given.has(sample) ? `${given.get(sample)} (given)` : predicted.has(sample) ? `${predicted.get(sample)[0]} (predicted, ${Math.round(100 * predicted.get(sample)[1])} %)` : "none";
+  const large = isImages ? thumb(sample, Math.min(260, Math.max(120, 2 * content.side)), "div") : null;
+  large?.classList.add("large");
+  return [
+    element("h2", {}, nameOf(sample)), ...(large ? [large] : [valuesOf(sample)]),
+    element("p", {}, `Label: ${label}`),
+    element("div", { className: "row" },
+      button(state.selected[sample] ? "Remove from selection" : "Add to selection", () => toggle(sample)),
+      button("Show on the map", () => flyToSamples([sample, ...near])),
+      ...(group >= 0 ? [button(`Group ${group + 1}`, () => { showTab("groups"); byId(`group-${group + 1}`).scrollIntoView({ block: "start" }); })] : [])),
+    element("h3", {}, `Nearest ${what}s (similarity)`), thumbs(near, captions),
+    element("div", { className: "row" }, button("Select it and the nearest", () => select([sample, ...near]))),
+  ];
+}
+
+function valuesOf(sample) {
+  const [columns, values] = [unpacked(content.unusual, Uint32Array), unpacked(content.values, Float32Array)];
+  const rows = Array.from({ length: content.nUnusual }, (_, k) => sample * content.nUnusual + k);
+  return element("div", {}, element("h3", {}, "Its most unusual values"), element("table", {}, ...rows.map((at) => element("tr", {}, element("td", {}, content.columns[columns[at]]), element("td", {}, String(Number(values[at].toPrecision(4))))))));
+}
+
+function choose(sample, fly = false) {
+  state.chosen = sample;
+  if (fly && sample >= 0) {
+    const [x, y] = toScreen(sample);
+    if (x < 20 || y < 20 || x > width - 20 || y > height - 20) flyTo([place[2 * sample], place[2 * sample + 1]], state.zoom);
+  }
+  if (sample >= 0) say(`${nameOf(sample)}${state.selected[sample] ? ", selected" : ""}`);
+  showTab(sample >= 0 ? "sample" : shownTab);
+  redraw();
+}
+
+// --- selection and labels ---
+const selection = () => { const found = []; for (let k = 0; k < count; k++) if (state.selected[k]) found.push(k); return found; };
+
+function select(samples, { add = false, show = true } = {}) {
+  if (!add) state.selected.fill(0);
+  for (const sample of samples) state.selected[sample] = 1;
+  say(`${plural(selection().length)} selected`);
+  if (show) showTab("selection");
+  redraw();
+}
+
+function toggle(sample) {
+  state.selected[sample] = 1 - state.selected[sample];
+  say(`${nameOf(sample)} ${state.selected[sample] ? "selected" : "no longer selected"}`);
+  refresh();
+  redraw();
+}
+
+function selectionPanel() {
+  const samples = selection();
+  const known = classes();
+  const input = element("input", { type: "text", id: "label", placeholder: "a label, such as cat", "aria-label": "Label of the selection", autocomplete: "off", maxLength: 200 });
+  input.setAttribute("list", "known");
+  const form = element("form", { className: "row" }, input, element("datalist", { id: "known" }, ...known.map((label) => element("option", { value: label }))), element("button", { type: "submit", disabled: samples.length === 0 }, "Label selection"));
+  form.addEventListener("submit", (event) => { event.preventDefault(); labelSelection(input.value.trim()); });
+  const list = [...new Set(given.values())].sort().map((label) => {
+    const own = [...given].filter(([, other]) => other === label).map(([sample]) => sample);
+    return element("div", { className: "row" }, swatch(known.indexOf(label)), element("span", {}, `${label}: ${own.length}`), button("Select", () => select(own)), button("Remove", () => { for (const sample of own) given.delete(sample); changed(); }, { "aria-label": `Remove the label ${label}` }));
+  });
+  const parts = [
+    element("h3", {}, `Selection: ${plural(samples.length)}`),
+    ...(samples.length ? [thumbs(samples.slice(0, 40), null, 46), ...(samples.length > 40 ? [element("p", { className: "explanation" }, `and ${samples.length - 40} more`)] : [])] : [element("p", { className: "explanation" }, "Draw around some with Lasso or Box, click with Ctrl or Cmd, or select a group.")]),
+    form,
+    element("div", { className: "row" }, button("Save names", saveNames, { id: "save-names", disabled: samples.length === 0 }), button("Clear", () => select([]), { disabled: samples.length === 0 })),
+    element("h3", {}, `Labels: ${given.size}`), ...list,
+    element("div", { className: "row" }, button("Save labels (CSV)", saveLabels, { id: "save-labels", disabled: given.size === 0 })),
+    element("p", { className: "explanation" }, "Save labels of two classes or more, then run: epls classify DATA --labels labels.csv -o predictions.csv. To see the predictions here: epls explore DATA --labels predictions.csv -o page.html --force."),
+  ];
+  return predicted.size ? [...parts, ...unsure()] : parts;
+}
+
+function unsure() {
+  const samples = [...predicted].filter(([sample]) => !given.has(sample)).sort((a, b) => a[1][1] - b[1][1]).slice(0, 24);
+  return [element("h3", {}, "Least certain predictions: worth a label"), thumbs(samples.map(([sample]) => sample), samples.map(([, [label, confidence]]) => `${label} ${Math.round(100 * confidence)} %`), 54)];
+}
+
+function labelSelection(label) {
+  if (!label) { byId("label").focus(); return; }
+  const samples = selection();
+  for (const sample of samples) given.set(sample, label);
+  state.selected.fill(0);
+  state.colorBy = byId("color").value = "label";
+  changed();
+  say(`${plural(samples.length)} labelled ${label}`);
+}
+
+function changed() {
+  unsaved = given.size > 0;
+  colorAgain();
+  refresh();
+}
+
+const quoted = (text) => (/[",\r\n]/.test(text) || text.trim() !== text ? `"${text.replaceAll('"', '""')}"` : text);
+
+// UTF-8; bytes of file names that are no UTF-8 are surrogates in Python and here, and become these bytes again.
+function bytesOf(text) {
+  const encoder = new TextEncoder();
+  const parts = text.split(/((?<![\ud800-\udbff])[\udc80-\udcff])/);
+  return new Blob(parts.map((part, k) => (k % 2 ? Uint8Array.of(part.charCodeAt(0) - 0xdc00) : encoder.encode(part))));
+}
+
+function save(name, lines) {
+  const link = element("a", { href: URL.createObjectURL(bytesOf(lines.map((line) => `${line}\r\n`).join(""))), download: name });
+  document.body.append(link);
+  link.click();
+  link.remove();
+}
+
+const saveNames = () => save("selection.txt", selection().map((sample) => quoted(content.names[sample])));
+function saveLabels() {
+  const samples = [...given.keys()].sort((a, b) => a - b);
+  save("labels.csv", [`${content.nameColumn},label`, ...samples.map((sample) => `${quoted(content.names[sample])},${quoted(given.get(sample))}`)]);
+  unsaved = false;
+}
+
+// --- outliers and duplicates ---
+function oddPanel() {
+  return [element("p", { className: "explanation" }, `The ${what}s that are least like their nearest ones.`), thumbs(content.lonely), element("div", { className: "row" }, button("Select these", () => select(content.lonely)))];
+}
+
+function twinsPanel() {
+  const sets = content.duplicates;
+  if (!sets.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
+  const spare = sets.flatMap((set) => set.slice(1));
+  return [
+    element("p", { className: "explanation" }, `${plural(sets.length, "set")} of ${what}s that are all but the same.`),
+    element("div", { className: "row" }, button("Select all but the first of each", () => select(spare))),
+    ...sets.map((set) => element("section", { className: "group" }, thumbs(set.slice(0, 24)), element("p", {}, set.slice(0, 4).map(nameOf).join(", ") + (set.length > 4 ? `, and ${set.length - 4} more` : "")))),
+  ];
+}
+
+// --- colors ---
+function colorAgain() {
+  const known = new Map((state.colorBy === "folder" ? folderOf.names : classes()).map((name, k) => [name, k]));
+  numberOf = { group: (sample) => groupOf[sample], label: (sample) => known.get(labelOf(sample)) ?? -1, folder: (sample) => known.get(folderOf.of[sample]) }[state.colorBy] ?? (() => -1);
+  const shown = ["label", "folder"].includes(state.colorBy) ? [...known.keys()].slice(0, 20) : [];
+  byId("legend").replaceChildren(...shown.map((name) => element("span", { title: name }, swatch(known.get(name)), name || "no folder")));
+  recolor();
+}
+
+const colorings = { group: "by group", label: "by label", ...(folderOf ? { folder: "by folder" } : {}), ...(isImages ? { own: "of the image" } : {}) };
+byId("color").append(...Object.entries(colorings).map(([value, text]) => element("option", { value }, text)));
+byId("color").addEventListener("change", () => { state.colorBy = byId("color").value; colorAgain(); });
+
+// --- tools ---
+function press(kind, value) {
+  for (const other of document.querySelectorAll(`[data-${kind}]`)) other.setAttribute("aria-pressed", String(other.dataset[kind] === value));
+}
+for (const tool of document.querySelectorAll("[data-tool]")) tool.addEventListener("click", () => { state.tool = tool.dataset.tool; press("tool", state.tool); canvas.classList.toggle("drawing", state.tool !== "move"); });
+for (const layout of document.querySelectorAll("[data-layout]")) layout.addEventListener("click", () => { arrangeAs(layout.dataset.layout); press("layout", state.layout); });
+byId("closer").addEventListener("click", () => zoomBy(1.5));
+byId("farther").addEventListener("click", () => zoomBy(1 / 1.5));
+byId("whole").addEventListener("click", showAll);
+byId("find").addEventListener("input", () => {
+  const text = byId("find").value.toLowerCase();
+  const found = text ? content.names.flatMap((name, sample) => (name.toLowerCase().includes(text) ? [sample] : [])) : [];
+  select(found, { show: text !== "" });
+  if (found.length) flyToSamples(found);
+});

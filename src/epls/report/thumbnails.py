@@ -1,0 +1,154 @@
+"""Small pictures of all images of a page in a few sheets, and simple measures of how images look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..images.collection import ImageCollection
+from ..images.quick import resized, shapes_of
+from ..plotting import false_colors
+from ..utils.threads import map_tasks
+from ..utils.types import Array
+from . import pictures
+from .content import values_of
+
+_BYTES = 15_000_000  # of all pictures together, approximately
+_BYTES_PER_PIXEL = 0.5
+_SIDES = (24, 224)
+_SHEET_SIDE = 2048  # pixels: what a phone can decode at a time
+_RANGE_FROM = 200  # images that determine what is dark and what is bright, if that is unknown
+FINGERPRINT = 16  # pixels per side, to compare images
+
+#: The name, and the words for more and less of it.
+LOOKS = [
+    ("brightness", "brighter", "darker"),
+    ("contrast", "more contrast", "less contrast"),
+    ("color", "more colourful", "less colourful"),
+    ("warmth", "warmer colours", "colder colours"),
+    ("detail", "finer detail", "smoother"),
+    ("top", "brighter at the top", "darker at the top"),
+    ("middle", "brighter in the middle", "darker in the middle"),
+]
+
+
+@dataclass(frozen=True)
+class Thumbnails:
+    """Small pictures of images.
+
+    Attributes
+    ----------
+    sheets : list of str
+        Sheets of tiles, as data addresses.
+    side : int
+        Height and width of a tile. A picture is at the upper left of its tile.
+    across, per_sheet : int
+        The number of tiles in a row of a sheet, and in a sheet.
+    sizes : ndarray of uint8 of shape (n_images, 2)
+        Width and height of each picture.
+    colors : ndarray of uint8 of shape (n_images, 3)
+        The mean color of each image.
+    fingerprints : ndarray of uint8 of shape (n_images, 16, 16, 3)
+        Even smaller pictures, all square.
+    """
+
+    sheets: list[str]
+    side: int
+    across: int
+    per_sheet: int
+    sizes: NDArray[np.uint8]
+    colors: NDArray[np.uint8]
+    fingerprints: NDArray[np.uint8]
+
+
+def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], None]) -> Thumbnails:
+    """Read each image once and create its small picture. With many images, the pictures are smaller."""
+    n_images = len(images)
+    longest = max(max(shape[:2]) for shape in shapes_of(images))
+    side = tile_side(n_images, longest)
+    some = images.some(np.unique(np.linspace(0, n_images - 1, min(_RANGE_FROM, n_images)).astype(int)))
+    values = values_of(some)
+    across = _SHEET_SIDE // side
+    per_sheet = across * across
+    sizes, colors = np.empty((n_images, 2), np.uint8), np.empty((n_images, 3), np.uint8)
+    fingerprints = np.empty((n_images, FINGERPRINT, FINGERPRINT, 3), np.uint8)
+    sheets: list[str] = []
+    tiles: list[NDArray[np.uint8]] = []
+    made = map_tasks(lambda: lambda number: _small(images[number], values, side), range(n_images))
+    for number, picture in enumerate(made):
+        sizes[number] = picture.shape[1::-1]
+        colors[number] = np.rint(picture.mean(axis=(0, 1)))
+        fingerprints[number] = resized(picture, FINGERPRINT, FINGERPRINT)
+        tile = np.empty((side, side, 3), np.uint8)
+        tile[...] = colors[number]  # the border around a picture must not stand out in compression
+        tile[: picture.shape[0], : picture.shape[1]] = picture
+        tiles.append(tile)
+        if len(tiles) == per_sheet or number == n_images - 1:
+            sheets.append(_sheet(np.stack(tiles), across))
+            tiles.clear()
+        progress("draw", number + 1, n_images)
+    return Thumbnails(sheets, side, across, per_sheet, sizes, colors, fingerprints)
+
+
+def tile_side(n_images: int, longest: int) -> int:
+    """Return the height and width of the pictures of this many images, in whole blocks of JPEG's 8 pixels.
+
+    Examples
+    --------
+    >>> tile_side(200, 4000), tile_side(10_000, 4000), tile_side(60_000, 28), tile_side(100, 28)
+    (224, 48, 24, 32)
+    """
+    affordable = np.sqrt(_BYTES / n_images / _BYTES_PER_PIXEL)
+    return int(np.clip(8 * (affordable // 8), _SIDES[0], max(_SIDES[0], min(_SIDES[1], 8 * -(-longest // 8)))))
+
+
+def _small(image: NDArray[Any], values: tuple[float, float], side: int) -> NDArray[np.uint8]:
+    colors = pictures.as_color(pictures.as_bytes(false_colors(image), *values))
+    height, width = colors.shape[:2]
+    scale = side / max(height, width)
+    if scale >= 1:  # pixels of tiny images become squares, which JPEG does not blur
+        times = int(scale)
+        return np.ascontiguousarray(colors.repeat(times, axis=0).repeat(times, axis=1))
+    return resized(np.ascontiguousarray(colors), max(1, round(height * scale)), max(1, round(width * scale)))
+
+
+def _sheet(tiles: NDArray[np.uint8], across: int) -> str:
+    n_rows, side = -(-len(tiles) // across), tiles.shape[1]
+    room = np.zeros((n_rows * across, side, side, 3), np.uint8)
+    room[: len(tiles)] = tiles
+    picture = room.reshape(n_rows, across, side, side, 3).transpose(0, 2, 1, 3, 4)
+    return pictures.jpeg(np.ascontiguousarray(picture.reshape(n_rows * side, across * side, 3)))
+
+
+def looks(fingerprints: NDArray[np.uint8]) -> Array:
+    """Measure what people would notice first in a small picture: a column for each of ``LOOKS``.
+
+    Examples
+    --------
+    >>> dark, bright = np.zeros((16, 16, 3), np.uint8), np.full((16, 16, 3), 200, np.uint8)
+    >>> looks(np.stack([dark, bright]))[:, 0].tolist()
+    [0.0, 200.0]
+    """
+    pixels = fingerprints.astype(np.float32)
+    gray = pixels.mean(axis=3)
+    brightness = gray.mean(axis=(1, 2))
+    edges = np.abs(np.diff(gray, axis=1)).mean(axis=(1, 2)) + np.abs(np.diff(gray, axis=2)).mean(axis=(1, 2))
+    contrast = gray.std(axis=(1, 2))
+    quarter, half = FINGERPRINT // 4, FINGERPRINT // 2
+    middle = gray[:, quarter:-quarter, quarter:-quarter].mean(axis=(1, 2))
+    return np.stack(
+        [
+            brightness,
+            contrast,
+            np.ptp(pixels, axis=3).mean(axis=(1, 2)),
+            (pixels[..., 0] - pixels[..., 2]).mean(axis=(1, 2)),
+            edges / (contrast + 4),
+            gray[:, :half].mean(axis=(1, 2)) - gray[:, half:].mean(axis=(1, 2)),
+            middle - brightness,
+        ],
+        axis=1,
+    )

@@ -1,0 +1,168 @@
+"""What the page to look through data contains."""
+
+import base64
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.datasets import load_iris
+
+from epls import EPLS, ImageFeatures
+from epls.datasets.labels import Label
+from epls.images.collection import ImageCollection
+from epls.report import explore
+from epls.report.explore import packed
+from epls.report.thumbnails import looks, thumbnails_of, tile_side
+
+
+def content_of(html):
+    return json.loads(html.split('id="content">')[1].split("</script>")[0])
+
+
+def unpacked(text, dtype):
+    return np.frombuffer(base64.b64decode(text), dtype)
+
+
+@pytest.fixture(scope="module")
+def scenes():
+    """Thirty noisy images of three colors, the last two the same."""
+    random = np.random.RandomState(0)
+    images = np.array([200, 60, 60]) * np.ones((30, 12, 16, 3))
+    images[10:20] = [60, 60, 200]
+    images[20:] = [60, 200, 60]
+    images = np.clip(images + random.normal(scale=20, size=images.shape), 0, 255).astype(np.uint8)
+    images[29] = images[28]
+    return images
+
+
+@pytest.fixture(scope="module")
+def scene_content(scenes):
+    pixels = scenes.reshape(30, -1)
+    labels = ["red", *[None] * 28, Label("green", 0.25, given=False)]
+    return content_of(explore(scenes, features=pixels, n_groups=3, labels=labels))
+
+
+def test_groups_are_the_colors(scene_content):
+    groups = unpacked(scene_content["group"], "<i2")
+    assert len({tuple(groups[k : k + 10]) for k in (0, 10, 20)}) == 3
+    assert all(len(set(groups[k : k + 10])) == 1 for k in (0, 10, 20))
+    red = scene_content["groups"][groups[0]]
+    assert red["size"] == 10
+    assert set(red["typical"]) <= set(range(10))
+    assert "warmer colours" in red["traits"]
+    assert red["labels"] == [["red", 1]]
+
+
+def test_nearest_images_are_of_the_same_color(scene_content):
+    nearest = unpacked(scene_content["nearest"], "<u4").reshape(30, -1)
+    assert (nearest[:, :9] // 10 == np.arange(30)[:, None] // 10).all()
+    assert nearest[28, 0] == 29
+    assert unpacked(scene_content["cosines"], "u1").reshape(30, -1)[28, 0] == 100
+
+
+def test_the_same_image_twice_is_a_duplicate(scene_content):
+    assert scene_content["duplicates"] == [[28, 29]]
+
+
+def test_places_are_on_the_map(scene_content):
+    positions = unpacked(scene_content["positions"], "<u2").reshape(30, 2)
+    assert len(np.unique(positions, axis=0)) >= 29
+    cells = unpacked(scene_content["cells"], "<u2").reshape(30, 2)
+    assert len(np.unique(cells, axis=0)) == 30
+    assert cells.max() < scene_content["cellsAcross"]
+
+
+def test_labels_by_people_and_by_a_classifier(scene_content):
+    labels = scene_content["labels"]
+    assert labels["classes"] == ["green", "red"]
+    assert unpacked(labels["of"], "<i4").tolist() == [1, *[-1] * 28, 0]
+    assert unpacked(labels["given"], "u1").tolist() == [1, *[0] * 29]
+    assert unpacked(labels["confidence"], "u1")[[0, 29]].tolist() == [100, 25]
+
+
+def test_pictures_are_in_their_tiles(scenes, scene_content):
+    assert scene_content["side"] == 24  # twelve by sixteen pixels
+    assert unpacked(scene_content["sizes"], "u1").reshape(30, 2).tolist() == [[16, 12]] * 30
+    colors = unpacked(scene_content["colors"], "u1").reshape(30, 3)
+    np.testing.assert_allclose(colors, scenes.mean(axis=(1, 2)), atol=1)
+
+
+def test_features_are_learned_if_none_are_given(scenes, monkeypatch):
+    monkeypatch.setattr("epls.images.quick._PATCHES", 500)
+    told = []
+    html = explore(scenes, groups="density", progress=lambda *progress: told.append(progress))
+    assert {stage for stage, *_ in told} == {"learn", "encode", "draw", "arrange"}
+    assert "units of one layer, learned from them" in content_of(html)["basis"]
+    assert content_of(html)["units"]["columns"] > 1
+    assert html == explore(scenes, groups="density")
+
+
+def test_a_model_computes_features_and_shows_its_filters(scenes):
+    model = ImageFeatures(EPLS(8, max_iter=2), patch_size=4, n_patches=500, random_state=0).fit(scenes)
+    content = content_of(explore(scenes, model=model, n_groups=3))
+    assert any(group["units"] for group in content["groups"])
+
+
+def test_vectors_have_columns():
+    iris = load_iris()
+    content = content_of(explore(iris.data, columns=iris.feature_names, n_groups=3, labels=list(map(str, iris.target))))
+    assert content["kind"] == "vectors"
+    assert content["basis"] == "4 columns"
+    assert content["nameColumn"] == "row"
+    assert content["names"][:2] == ["0", "1"]
+    groups = unpacked(content["group"], "<i2")
+    (setosa,) = set(groups[:50])
+    petal = [
+        iris.feature_names[column] for column, difference in content["groups"][setosa]["columns"] if difference < 0
+    ]
+    assert "petal length (cm)" in petal
+    unusual = unpacked(content["unusual"], "<u4").reshape(150, -1)
+    values = unpacked(content["values"], "<f4").reshape(150, -1)
+    np.testing.assert_allclose(values[7], iris.data[7, unusual[7]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("data", "more", "message"),
+    [
+        (np.eye(2), {}, "2 samples were given: a map needs at least 3"),
+        (np.eye(4), {"groups": "few"}, "groups='few'"),
+        (np.eye(4), {"features": np.eye(3)}, "features has 3 rows"),
+        (np.eye(4), {"names": ["a"]}, "1 names"),
+        (np.eye(4), {"labels": ["a"]}, "1 labels"),
+        (np.eye(4), {"columns": ["a"]}, "1 names of columns"),
+        (np.eye(4), {"features": np.eye(4), "model": EPLS()}, "both"),
+        (np.full((4, 2), np.nan), {}, "NaN"),
+    ],
+)
+def test_what_is_refused(data, more, message):
+    with pytest.raises(ValueError, match=message):
+        explore(data, **more)
+
+
+@settings(max_examples=20)
+@given(st.lists(st.text(min_size=1), min_size=3, max_size=3))
+def test_any_name_comes_back_and_none_ends_the_script(names):
+    html = explore(np.eye(3), names=names, title=names[0])
+    assert content_of(html)["names"] == names
+    assert html.count("</script>") == 2
+    html.encode()  # also names that are not valid UTF-8
+
+
+def test_packed_numbers_are_little_endian():
+    assert unpacked(packed([1, -2], np.int16), "<i2").tolist() == [1, -2]
+
+
+def test_many_pictures_stay_small():
+    """Random pictures of a hundred bytes each would be the worst case; photographs are what the bound is for."""
+    assert 10_000 * tile_side(10_000, 4000) ** 2 * 0.5 * 4 / 3 < 20e6
+
+
+def test_pictures_of_several_sizes_and_types():
+    images = [np.random.RandomState(k).uniform(size=(5 + 60 * k, 50, 7)).astype(np.float32) for k in range(5)]
+    made = thumbnails_of(ImageCollection(images, 1), lambda *progress: None)
+    assert made.side == 224
+    assert made.sizes[0].tolist() == [200, 20]
+    assert made.sizes[4].tolist() == [46, 224]  # of 245 x 50 pixels
+    assert looks(made.fingerprints).shape == (5, 7)
