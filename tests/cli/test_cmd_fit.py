@@ -2,6 +2,7 @@
 
 import errno
 import json
+import re
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from epls.images.stacks import usual_layers
 
 
 def test_a_table_is_scaled(work, capsys):
-    X = load_breast_cancer().data
+    X = load_breast_cancer(as_frame=True).data
     by_hand = make_pipeline(StandardScaler(), EPLS(10, random_state=0)).fit(X)
     assert_allclose(load_model(work / "table.epls").transform(X), by_hand.transform(X), rtol=1e-6)
     notes = read_notes(work / "table.epls")
@@ -35,6 +36,32 @@ def test_an_array_is_not(work, tmp_path, capsys):
     assert_allclose(model.components_, EPLS(8, random_state=0).fit(X).components_)
     assert told["units"] == 8
     assert told["unresponsive units"] == 0
+
+
+def test_columns_are_told_and_those_that_are_no_measurements(work, tmp_path, capsys):
+    frame = load_breast_cancer(as_frame=True).frame
+    frame.insert(0, "id", range(len(frame)))
+    frame["planet"] = 3
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ["fit", tmp_path / "t.csv", "-o", tmp_path / "model", "--n-components", 5, "--set", "max_iter=2"]
+    code, _, err = epls(capsys, *arguments)
+    assert code == 0
+    assert "columns used, 33: id, mean radius, mean texture," in err
+    assert "worst area" not in err  # few are listed
+    assert re.search("warning: columns that look like labels, .*: target; leave them out with --drop target", err)
+    assert re.search("warning: columns that look like identifiers, .*: id; leave them out with --drop id", err)
+    assert re.search("warning: columns that have a single value, .*: planet", err)
+    code, _, err = epls(capsys, *arguments, "--force", "--drop", "id", "--drop", "target", "--drop", "planet")
+    assert "columns used, 30: mean radius" in err
+    assert "columns that" not in err
+    chosen = ["--columns", "mean area", "--columns", "mean radius"]
+    code, _, err = epls(capsys, *arguments, "--force", *chosen)
+    assert "columns used, 2: mean area, mean radius\n" in err
+    model = load_model(tmp_path / "model")
+    assert model.feature_names_in_.tolist() == ["mean area", "mean radius"]
+    model.transform(frame[["mean area", "mean radius"]])
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.transform(frame[["mean radius", "mean area"]])
 
 
 def test_names_in_capitals(work, tmp_path, capsys):
@@ -68,6 +95,7 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
     [
         (["fit", "table.csv", "-o", "new", "--patch-size", 5], 2, "--patch-size is for images"),
         (["fit", "photos", "-o", "new", "--scale"], 2, "--scale is for vectors"),
+        (["fit", "photos", "-o", "new", "--columns", "x"], 2, "--columns is for .csv and .parquet, not for photos"),
         (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for .csv and .parquet, not for photos"),
         (["fit", "photos", "-o", "new", "--key", "x"], 2, "--key is for .npz"),
         (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
@@ -331,3 +359,26 @@ def test_settings_of_images_are_not_for_vectors(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     arguments = ["fit", "table.parquet", "-o", "new", "--set", "images.pooling=sum"]
     check_error(capsys, work, arguments, 2, "--set images.pooling is for images, and table.parquet holds vectors")
+
+
+def test_precision_goes_to_the_learner_and_the_features(pictures, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("epls.algorithm.half._simulated", True)
+    arguments = [
+        "fit",
+        pictures,
+        "--n-components",
+        "8",
+        "--n-patches",
+        "500",
+        "--patch-size",
+        "4",
+        "--set",
+        "max_iter=2",
+    ]
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        code, _, err = epls(capsys, *arguments, "--precision", precision, "-o", tmp_path / precision)
+        assert code == 0, err
+        found[precision] = load_model(tmp_path / precision)
+        assert found[precision].precision == "float32"  # of the machine, not of the model
+    assert (found["float32"].estimator_.components_ != found["bfloat16"].estimator_.components_).any()

@@ -106,6 +106,47 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
             assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch):
+    from epls.images import counts, stacks
+
+    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
+    for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
+        monkeypatch.setattr(stacks, name, value)
+    common = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2", "--json"]
+    units = {}
+    for encoder in ("natural", "sc"):
+        alpha = ["--alpha", "0.1"] if encoder == "sc" else []
+        code, out, err = epls(capsys, *common, "--layers", "2", "--encoder", encoder, *alpha)
+        assert code == 0, err
+        units[encoder] = [layer["n_units"] for layer in json.loads(out)["training"]["layers"]]
+    assert units == {"natural": [6, 8], "sc": [6, 16]}  # both signs
+
+
+def test_least_squares_by_hand(result, stl10, capsys):
+    from epls.datasets import load_stl10
+    from epls.evaluation.protocol import judge
+
+    output, report = result
+    command = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--json"]
+    code, out, err = epls(capsys, *command, "--classifier", "least_squares")
+    assert code == 0, err
+    found = json.loads(out)
+    assert "least_squares" in found["files"][0]
+    assert "least_squares as the classifier, not the SVM" in found["paper"]["differences"]
+    assert report["folds"][0]["C"] > 0
+    data = load_stl10(stl10)
+    learned = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
+    X = learned.fit(data.train_images).transform(data.train_images)
+    for fold, verdict in zip(data.folds, found["folds"], strict=False):
+        rest = np.setdiff1d(np.arange(60), fold)
+        again = judge(X[fold], data.train_labels[fold], X[rest], data.train_labels[rest], "least_squares")
+        assert again.accuracy == pytest.approx(verdict["accuracy"])
+        assert again.penalty == pytest.approx(verdict["penalty"])
+    code, _, err = epls(capsys, *command, "--classifier", "least_squares", "--mirror", "decisions")
+    assert code == 1
+    assert "average the features of mirror images" in err
+
+
 def test_again_takes_what_is_there(result, stl10, capsys):
     output, report = result
     before = {path: path.stat().st_mtime_ns for path in (output / "stages").iterdir()}

@@ -6,6 +6,7 @@ import os
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
@@ -23,6 +24,27 @@ def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
         np.testing.assert_array_equal(found["features"], load_model(model).transform(pictures))
         assert found["names"].tolist() == [f"picture{k}.png" for k in range(6)]
     assert [path.name for path in tmp_path.iterdir()] == ["f.npz"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_tables_of_features(model, pictures, tmp_path, capsys, ending):
+    code, _, err = epls(capsys, "transform", model, pictures, "-o", tmp_path / f"f.{ending}")
+    assert code == 0, err
+    frame = getattr(pd, f"read_{ending}")(tmp_path / f"f.{ending}")
+    assert frame["file"].tolist() == [f"picture{k}.png" for k in range(6)]
+    assert frame.columns[1:].tolist() == load_model(model).get_feature_names_out().tolist()
+    found = frame.drop(columns="file").to_numpy(np.float32)
+    np.testing.assert_array_equal(found, load_model(model).transform(pictures))
+    labels = pd.DataFrame({"file": ["picture3.png", "picture0.png"], "label": [1, 0]})
+    assert frame.merge(labels, on="file")["label"].tolist() == [0, 1]
+
+
+def test_models_that_return_frames(model, pictures, tmp_path, capsys):
+    save_model(load_model(model).set_output(transform="pandas"), tmp_path / "frames.epls")
+    code, _, err = epls(capsys, "transform", tmp_path / "frames.epls", pictures, "-o", tmp_path / "f.npz")
+    assert code == 0, err
+    with np.load(tmp_path / "f.npz") as found:
+        np.testing.assert_array_equal(found["features"], load_model(model).transform(pictures))
 
 
 @pytest.mark.parametrize("name", ["alone", "scaled"])
@@ -162,7 +184,7 @@ def test_transform_reads_either_kind_of_table(work, tmp_path, capsys):
         code, out, _ = epls(capsys, "transform", model, work / name, "-o", tmp_path / f"{name}.npy")
         assert code == 0, name
         assert "569 vectors, 10 each" in out
-    expected = load_model(model).transform(load_breast_cancer().data)
+    expected = load_model(model).transform(load_breast_cancer(as_frame=True).data)
     assert_allclose(np.load(tmp_path / "table.csv.npy"), expected, atol=1e-6)
     assert_allclose(np.load(tmp_path / "table.parquet.npy"), expected, atol=1e-6)
 
@@ -189,7 +211,7 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
     [
         (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere"),
         (["transform", "{pictures}", "{pictures}", "-o", "f.npz"], 1, "is a folder"),
-        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy or .npz"),
+        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet, so"),
     ],
 )
 def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
@@ -222,3 +244,20 @@ def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
         code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npz")
         assert code == 0, err
     assert_array_equal(np.load(tmp_path / "old.npz")["features"], np.load(tmp_path / "new.npz")["features"])
+
+
+@pytest.mark.filterwarnings("default:precision")
+def test_precision(model, pictures, tmp_path, capsys, monkeypatch):
+    exact = load_model(model).transform(pictures)
+    with monkeypatch.context() as patched:
+        patched.setattr("epls.algorithm.half._simulated", True)
+        arguments = ["transform", model, pictures, "--precision", "bfloat16"]
+        assert epls(capsys, *arguments, "-o", tmp_path / "half.npz")[0] == 0
+    half = np.load(tmp_path / "half.npz")["features"]
+    assert 0 < np.linalg.norm(half - exact) < 0.01 * np.linalg.norm(exact)
+    monkeypatch.setattr("epls.algorithm.half.why_not", lambda device: "it has none")
+    monkeypatch.setattr("epls.algorithm.half._told", set())
+    code, _, err = epls(capsys, *arguments, "-o", tmp_path / "float.npz")
+    assert code == 0
+    assert err.count('precision="bfloat16" computes in float32 here: it has none') == 1
+    assert_array_equal(np.load(tmp_path / "float.npz")["features"], exact)

@@ -1,4 +1,4 @@
-"""``epls compare``: what each learner gives on one's own images, and what it costs."""
+"""``epls compare``: what each learner gives on one's own images or vectors, and what it costs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
 @click.option("--whiten", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
               help="Whiten the patches (ZCA); auto does where the learner needs it.")  # fmt: skip
-@options.n_components(400)
+@options.n_components(None, "Components to learn.  [default: 400 for images, 100 for vectors]")
 @options.n_patches(2, default=100_000)
 @click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
 @options.stride(2)
@@ -46,26 +46,50 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
               help="Folder for table, chart and stages that are done.")  # fmt: skip
 @options.image_folder
+@click.option("--labels", metavar="COLUMN|FILE",
+              help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file.  [default: the "
+              "column that is called label, class, target or y; of .npz, the array labels or y]")  # fmt: skip
+@click.option("--n-labels", type=click.IntRange(min=2),
+              help="Vectors of each class that a classifier is trained on.  [default: all but a fold]")  # fmt: skip
+@options.vectors
 @options.random_state
 @options.threads
 @options.force
 @options.as_json
+@click.pass_context
 def command(
-    data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...], settings: tuple[str, ...],
+    context: click.Context, /, data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...],
+    settings: tuple[str, ...],
     n_folds: int, output: Path, channels: str | None, skip_bad: bool, random_state: int, threads: int | None,
     force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Compare learners and encoders on DATA, each image of which has a class.
+    """Compare learners and encoders on DATA, each image or vector of which has a class.
 
     DATA is a folder with a sub-folder of images for each class, an .npz file with arrays "images" and "labels", or the
     folder of STL-10 or CIFAR-10. All images must have one size. Labels serve to judge the features only. Each stage is
     kept in the output folder: an interrupted run goes on where it was, and another one uses what is there.
+
+    DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
+    "labels". Then the columns as they are and PCA are compared, too. Learners of your own are compared in Python, by
+    epls.evaluation.compare.
     """
     from ..evaluation.cache import Cache
-    from ..evaluation.comparison import as_plain, compare, is_of, plain_settings
+    from ..evaluation.comparison import as_plain, compare_settings, is_of, plain_settings
     from ..evaluation.labelled import load_labelled
+    from ..evaluation.labelled_vectors import are_vectors
+    from .compare_vectors import compare_vectors
 
     names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
+    of_vectors = {name: chosen.pop(name) for name in ("labels", "n_labels", "scale", "columns", "drop", "key")}
+    if are_vectors(data):
+        chosen["n_components"] = chosen["n_components"] or 100
+        compare_vectors(
+            context, data, names, settings, output, n_components=chosen["n_components"], n_folds=n_folds,
+            random_state=random_state, threads=threads, force=force, as_json=as_json, **of_vectors,
+        )  # fmt: skip
+        return
+    _refuse(of_vectors, data)
+    chosen["n_components"] = chosen["n_components"] or 400
     given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
     options.check_output_folder(output, *_FILES)
@@ -79,7 +103,7 @@ def command(
     cache = Cache(output / "stages")
     filters: dict[int, Any] = {}
     with options.going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
-        entries = compare(wanted, task, cache, progress, partial(_keep_filters, filters))
+        entries = compare_settings(wanted, task, cache, progress, partial(_keep_filters, filters))
     n_images = len(task.train.labels)
     report: dict[str, Any] = {
         "data": str(data),
@@ -102,6 +126,12 @@ def command(
         options.tell("\n".join(report["files"]))
     if all(entry.failed is not None for entry in entries):
         raise click.ClickException("none of the learners could be judged: see the reasons above")
+
+
+def _refuse(of_vectors: dict[str, Any], data: Path) -> None:
+    for name, value in of_vectors.items():
+        if value not in (None, ()):
+            raise click.UsageError(f"--{name.replace('_', '-')} is for vectors, and {data} holds images")
 
 
 def _wanted(

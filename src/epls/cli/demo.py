@@ -1,4 +1,4 @@
-"""``epls demo``, which `make demo` runs: filters from two photographs, then digits with ten labels per class."""
+"""``epls demo``, which `make demo` runs: filters of photographs, digits with few labels, and a page to explore them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from epls import EPLS, ImageFeatures
 from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
-from epls.report import model_page
+from epls.report import explore, model_page
 from epls.utils.files import write_atomically
 
 from . import options
@@ -89,6 +89,13 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
     return {name: np.array(values) for name, values in scores.items()}
 
 
+def explore_digits(output: Path, n_digits: int, seed: int) -> None:
+    """Write a page to look through some digits, without their labels."""
+    images = load_digits().images[:n_digits]
+    page = explore(images, mirror=False, title="Handwritten digits", random_state=seed)  # mirrored, they are no digits
+    write_atomically(output / "explore.html", page.encode())
+
+
 @click.command("demo")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
               help="Folder for the pictures.")  # fmt: skip
@@ -97,7 +104,7 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
 @options.threads
 @options.as_json
 def command(output: Path, quick: bool, random_state: int, threads: int | None, as_json: bool) -> None:
-    """Learn filters from two photographs, then tell digits apart with ten labels per class."""
+    """Learn filters from two photographs, tell digits apart with ten labels per class, and look through digits."""
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else options.tell
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
@@ -112,8 +119,12 @@ def command(output: Path, quick: bool, random_state: int, threads: int | None, a
         digits = classify_digits(n_components, n_splits, random_state)
     for name, scores in digits.items():
         tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
-    files = [str(output / name) for name in ("filters.png", "training.png", "report.html")]
-    tell(f"\nPictures: {files[0]}, {files[1]}\nA page to open in a browser: {files[2]}")
+    n_digits = 200 if quick else 1797
+    tell(f"\n3. A page to look through {n_digits:,} digits: a map, groups, neighbours, outliers")
+    with options.limited(threads):
+        explore_digits(output, n_digits, random_state)
+    files = [str(output / name) for name in ("filters.png", "training.png", "report.html", "explore.html")]
+    tell(f"\nPictures: {files[0]}, {files[1]}\nPages to open in a browser: {files[2]}, {files[3]}")
     if as_json:
         means = {name: float(scores.mean()) for name, scores in digits.items()}
         options.print_json({"filters": filters, "digits": means, "files": files})

@@ -22,9 +22,10 @@ _OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid", "layers", 
 # A stack chooses these itself.
 _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 _OF_VECTORS = ("scale",)
+_FOR_FEATURES = ("patch_size", "n_patches", "stride", "grid", "mirror", "random_state", "precision")
 _SECTIONS = {
     "Options for images": (*_OF_IMAGES, "longest_side", "channels", "skip_bad"),
-    "Options for vectors": (*_OF_VECTORS, "drop"),
+    "Options for vectors": (*_OF_VECTORS, "columns", "drop"),
 }
 
 
@@ -62,22 +63,19 @@ class _InSections(click.Command):
               help="Average the features of an image and its mirror image. Not for digits and letters.")  # fmt: skip
 @options.longest_side
 @options.image_folder
-@click.option("--scale/--no-scale", default=None,
-              help="Bring the columns of vectors to one scale first.  [default: those of tables]")  # fmt: skip
-@click.option("--drop", multiple=True, metavar="COLUMN",
-              help="A column of a table to leave out; may be given several times.")  # fmt: skip
-@options.array_key
+@options.vectors
 @click.option("--checkpoint", type=options.path_type, metavar="FOLDER",
               help="Where to keep the training every minute; the same command goes on from there.")  # fmt: skip
 @options.random_state
+@options.precision
 @options.threads
 @options.force
 @options.as_json
 @click.pass_context
 def command(
     context: click.Context, /, data: Path, output: Path, settings: tuple[str, ...], longest_side: int | None,
-    channels: Any, skip_bad: bool, drop: tuple[str, ...], key: str | None, checkpoint: Path | None,
-    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+    channels: Any, skip_bad: bool, columns: tuple[str, ...], drop: tuple[str, ...], key: str | None,
+    checkpoint: Path | None, threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Learn features from DATA.
 
@@ -104,7 +102,7 @@ def command(
         with options.opening():
             opened = open_data(
                 data, smallest_side=side, longest_side=longest_side, channels=channels, skip_bad=skip_bad, key=key,
-                drop=drop, progress=progress,
+                columns=columns or None, drop=drop, progress=progress,
             )  # fmt: skip
         options.tell_skipped(opened)
         vectors = opened if isinstance(opened, Vectors) else None
@@ -117,11 +115,14 @@ def command(
             model = _image_model(learner, chosen, given)
         else:
             model = _vector_model(learner, chosen, vectors, data)
+        options.tell_columns(opened)
         if kept is not None:
             held.enter_context(kept.lock)
         started = time.perf_counter()
         with _going_on_from(checkpoint):
             model.fit(opened if vectors is None else vectors.X)
+        if vectors is not None:
+            _name_columns(model, vectors)
         seconds = time.perf_counter() - started
         notes = {"data": data.name, **model_summary(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
@@ -162,7 +163,7 @@ def _learner(
         raise click.UsageError(f"--n-components: {name} has as many components as there are features")
     if n_components is None and not vectors and not learner.complete:
         n_components = 400
-    known = {"n_components": n_components, "random_state": chosen["random_state"]}
+    known = {"n_components": n_components} | {name: chosen[name] for name in ("random_state", "precision")}
     with_settings(learner, {key: value for key, value in known.items() if key in available} | settings, name)
     callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
     if kept is not None:
@@ -178,7 +179,7 @@ def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str
 
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: there is an option for it, --{name.replace('_', '-')}")
-    parameters = {key: chosen[key] for key in ("patch_size", "n_patches", "stride", "grid", "mirror", "random_state")}
+    parameters = {key: chosen[key] for key in _FOR_FEATURES}
     encoder = _encoder(learner, chosen, given)
     features = ImageFeatures(learner, whiten=learner.whitens, encoder=encoder, **parameters)
     return with_settings(features, given["images"], "ImageFeatures")
@@ -213,9 +214,8 @@ def _deep_model(
         encoder=_encoder(learner, chosen, given), whiten=learner.whitens,
     )  # fmt: skip
     tell_epochs(layers, progress)
-    return DeepFeatures(
-        layers, grid=chosen["grid"], mirror=chosen["mirror"], checkpoint=kept, random_state=chosen["random_state"]
-    )
+    common = {name: chosen[name] for name in ("grid", "mirror", "random_state", "precision")}
+    return DeepFeatures(layers, checkpoint=kept, **common)
 
 
 def _vector_model(learner: Any, chosen: dict[str, Any], vectors: Vectors, data: Path) -> Any:
@@ -230,6 +230,16 @@ def _vector_model(learner: Any, chosen: dict[str, Any], vectors: Vectors, data: 
     if scale is None:
         scale = vectors.names is not None
     return make_pipeline(StandardScaler(), learner) if scale else learner
+
+
+def _name_columns(model: Any, vectors: Vectors) -> None:
+    """The names of a table's columns, as a fit on a data frame notes them: other frames are checked by them."""
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
+    if vectors.names is not None:
+        first = model[0] if isinstance(model, Pipeline) else model
+        first.feature_names_in_ = np.asarray(vectors.names, dtype=object)
 
 
 @contextmanager

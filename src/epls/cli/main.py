@@ -26,10 +26,12 @@ class _LazyGroup(click.Group):
 
     # Name, to module and first line of its help.
     _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
+        "classify": (".classify", "Predict labels of images or vectors from a few that are known."),
         "cluster": (".cluster", "Divide images or vectors into groups of equal or limited size."),
-        "compare": (".compare", "See what each learner gives on your images, and what it costs."),
+        "compare": (".compare", "See what each learner gives on your images or vectors, and what it costs."),
         "completion": (".completion", "Print what a shell needs to complete commands."),
         "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),
+        "explore": (".explore", "Write a page to look through images or vectors: map, groups, neighbours."),
         "fit": (".fit", "Learn features from images or vectors."),
         "inspect": (".inspect", "Tell what is in a model file; draw filters in the terminal."),
         "report": (".report", "Write a page about a model, to open in a browser."),

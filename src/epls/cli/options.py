@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,10 @@ random_state = click.option(
     help="Fixes all that is random.",
 )  # fmt: skip
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
+precision = click.option(
+    "--precision", type=click.Choice(["float32", "bfloat16", "auto"]), default="float32", show_default=True,
+    help="Of large products. bfloat16 is faster on processors that have it; auto takes it there.",
+)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite what is there.")
 learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
@@ -111,6 +116,22 @@ def image_folder(command: Command) -> Command:
     return skip_bad(channels(command))
 
 
+def vectors(command: Command) -> Command:
+    """The options that say how vectors are read."""
+    scale = click.option(
+        "--scale/--no-scale", default=None,
+        help="Bring the columns of vectors to one scale first.  [default: those of tables]",
+    )  # fmt: skip
+    columns = click.option(
+        "--columns", multiple=True, metavar="COLUMN",
+        help="A column of a table to use; may be given several times.  [default: all]",
+    )  # fmt: skip
+    drop = click.option(
+        "--drop", multiple=True, metavar="COLUMN", help="A column of a table to leave out; may be given several times."
+    )
+    return scale(columns(drop(array_key(command))))
+
+
 def full_name(encoder: str) -> str:
     """The name of an encoder, which may be given by its short name."""
     return _SHORT_NAMES.get(encoder, encoder)
@@ -169,6 +190,24 @@ def tell_skipped(data: Any) -> None:
     """Lists on stderr the files of a folder that were left out."""
     for file, reason in getattr(data, "skipped", ()):
         tell(f"skipped {one_line(str(file))}: {one_line(reason)}", err=True)
+
+
+def tell_columns(data: Any) -> None:
+    """Lists on stderr the columns of a table that are used, and warns of those that look like no measurements."""
+    from ..datasets.columns import doubtful_columns, listed
+
+    names = getattr(data, "names", None)
+    if names is None or not hasattr(data, "X"):
+        return
+    tell(f"columns used, {len(names):,}: {listed(names, most=10)}", err=True)
+    told = {
+        "label": "look like labels, and features should not know them",
+        "identifier": "look like identifiers, by their names or because all values are different whole numbers",
+        "constant": "have a single value, and tell nothing",
+    }
+    for kind, columns in doubtful_columns(data.X, names).items():
+        advice = f"leave them out with --drop {shlex.quote(columns[0])}" if kind != "constant" else "they do no harm"
+        tell(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}", err=True)
 
 
 @contextmanager

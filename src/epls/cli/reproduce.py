@@ -46,12 +46,15 @@ if TYPE_CHECKING:
 @options.grid
 @options.mirror
 @options.layers
+@click.option("--classifier", type=click.Choice(["svm", "least_squares"]), default="svm", show_default=True,
+              help="The paper's linear SVM, or linear least squares with a ridge penalty.")  # fmt: skip
 @options.pooling(None, usual="log; sum with --paper; sum and log with --table")
 @click.option("--table", is_flag=True,
               help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
               "a quick look with --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
 @options.n_folds(10, "How many of STL-10's folds.")
 @options.random_state
+@options.precision
 @options.threads
 @options.as_json
 def command(
@@ -128,13 +131,14 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
         "pooling",
         "mirror",
         "layers",
+        "classifier",
     ):
         value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
         if value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
             has = f"has {wanted}" if wanted else "does without"
             raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
-    sizes = {name: chosen[name] for name in ("n_components", "stride")}
+    sizes = {name: chosen[name] for name in ("n_components", "stride", "precision")}
     return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
 
 

@@ -18,21 +18,23 @@ from .progress import StageProgress
     "--output",
     type=options.path_type,
     required=True,
-    help="The file to write: .npz, or .npy if the data are not a folder of images.",
+    help="The file to write: .csv, .parquet, .npz, or .npy if the data are not a folder of images.",
 )
 @options.image_folder
 @options.array_key
+@options.precision
 @options.threads
 @options.force
 @options.as_json
 def command(
     model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
-    key: str | None, threads: int | None, force: bool, as_json: bool,
+    key: str | None, precision: str, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compute the features of DATA with MODEL, a file that `epls fit` wrote; a row for each image or vector.
 
-    A .npz file holds the array "features" and, for a folder of images, the array "names" with the file of each row.
-    numpy.load reads both.
+    A .csv or .parquet file is a table with a column for each feature. For a folder of images, the first column, "file",
+    has the file of each row. A .npz file holds the array "features" and, for a folder of images, the array "names" with
+    the file of each row; numpy.load reads both.
     """
     from ..datasets.opening import Vectors, rows_have_names
     from ..datasets.writing import check_ending, features_file
@@ -47,6 +49,9 @@ def command(
     loaded, notes = load_with_notes(model)
     if not hasattr(loaded, "transform"):
         raise click.ClickException(f"{model} holds a {type(loaded).__name__}, which has no features: use its predict")
+    for part in getattr(loaded, "named_steps", {"": loaded}).values():
+        if "precision" in part.get_params(deep=False):
+            part.set_params(precision=precision)
     features = image_features(loaded)
     least = 1 if features is None else least_side(features)
     with options.limited(threads), StageProgress() as progress:
@@ -57,8 +62,9 @@ def command(
             )  # fmt: skip
         options.tell_skipped(opened)
         names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
-        shape = (len(opened), len(loaded.get_feature_names_out()))
-        with features_file(output, shape, names) as write:
+        columns = loaded.get_feature_names_out().tolist()
+        shape = (len(opened), len(columns))
+        with features_file(output, shape, names, columns) as write:
             done = 0
             for rows in codes_of(loaded, opened):
                 write(rows)

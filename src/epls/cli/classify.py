@@ -1,0 +1,120 @@
+"""``epls classify``: from a few labels to those of all images or vectors."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import inputs, options
+from .progress import StageProgress
+
+if TYPE_CHECKING:
+    from ..datasets.labels import Label
+    from ..utils.types import Array
+
+_FEW = 5  # labels of a class: a remark says that more would help
+
+
+@click.command("classify")
+@click.argument("data", type=options.path_type)
+@click.option("-o", "--output", type=options.path_type, required=True, help="The .csv file to write.")
+@click.option("--labels", type=options.path_type, metavar="FILE",
+              help="A .csv file with the columns file (or row) and label, as the page of `epls explore` saves it.  "
+              "[default: the sub-folders that images are in; those in none are labelled]")  # fmt: skip
+@inputs.sources
+@options.random_state
+@options.threads
+@options.force
+@options.as_json
+def command(
+    data: Path, output: Path, labels: Path | None, model: Path | None, features: Path | None, random_state: int,
+    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Predict the labels of DATA from a few that are known.
+
+    The .csv file has a line for each image or vector: file (or row), label, confidence from 0 to 1, and source, which
+    is "given" or "predicted". `epls explore DATA --labels` shows it on the map. Features are learned from all images
+    without labels, unless a model or a file of features is given.
+    """
+    from ..datasets.labels import Label, labels_table
+    from ..evaluation.few_labels import classify
+    from ..utils.files import write_atomically
+
+    if output.suffix.lower() != ".csv":
+        raise click.UsageError(f"--output {output}: predictions are written as .csv, so give a name that ends in it")
+    read = [path for path in (labels, model, features) if path is not None]
+    options.check_output(output, force, data, *read)
+    started = time.perf_counter()
+    with options.limited(threads), StageProgress() as progress:
+        samples = inputs.open_samples(data, model, features, chosen, progress)
+        known = _given(samples, labels, data)
+        _check_classes(known, labels or data)
+        X = _features(samples, chosen, random_state, progress)
+        found = classify(X, [None if label is None else label.label for label in known], random_state=random_state)
+    rows = [
+        Label(str(name), float(confidence), given is not None)
+        for name, confidence, given in zip(found.labels, found.confidence, known, strict=True)
+    ]
+    write_atomically(output, labels_table(samples.names, rows, samples.name_column))
+    counts = Counter(label.label for label in known if label is not None)
+    facts = {
+        "file": str(output), "classes": dict(sorted(counts.items())), "given": counts.total(),
+        "predicted": len(rows) - counts.total(), "accuracy": found.accuracy,
+        "seconds": round(time.perf_counter() - started, 1),
+    }  # fmt: skip
+    if as_json:
+        options.print_json(facts)
+    else:
+        _tell(facts)
+
+
+def _given(samples: inputs.Samples, path: Path | None, data: Path) -> list[Label | None]:
+    """The labels that people gave; those that were predicted before are predicted again."""
+    from ..datasets.labels import Label
+
+    found = inputs.labels_for(samples, path, data)
+    if found is not None:
+        return [label if label is not None and label.given else None for label in found]
+    if samples.name_column != "file" or samples.is_vectors:
+        raise click.UsageError(f"--labels: {data} has no sub-folders to take labels from; give a .csv file of labels")
+    return [Label(name.split("/")[0]) if "/" in name else None for name in samples.names]
+
+
+def _check_classes(known: list[Label | None], where: Path) -> None:
+    """Refuse labels that a classifier can do nothing with before features are computed."""
+    classes = {label.label for label in known if label is not None}
+    if len(classes) < 2:
+        said = f"only the label {next(iter(classes))!r}" if classes else "no labels"
+        raise click.ClickException(f"{where} has {said}: give some samples of each of two classes or more")
+    if all(label is not None for label in known):
+        raise click.ClickException(f"{where} labels all {len(known)} samples: there is none left to predict")
+
+
+def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int, progress: StageProgress) -> Array:
+    from ..images.models import feature_rows
+    from ..images.quick import learned_features
+
+    if samples.features is not None:
+        return samples.features
+    if samples.model is None and samples.is_vectors:
+        return samples.array_or_images()
+    if samples.model is None:
+        learning = {name: chosen[name] for name in ("layers", "mirror")}
+        return learned_features(samples.data, **learning, random_state=random_state, progress=progress)[0]  # type: ignore[arg-type]
+    return feature_rows(samples.model, samples.data, progress)
+
+
+def _tell(facts: dict[str, Any]) -> None:
+    options.tell(
+        f"{facts['predicted']:,} labels predicted from {facts['given']:,} of {len(facts['classes'])} classes in "
+        f"{facts['seconds']} s, written to {facts['file']}"
+    )
+    if facts["accuracy"] is not None:
+        options.tell(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly when held out")
+    few = [name for name, n_labels in facts["classes"].items() if n_labels < _FEW]
+    if few:
+        options.tell(f"few labels: {', '.join(few[:5])}; some more of each would help")

@@ -1,0 +1,112 @@
+"""``epls compare`` on vectors: what learners give there, beside PCA and the columns as they are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..learners import LEARNERS
+from . import options
+from .progress import StageProgress
+
+if TYPE_CHECKING:
+    from ..evaluation.comparing import Comparison
+
+#: Options that mean nothing for vectors.
+_OF_IMAGES = (
+    "encoders", "split_sign", "whiten", "n_patches", "patch_size", "stride", "grid", "mirror", "layers", "pooling",
+    "channels", "skip_bad",
+)  # fmt: skip
+_FILES = ("compare.json", "compare.png")
+
+
+def compare_vectors(
+    context: click.Context, data: Path, learners: Sequence[str], settings: tuple[str, ...], output: Path,
+    *, labels: str | None, n_labels: int | None, scale: bool | None, columns: tuple[str, ...], drop: tuple[str, ...],
+    key: str | None, n_components: int, n_folds: int, random_state: int, threads: int | None, force: bool,
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Compare, print, and write the table and a chart."""
+    import numpy as np
+
+    from ..evaluation.comparing import compare
+    from ..evaluation.labelled_vectors import load_labelled_vectors
+
+    for name in _OF_IMAGES:
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            option = next(p.opts[0] for p in context.command.params if p.name == name)
+            raise click.UsageError(f"{option} is for images, and {data} holds vectors")
+    given = options.settings_of(
+        settings, [*learners], f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
+    )
+    options.check_output_folder(output, *_FILES)
+    if (output / _FILES[0]).exists() and not force:
+        raise click.ClickException(f"{output / _FILES[0]} is there already: give another --output, or --force")
+    with options.limited(threads), StageProgress() as progress:
+        with options.opening():
+            vectors, found = load_labelled_vectors(data, labels, key=key, columns=columns or None, drop=drop)
+        options.tell_columns(vectors)
+        X = np.asarray(vectors.X)
+        scale = vectors.names is not None if scale is None else scale
+        result = compare(
+            _scaled(X) if scale else X, found, _learners(learners, given, X.shape, n_components),
+            n_labels=n_labels, n_folds=n_folds, random_state=random_state, progress=progress,
+        )  # fmt: skip
+    files = _write(result, {"data": str(data), "vectors": len(vectors), "labels for each class": n_labels}, output)
+    if as_json:
+        options.print_json(json.loads((output / _FILES[0]).read_text()))
+    else:
+        options.tell(repr(result))
+        options.tell("\n".join(files))
+    if all(row.failed is not None for row in result):
+        raise click.ClickException("none of the learners could be judged: see the reasons above")
+
+
+def _scaled(X: Any) -> Any:
+    from sklearn.preprocessing import StandardScaler
+
+    return StandardScaler().fit_transform(X)
+
+
+def _learners(
+    names: Sequence[str], given: dict[str, dict[str, Any]], shape: tuple[int, int], n_components: int
+) -> dict[str, Any]:
+    """The learners by name. The columns as they are and PCA are always among them, since many tables need no more."""
+    from sklearn.decomposition import PCA
+
+    from ..evaluation.experiment import with_settings
+
+    n_pca = min(n_components, *shape)
+    found: dict[str, Any] = {"raw columns": LEARNERS["raw"](), f"pca, {n_pca}": PCA(n_pca)}
+    for name in names:
+        if name == "raw":
+            continue
+        known = {} if LEARNERS[name].complete else {"n_components": n_components}
+        title = ", ".join([name, *(f"{key}={value}" for key, value in given[name].items())])
+        found[title] = with_settings(LEARNERS[name](), known | given[name], name)
+    return found
+
+
+def _write(result: Comparison, facts: dict[str, Any], output: Path) -> list[str]:
+    from ..utils.files import write_atomically
+
+    output.mkdir(parents=True, exist_ok=True)
+    rows = [asdict(row) | ({"accuracy": None, "std": None} if row.failed is not None else {}) for row in result]
+    content = json.dumps(facts | {"entries": rows}, indent=1, allow_nan=False)
+    write_atomically(output / _FILES[0], content.encode())
+    done = [row for row in result if row.failed is None]
+    files = [str(output / _FILES[0])]
+    try:
+        from ..plotting import plot_comparison
+
+        axes = plot_comparison([r.name for r in done], [r.accuracy for r in done], [r.std for r in done])
+    except ImportError as error:
+        options.tell(f"no {_FILES[1]}: {error}", err=True)
+        return files
+    write_atomically(output / _FILES[1], options.png_of(axes.get_figure(root=True), dpi=150))
+    return [*files, str(output / _FILES[1])]

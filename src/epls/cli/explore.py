@@ -1,0 +1,76 @@
+"""``epls explore``: a page to look through images or vectors."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from . import inputs, options
+from .progress import StageProgress
+
+
+@click.command("explore")
+@click.argument("data", type=options.path_type)
+@click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
+@click.option("--labels", type=options.path_type, metavar="FILE",
+              help="Labels to show: the .csv file saved on the page, or that of `epls classify`.")  # fmt: skip
+@click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
+              help="Groups of equal size, or the dense regions of the map.")  # fmt: skip
+@click.option("--n-groups", type=click.IntRange(min=1), help="How many balanced groups.  [default: up to 24]")
+@inputs.sources
+@options.random_state
+@options.threads
+@options.force
+@options.as_json
+def command(
+    data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, model: Path | None,
+    features: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Write a page to look through DATA: a map, groups, the nearest of each image, outliers and near-duplicates.
+
+    DATA is a folder of images, or anything else that `epls fit` accepts, or a .npz file that `epls transform` wrote.
+    Features are learned from the images without labels, unless a model or a file of features is given. On the page,
+    images can be selected and labelled; `epls classify` uses these labels.
+    """
+    from ..report import explore
+    from ..utils.files import write_atomically
+
+    if n_groups is not None and groups == "density":
+        raise click.UsageError("--n-groups is for balanced groups: density finds the number itself, leave it out")
+    read = [path for path in (labels, model, features) if path is not None]
+    options.check_output(output, force, data, *read)
+    started = time.perf_counter()
+    with options.limited(threads), StageProgress() as progress:
+        samples = inputs.open_samples(data, model, features, chosen, progress)
+        html = explore(
+            samples.array_or_images(),
+            model=samples.model,
+            features=samples.features,
+            names=samples.names if samples.name_column == "file" else None,
+            columns=samples.columns,
+            labels=inputs.labels_for(samples, labels, data),
+            groups=groups,
+            n_groups=n_groups,
+            layers=chosen["layers"],
+            mirror=chosen["mirror"],
+            title=data.resolve().name or str(data),
+            random_state=random_state,
+            progress=progress,
+        )
+    content = html.encode()
+    write_atomically(output, content)
+    seconds = round(time.perf_counter() - started, 1)
+    if as_json:
+        options.print_json({
+            "page": str(output), "samples": len(samples.names), "bytes": len(content), "seconds": seconds,
+            "skipped": len(getattr(samples.data, "skipped", ())),
+        })  # fmt: skip
+    else:
+        what = "vectors" if samples.is_vectors else "images"
+        options.tell(
+            f"{output}, {len(content) / 1e6:.1f} MB, shows {len(samples.names):,} {what}, made in {seconds} s: open it "
+            f"in a browser"
+        )

@@ -1,0 +1,190 @@
+"""Data of commands that work on features: the samples, their names, and features from a model, a file, or learned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from . import options
+from .progress import StageProgress
+
+if TYPE_CHECKING:
+    from ..datasets.labels import Label
+    from ..datasets.opening import Opened
+    from ..utils.types import Array
+
+_LONGEST_SIDE = 256  # pixels: as large as pictures on a page are shown
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a command was given.
+
+    Attributes
+    ----------
+    data : Vectors or images
+        The samples.
+    names : list of str
+        The files of images, else the numbers of rows.
+    name_column : str
+        "file" or "row".
+    columns : list of str or None
+        The names of the columns of vectors.
+    features : ndarray or None
+        Features from a file.
+    model : model or None
+        What computes features.
+    """
+
+    data: Opened
+    names: list[str]
+    name_column: str
+    columns: list[str] | None
+    features: Array | None
+    model: Any
+
+    @property
+    def is_vectors(self) -> bool:
+        """Whether the samples are vectors, not images."""
+        from ..datasets.opening import Vectors
+
+        return isinstance(self.data, Vectors)
+
+    def array_or_images(self) -> Any:
+        """The samples as functions in Python accept them."""
+        return _in_memory(self.data) if self.is_vectors else self.data
+
+
+def sources(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that say where features come from, and how data are read."""
+    for option in (
+        options.array_key,
+        click.option("--drop", multiple=True, metavar="COLUMN",
+                     help="A column of a table to leave out; may be given several times."),
+        options.image_folder,
+        click.option("--longest-side", type=click.IntRange(min=1),
+                     help=f"Shrink larger images to so many pixels.  [default: {_LONGEST_SIDE}, or the model's]"),
+        click.option("--layers", type=click.IntRange(1, 2),
+                     help="Layers to learn from images.  [default: 2 for up to a thousand, 1 for more]"),
+        click.option("--mirror/--no-mirror", default=True, show_default=True,
+                     help="Whether an image and its mirror image count as the same, if features are learned. "
+                     "Not for digits and letters."),
+        click.option("--features", type=options.path_type, metavar="FILE",
+                     help="Features of DATA, a .npz file that `epls transform` wrote."),
+        click.option("--model", type=options.path_type, metavar="FILE",
+                     help="Compute the features with this model, which `epls fit` wrote.  [default: learn some from "
+                     "images, take vectors as they are]"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+def open_samples(
+    data: Path, model: Path | None, features: Path | None, chosen: dict[str, Any], progress: StageProgress
+) -> Samples:
+    """Open data, and the model or the file of features that goes with them."""
+    from ..datasets.opening import Vectors
+
+    if model is not None and features is not None:
+        raise click.UsageError("--model and --features: give one of them")
+    if model is not None and chosen["longest_side"] is not None:
+        raise click.UsageError("--longest-side is set by the model: leave it out")
+    loaded = None
+    with options.opening():
+        if model is None:
+            opened = _open(data, chosen, progress)
+        else:
+            opened, loaded = _open_for(model, data, chosen, progress)
+    options.tell_skipped(opened)
+    names, column = getattr(opened, "names", None), "file"
+    columns = None
+    if isinstance(opened, Vectors):
+        columns, names = opened.names, _names_in_archive(data, chosen["key"], len(opened))
+    if names is None:
+        names, column = [str(number) for number in range(len(opened))], "row"
+    rows = None if features is None else _features_from(features, names, column)
+    return Samples(opened, list(names), column, columns, rows, loaded)
+
+
+def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened:
+    from ..datasets.folder import MixedImagesError
+    from ..datasets.opening import open_data, rows_have_names
+
+    side = chosen["longest_side"]
+    if side is None and rows_have_names(data):
+        side = _LONGEST_SIDE
+    folder = {name: chosen[name] for name in ("channels", "skip_bad")}
+    try:
+        return open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
+    except MixedImagesError:
+        options.tell(f"{data} has gray and color images: all are read as color", err=True)
+        return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
+
+
+def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[Opened, Any]:
+    from ..images.models import image_features, least_side, open_data_for
+    from ..persistence import load_with_notes
+
+    if chosen["drop"]:
+        raise click.UsageError("--drop: the model knows the columns that it needs, leave it out")
+    loaded, notes = load_with_notes(model)
+    if not hasattr(loaded, "transform"):
+        raise click.ClickException(f"{model} holds groups, not features: give a model that `epls fit` wrote")
+    features = image_features(loaded)
+    folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
+    side = 1 if features is None else least_side(features)
+    return open_data_for(loaded, notes, data, smallest_side=side, progress=progress, **folder), loaded
+
+
+def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | None:
+    """The names that `epls transform` wrote beside features, if these are what is opened."""
+    from ..datasets.arrays import archive_keys, load_archive
+
+    if path.suffix.lower() != ".npz" or key not in (None, "features") or "names" not in archive_keys(path):
+        return None
+    (names,) = load_archive(path, ("names",))
+    if names.shape != (n_rows,) or names.dtype.kind != "U":
+        return None
+    return [str(name) for name in names]
+
+
+def _features_from(path: Path, names: list[str], column: str) -> Array:
+    """The rows of a file of features, in the order of these names."""
+    from ..datasets.arrays import load_array
+
+    if path.suffix.lower() not in (".npz", ".npy"):
+        raise click.UsageError(f"--features {path}: give a .npz or .npy file that `epls transform` wrote")
+    rows = load_array(path, None if path.suffix.lower() == ".npy" else "features")
+    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+        raise click.ClickException(f"{path} has an array of shape {rows.shape} and type {rows.dtype}, not features")
+    named = _names_in_archive(path, None, len(rows)) if column == "file" else None
+    if named is not None:
+        place = {name: k for k, name in enumerate(named)}
+        if missing := [name for name in names if name not in place]:
+            raise click.ClickException(
+                f"{path} has no features of {len(missing)} of {len(names)} images, such as {missing[0]!r}: compute "
+                f"them again with epls transform"
+            )
+        return rows[[place[name] for name in names]]
+    if len(rows) != len(names):
+        raise click.ClickException(f"{path} has features of {len(rows)} samples, and the data are {len(names)}")
+    return rows
+
+
+def _in_memory(vectors: Any) -> Any:
+    from ..data.blocks import as_blocks
+    from ..data.samples import BlockSamples
+
+    blocks = as_blocks(vectors.X)
+    return vectors.X if blocks is None else BlockSamples(blocks).array()
+
+
+def labels_for(samples: Samples, path: Path | None, data: Path) -> list[Label | None] | None:
+    """The labels of a .csv file for these samples."""
+    from ..datasets.labels import labels_of, read_labels
+
+    return None if path is None else labels_of(read_labels(path), samples.names, data)
