@@ -6,13 +6,14 @@
 # make lint   ruff and mypy
 # make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples
 # make bench  the benchmarks that need no data set
+# make dist   the wheel and the source archive in dist/, checked as for a package index
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test test-fast browser lint docs bench clean test-bounds
+.PHONY: demo test test-fast browser lint docs bench clean test-bounds dist
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
@@ -47,6 +48,11 @@ bench: $(VENV)/.installed-dev
 	$(BIN)/python benchmarks/bench_training.py
 	$(BIN)/python benchmarks/bench_target.py
 	$(BIN)/python benchmarks/no_tuning.py
+
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
 
 clean:
 	rm -rf $(VENV)

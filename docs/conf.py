@@ -42,7 +42,14 @@ html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
 html_sidebars = {"index": [], "how_it_works": []}
+# The site has a folder for each version, and one list of them beside the folders: .github/workflows/docs.yml.
 html_theme_options = {
+    "check_switcher": False,
+    "navbar_end": ["version-switcher", "theme-switcher"],
+    "switcher": {
+        "json_url": "../switcher.json",
+        "version_match": "dev" if "dev" in release else ".".join(release.split(".")[:2]),
+    },
     "footer_end": [],
     "footer_start": ["copyright"],
     "navbar_align": "left",
