@@ -9,7 +9,7 @@ import pytest
 from pages import PAGES, ROOT, name_of
 
 import epls
-from epls import callbacks, datasets, distributed, metrics, onnx, plotting, report
+from epls import callbacks, datasets, distributed, evaluation, metrics, onnx, plotting, report
 from epls import torch as epls_torch
 
 
@@ -39,10 +39,10 @@ def inline_code(page):
 
 
 @pytest.fixture
-def names(tmp_path, monkeypatch):
-    """The names that pages take for granted, in a folder with photographs and scenes, where training is short."""
+def folder(tmp_path, monkeypatch):
+    """A folder with photographs and scenes, which are the reader's own, where training is short."""
     from PIL import Image
-    from sklearn.datasets import load_digits, load_sample_images
+    from sklearn.datasets import load_sample_images
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
@@ -50,31 +50,25 @@ def names(tmp_path, monkeypatch):
     monkeypatch.setattr("epls.images.counts.PATCHES_PER_UNIT", 2)
     monkeypatch.setattr("epls.images.counts.FEWEST_PATCHES", 1000)
     random = np.random.RandomState(0)
-    labels = np.arange(20) % 2
     photographs = load_sample_images().images
-    corners = random.randint(380, size=(20, 2))
-    images = np.stack([photographs[k][i : i + 24, j : j + 24] for k, (i, j) in zip(labels, corners, strict=True)])
-    for number, (label, image) in enumerate(zip(labels, images, strict=True)):
-        path = tmp_path / "PHOTOS" / f"class{label}" / f"{number}.png"
+    for number, (i, j) in enumerate(random.randint(380, size=(20, 2))):
+        path = tmp_path / "PHOTOS" / f"class{number % 2}" / f"{number}.png"
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(image).save(path)
+        Image.fromarray(photographs[number % 2][i : i + 24, j : j + 24]).save(path)
     (tmp_path / "SCENES").mkdir()
     for number in range(3):
-        np.save(
-            tmp_path / "SCENES" / f"{number}.npy", random.randint(5000, size=(12, 12 + number, 50), dtype=np.uint16)
-        )
-    X, y = load_digits(return_X_y=True)
-    return {"X": X, "y": y, "images": images, "labels": labels, "unlabelled_images": images}
+        scene = random.randint(5000, size=(12, 12 + number, 50), dtype=np.uint16)
+        np.save(tmp_path / "SCENES" / f"{number}.npy", scene)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:training ended after max_iter=2 epochs")  # it is cut short here
 @pytest.mark.parametrize("page", [p for p in PAGES if "```python" in p.read_text()], ids=name_of)
-def test_code_runs(page, names):
-    """The blocks of a page one after the other."""
+def test_code_runs(page, folder):
+    """The blocks of a page one after the other, and nothing else: a reader can paste them from top to bottom."""
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("Agg")
-    names["__name__"] = "documentation"
+    names = {"__name__": "documentation"}
     for language, line, text in blocks(page):
         if language == "python":
             exec(compile("\n" * (line - 1) + text, str(page), "exec"), names)
@@ -117,7 +111,7 @@ def test_options_in_the_text_exist(page):
             assert all(f'"{option}"' in script for option in options), code
 
 
-@pytest.mark.parametrize("page", ["README.md", "SECURITY.md"])
+@pytest.mark.parametrize("page", ["CHANGELOG.md", "CONTRIBUTING.md", "README.md", "SECURITY.md"])
 def test_links_outside_of_the_docs(page):
     """Sphinx checks those of the pages."""
     for target in re.findall(r"\]\(([^)\s]+)\)", (ROOT / page).read_text()):
@@ -133,7 +127,7 @@ def test_links_outside_of_the_docs(page):
 def test_api_page_has_every_name():
     listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE))
     public = {n for n in epls.__all__ if not n.startswith("_") and not inspect.ismodule(getattr(epls, n))}
-    for module in (datasets, distributed, report, epls_torch):
+    for module in (datasets, distributed, evaluation, report, epls_torch):
         room = module.__name__.removeprefix("epls.")
         public |= {f"{room}.{name}" for name in module.__all__ if name not in public}
     for module in (callbacks, metrics, onnx, plotting):

@@ -1,6 +1,7 @@
 # The public names, once: type checkers read them here, and `__init__.py` loads them from here when first used.
 from . import callbacks as callbacks
 from . import datasets as datasets
+from . import evaluation as evaluation
 from . import metrics as metrics
 from . import plotting as plotting
 from ._version import __version__ as __version__
@@ -15,6 +16,7 @@ from .encoders.natural import NaturalEncoder as NaturalEncoder
 from .encoders.soft_threshold import SoftThresholdEncoder as SoftThresholdEncoder
 from .encoders.sparse_coding import SparseCodingEncoder as SparseCodingEncoder
 from .encoders.triangle import TriangleEncoder as TriangleEncoder
+from .evaluation.ridge import LeastSquaresCV as LeastSquaresCV
 from .evaluation.svm import L2SVMCV as L2SVMCV
 from .images.deep import DeepFeatures as DeepFeatures
 from .images.features import ImageFeatures as ImageFeatures

@@ -24,19 +24,19 @@ _log = logging.getLogger(__name__)
 
 
 def connect(address: str, *, timeout: float = 10.0) -> Any:
-    """A client of the dask scheduler at an address.
+    """Return a client of the dask scheduler at an address.
 
     Parameters
     ----------
     address : str
-        As ``dask scheduler`` prints it, such as ``"tcp://10.0.0.1:8786"``.
+        The address that ``dask scheduler`` prints, such as ``"tcp://10.0.0.1:8786"``.
     timeout : float, default=10
-        Seconds to wait for an answer.
+        The number of seconds to wait for an answer.
 
     Returns
     -------
     distributed.Client
-        A client; close it after use, or use it in a ``with`` statement.
+        A client. Close it after use, or use it in a ``with`` statement.
 
     Raises
     ------

@@ -30,32 +30,32 @@ _ALL_BUFFERS_BYTES = 2**30  # of the shards together, so that many in one proces
 def fit(model: EPLS, data: Any, client: Any = None, *, n_shards: int | None = None) -> EPLS:
     """Fit a model on several machines.
 
-    Every step takes a batch of each shard, so that the batch as a whole is ``n_shards`` times ``batch_size``. Wins are
-    balanced in every shard, and therefore in all. The result depends on the number of shards and not on that of
-    workers, nor on what happens to them.
+    Every step uses a batch of each shard, so the total batch has ``n_shards`` times ``batch_size`` samples. Wins are
+    balanced in every shard, and therefore overall. The result depends on the number of shards, but not on the number of
+    workers or on failures.
 
     Parameters
     ----------
     model : EPLS
-        Fitted in place. A :class:`epls.Checkpoint` among its callbacks is written by this process.
+        The model, which is fitted in place. This process writes a :class:`epls.Checkpoint` among its callbacks.
     data : Blocks, zarr array, dask array or memory map
-        What all workers can open: :func:`epls.open_shards` of files on a shared disk or an object store, a zarr array
-        there, or a dask array that is made of such. Workers read only their own part, in constant memory. Without a
-        client, any array.
+        Data that all workers can open: the result of :func:`epls.open_shards` for files on a shared disk or an object
+        store, a zarr array there, or a dask array made from such data. Workers read only their own part, in constant
+        memory. Without a client, any array is supported.
     client : distributed.Client, str or None, default=None
-        The cluster, or the address of its scheduler. None takes no cluster: this process does all the work.
+        The cluster, or the address of its scheduler. None uses no cluster: this process does all the work.
     n_shards : int or None, default=None
-        In how many parts the data are cut; None takes the number of workers there are now.
+        The number of parts to cut the data into. None uses the current number of workers.
 
     Returns
     -------
     EPLS
-        The model.
+        The fitted model.
 
     Raises
     ------
     ConnectionError
-        If the scheduler does not answer, or all workers are gone for a minute.
+        If the scheduler does not answer, or no worker is available for a minute.
 
     Examples
     --------

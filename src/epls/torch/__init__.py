@@ -1,4 +1,4 @@
-"""EPLS and PyTorch: training and encoding on any device, a criterion for any network, learned layers as modules.
+"""EPLS with PyTorch: training and encoding on any device, a loss for any network, learned layers as modules.
 
 Needs torch (``pip install "epls[torch]"``).
 """

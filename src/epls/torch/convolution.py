@@ -1,4 +1,4 @@
-"""A convolutional layer learned from whole images, in one call."""
+"""Learn a convolutional layer from whole images in one call."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from ..images.samples import ImagePatchSamples
 from ..learners.epls import EPLS
 from .export import conv2d_of
 
-_RANGE_PATCHES = 1000  # tell the range of the pixels
-_FAR_ABOVE = 2.0**34  # over Coates and Ng's floor: then the variance of a patch is lost in rounding
+_RANGE_PATCHES = 1000  # enough to estimate the range of the pixels
+_FAR_ABOVE = 2.0**34  # times Coates and Ng's floor: then the variance of a patch is lost in rounding
 
 
 def fit_convolution(
@@ -35,38 +35,39 @@ def fit_convolution(
     random_state: Any = None,
     **settings: Any,
 ) -> nn.Sequential:
-    """Learn a convolutional layer by EPLS, without labels; each mini-batch is one image cut into patches.
+    """Learn a convolutional layer with EPLS, without labels. Each mini-batch consists of patches of one image.
 
-    Every patch is taken less its own mean, so that units do not depend on brightness; contrast is left as it is, since
-    dividing by it would be no convolution (:class:`epls.ImageFeatures` does both). All of that is contained in the
-    weights, and the layer takes images as they come. An image gives one mini-batch, with patches from random positions,
-    or several if there are few images.
+    The mean of each patch is subtracted, so units do not depend on brightness. Contrast is not normalised, because a
+    convolution cannot divide by it (:class:`epls.ImageFeatures` does both). The weights contain these steps, so the
+    layer accepts raw images. Each image provides one mini-batch of patches from random positions, or several if there
+    are few images.
 
     For several layers, or layers of another kind, train a network with :class:`EPLSLoss`.
 
     Parameters
     ----------
     images : Tensor of shape (N, channels, height, width), or sequence of Tensors of shape (channels, height, width)
-        Images; in a sequence, of any sizes that a patch fits in. A ``Dataset`` of torch will do: of pairs (image,
-        label) the image is taken. Images are read one at a time, in every epoch again.
+        Images. The images of a sequence may have different sizes, but each must be at least as large as a patch. A
+        ``Dataset`` of torch is also supported; for pairs (image, label), the image is used. Images are read one at a
+        time, again in every epoch.
     n_components : int
-        The number of units: the channels of the outputs.
+        The number of units: the number of output channels.
     kernel_size : int
         Height and width of a patch.
     stride : int, default=1
-        Pixels from patch to patch in the layer that is returned. Training takes patches from all positions.
+        The number of pixels from patch to patch in the returned layer. Training uses patches from all positions.
     n_patches : int or None, default=None
-        Patches in an epoch. None means 100 for each unit, and at least 50,000.
+        The number of patches in an epoch. None uses 100 for each unit, and at least 50,000.
     random_state : int, RandomState instance or None, default=None
-        Decides which patches are taken, the first weights, and the order of the images.
+        Determines the patches, the first weights and the order of the images.
     **settings
         Other parameters of :class:`epls.EPLS`, such as ``max_iter`` or ``device``.
 
     Returns
     -------
     torch.nn.Sequential
-        A ``Conv2d`` with biases, and the activation: from images (N, channels, rows, columns) to outputs (N,
-        n_components, ...). On the processor, float32.
+        A ``Conv2d`` with biases, followed by the activation. It maps images (N, channels, rows, columns) to outputs (N,
+        n_components, ...), in float32 on the CPU.
 
     Examples
     --------
@@ -87,8 +88,8 @@ def fit_convolution(
     collection = ImageCollection(_ChannelsLast(images), kernel_size)  # type: ignore[arg-type]
     n_patches = n_patches or usual_n_patches(model)
     pixels = sample_patches(collection, _RANGE_PATCHES, kernel_size, random_state=random)
-    # Patches are divided by sqrt(variance + floor). A floor far above the variance leaves the contrast as it is; its
-    # root is a power of two, so that nothing is rounded.
+    # Patches are divided by sqrt(variance + floor). A floor far above the variance leaves the contrast unchanged. Its
+    # root is a power of two, so nothing is rounded.
     root = 2.0 ** math.ceil(math.log2(contrast_floor_of(pixels) * _FAR_ABOVE) / 2)
     of_image = patches_per_image(model, n_patches, len(collection))
     model.fit_samples(ImagePatchSamples(collection, kernel_size, n_patches, of_image, root**2, None, random))
@@ -101,7 +102,7 @@ def fit_convolution(
 
 
 class _ChannelsLast:
-    """Images of torch as arrays (height, width, channels), each when it is asked for."""
+    """Images of torch as arrays (height, width, channels), converted on access."""
 
     def __init__(self, images: Any) -> None:
         if isinstance(images, torch.Tensor) and images.ndim != 4:

@@ -17,20 +17,20 @@ from ..images.torch_dense import DenseFeatures
 
 
 def to_linear(model: Any) -> nn.Linear:
-    """The net inputs w·x + b of a learned layer, for samples as they come.
+    """Return the net inputs w·x + b of a learned layer, as a module for raw samples.
 
-    Centring and scaling are contained in the weights. Where the mean of the data is a thousand times their spread or
-    more, this costs digits: centre the data first.
+    The weights contain centring and scaling. If the mean of the data is a thousand times their spread or more, this
+    loses digits. In that case, centre the data first.
 
     Parameters
     ----------
     model : EPLS or another learner that is one layer of units
-        Fitted.
+        A fitted model.
 
     Returns
     -------
     torch.nn.Linear
-        Of the model's type, float32 or float64.
+        A module of the model's type, float32 or float64.
 
     Examples
     --------
@@ -45,28 +45,28 @@ def to_linear(model: Any) -> nn.Linear:
 
 
 def to_conv2d(model: Any, patch_shape: tuple[int, ...], *, stride: int = 1) -> nn.Conv2d:
-    """The net inputs of a learned layer at every position of an image.
+    """Return the net inputs of a learned layer at every position of an image, as a module.
 
     Parameters
     ----------
     model : EPLS or another learner that is one layer of units
-        Fitted on patches, each flattened row by row. They must be patches as they come: where they were normalised one
-        by one, as in ``ImageFeatures``, see :func:`to_module`.
+        A model fitted to raw patches, each flattened row by row. If patches were normalised one by one, as in
+        ``ImageFeatures``, use :func:`to_module`.
     patch_shape : (height, width) or (height, width, channels)
         The shape of a patch.
     stride : int, default=1
-        Pixels from one patch to the next.
+        The number of pixels from one patch to the next.
 
     Returns
     -------
     torch.nn.Conv2d
-        From (N, channels, rows, columns) to (N, n_components, ...), of the model's type.
+        A module from (N, channels, rows, columns) to (N, n_components, ...), of the model's type.
     """
     return conv2d_of(layer_of(model), patch_shape, stride, _type(model))
 
 
 def conv2d_of(layer: FoldedLayer, patch_shape: tuple[int, ...], stride: int, dtype: torch.dtype) -> nn.Conv2d:
-    """The net inputs of a layer for flattened patches, at every position of an image."""
+    """Return the net inputs of a layer for flattened patches, at every position of an image."""
     filters = patch_filters(layer.weights, patch_shape)
     conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=dtype)
     filled: nn.Conv2d = _filled(conv, filters, layer)
@@ -74,17 +74,17 @@ def conv2d_of(layer: FoldedLayer, patch_shape: tuple[int, ...], stride: int, dty
 
 
 def to_module(model: Any) -> nn.Module:
-    """The ``transform`` of a model as a module.
+    """Return the ``transform`` of a model as a module.
 
     Parameters
     ----------
     model : EPLS, another learner that is one layer of units, ImageFeatures, or DeepFeatures
-        Fitted.
+        A fitted model.
 
     Returns
     -------
     torch.nn.Sequential, DenseFeatures or DeepNetwork
-        From samples (N, n_features) to codes, or from images (N, channels, height, width) to features.
+        A module from samples (N, n_features) to codes, or from images (N, channels, height, width) to features.
     """
     if isinstance(model, ImageFeatures):
         return DenseFeatures(model)
@@ -94,7 +94,7 @@ def to_module(model: Any) -> nn.Module:
 
 
 def _filled(module: Any, weights: Any, layer: FoldedLayer) -> Any:
-    """A module with the numbers of a layer."""
+    """Return a module with the weights of a layer."""
     with torch.no_grad():
         module.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))
         module.bias.copy_(torch.from_numpy(layer.intercept - layer.center))

@@ -1,4 +1,4 @@
-"""The ideal target as a criterion for any network."""
+"""The ideal target as a loss for any network."""
 
 from __future__ import annotations
 
@@ -21,57 +21,57 @@ from ..algorithm.target import BalancedTarget, LiteralTarget, Winners
 from ..algorithm.targets import TARGETS
 from ..utils.types import Array
 
-_MANY_WOKEN = 1 / 4  # of the units: after a long training it is a few, if any
+_MANY_WOKEN = 1 / 4  # fraction of the units; after long training, there are few or none
 
 
 class EPLSLoss(nn.Module):
-    """Enforces population and lifetime sparsity on the outputs of a network, whatever is in it.
+    """Enforce population and lifetime sparsity on the outputs of any network.
 
-    The network gives net inputs, before the activation. For each mini-batch the criterion finds the nearest outputs in
-    which one unit is active for each sample and all units are active equally often, and returns the loss between the
-    two; the optimiser is yours. Where the network gives feature maps, every position is a sample.
+    The network computes net inputs, before the activation. For each mini-batch, this loss finds the nearest outputs in
+    which one unit is active for each sample and all units are active equally often. It returns the loss between the
+    outputs and this target. You choose the optimiser. If the network computes feature maps, every position is a sample.
 
-    With the matching loss, the outputs are f(net + bias) with biases that belong to the criterion: they are not learned
-    but steered, so that the mean output of every unit goes from one half to 1 / ``n_components`` over the first quarter
-    of the training (:mod:`epls.algorithm.steering` tells why). **Before that, outputs are dense**: without ``n_steps``
-    it takes 1000 steps. As long as it lasts, the target of every unit is raised by as much as its mean output is to be
-    above its share: the network is not asked to lower all outputs, which is what the biases are for. The network's last
-    layer may have biases of its own, but needs none.
+    With the matching loss, the outputs are f(net + bias), with biases that belong to this loss. They are not learned
+    but steered: the mean output of every unit moves from one half to 1 / ``n_components`` over the first quarter of
+    training (:mod:`epls.algorithm.steering` explains why). **Before that, outputs are dense**: without ``n_steps``, it
+    takes 1000 steps. Meanwhile, the target of every unit is raised by the planned excess of its mean output over its
+    share. So the network need not lower all outputs, which is the job of the biases. The last layer of the network may
+    have its own biases, but does not need them.
 
-    In training mode each call is a step: it counts the wins and moves the biases. After ``eval()`` it does neither.
-    ``state_dict`` holds wins, biases and the number of steps, so that a training goes on from it exactly.
+    In training mode, each call is a step: it counts the wins and moves the biases. After ``eval()``, it does neither.
+    ``state_dict`` holds the wins, the biases and the number of steps, so training can resume from it exactly.
 
     Parameters
     ----------
     n_components : int
-        The number of units: the network's outputs or channels.
+        The number of units: the number of outputs or channels of the network.
     activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"}, default="logistic"
-        The function f. With "absolute" the loss is the squared error and biases stay 0.
+        The function f. With "absolute", the loss is the squared error, and biases stay 0.
     target : {"auction", "exact", "literal", "largest"}, default="auction"
-        How the winning units are found: see :mod:`epls.algorithm.target`. "literal" is the paper's rule, and needs
-        ``n_samples``; "largest" takes the largest output, without balance.
+        How the winning units are found; see :mod:`epls.algorithm.target`. "literal" is the paper's rule, and requires
+        ``n_samples``. "largest" picks the largest output without balancing.
     loss : {"matching", "squared"}, default="matching"
-        "matching" is the loss that matches f: for the logistic function, the cross-entropy. "squared" is the paper's,
-        half of the squared error. With it, biases are not steered: they start where each unit is active for its share
-        of the first mini-batch and stay there, and the biases of the network's last layer are learned like its weights.
+        "matching" is the loss that matches f: for the logistic function, the cross-entropy. "squared" is the paper's
+        loss, half the squared error. It does not steer biases: they start where each unit is active for its share of
+        the first mini-batch and stay there, and the biases of the network's last layer are learned like its weights.
     n_steps : int or None, default=None
-        How many mini-batches there will be. Outputs become sparse over the first quarter of them; over the first 1000
+        The planned number of mini-batches. Outputs become sparse over the first quarter of them, or over the first 1000
         if it is None.
     n_samples : int or None, default=None
-        For the "literal" target, how many samples an epoch has: every position of a feature map is one. After so many
-        a new epoch begins; :meth:`start_epoch` begins it before. Other targets do without.
+        For the "literal" target, the number of samples in an epoch; every position of a feature map is a sample. After
+        this many samples, a new epoch begins. :meth:`start_epoch` begins one earlier. Other targets do not need it.
 
     Attributes
     ----------
     bias : Tensor of shape (n_components,)
         The biases.
     counts : Tensor of int of shape (n_components,)
-        The wins of each unit, with the "literal" target those of the epoch. With "auction" and "exact", no two differ
-        by more than one.
+        The wins of each unit; with the "literal" target, those of the epoch. With "auction" and "exact", they differ by
+        at most one.
     n_steps_done : Tensor of int
-        The number of steps.
+        The number of completed steps.
     winners : Tensor of int of shape (N,) or (N, ...), or None
-        The winning unit of each sample, or position, of the last call.
+        The winning unit of each sample or position in the last call.
 
     Examples
     --------
@@ -107,7 +107,7 @@ class EPLSLoss(nn.Module):
     ) -> None:
         super().__init__()
         _check_counts(n_components=n_components, n_steps=n_steps, n_samples=n_samples)
-        known = sorted(set(TARGETS) - {"epoch"})  # whose prices are not part of the state_dict
+        known = sorted(set(TARGETS) - {"epoch"})  # whose prices are not in the state_dict
         if target not in known:
             raise ValueError(f"target={target!r}: give one of {known}")
         if loss not in ("matching", "squared"):
@@ -133,15 +133,15 @@ class EPLSLoss(nn.Module):
             self.register_buffer("inhibitor", torch.zeros(n_components))
 
     def activate(self, net: torch.Tensor) -> torch.Tensor:
-        """The outputs f(net + bias).
+        """Return the outputs f(net + bias).
 
-        After ``eval()`` a warning says so if they are still dense, because training was shorter than planned or
+        After ``eval()``, a warning is issued if they are still dense, because training was shorter than planned or
         ``n_steps`` was not given.
 
         Parameters
         ----------
         net : Tensor of shape (N, n_components) or (N, n_components, ...)
-            What the network gives.
+            The outputs of the network.
 
         Returns
         -------
@@ -155,17 +155,17 @@ class EPLSLoss(nn.Module):
         return outputs
 
     def forward(self, net: torch.Tensor) -> torch.Tensor:
-        """The loss of a mini-batch, the mean over its samples of the sum over units.
+        """Return the loss of a mini-batch: the mean over its samples of the sum over units.
 
         Parameters
         ----------
         net : Tensor of shape (N, n_components) or (N, n_components, ...)
-            What the network gives.
+            The outputs of the network.
 
         Returns
         -------
         Tensor
-            A number to call ``backward`` on.
+            A scalar to call ``backward`` on.
         """
         samples = self._samples(net)
         if self.training and self.n_steps_done == 0 and self.activation.increasing and not self._settings.steered:
@@ -180,20 +180,21 @@ class EPLSLoss(nn.Module):
 
     @torch.no_grad()
     def wake(self, nets: Iterable[torch.Tensor]) -> None:
-        """Raise the biases of the units that are active for no sample, until they are half active for one.
+        """Raise the biases of units that are active for no sample, until they are half active for one.
 
         A unit is active for a sample if its output is at least half way from inactive to active: 0.5 for the logistic
-        function. Where a tight cluster of samples is worth many shares, its units divide it between them, and each of
-        them has a low output for all of it.
+        function. If a tight cluster of samples is worth several shares, its units split it between them, and each has a
+        low output for the whole cluster.
 
-        To be called once, after training, as :class:`epls.EPLS` does. After a long training there are few such units.
-        After a short one there are many, because outputs have not come near the target yet, and raising them undoes
-        the sparsity: a warning says so if it is more than a quarter of the units. Then train longer.
+        Call this once, after training, as :class:`epls.EPLS` does. After long training there are few such units. After
+        short training there are many, because outputs are not near the target yet, and raising them destroys the
+        sparsity. A warning is issued if they are more than a quarter of the units. In that case, train longer.
 
         Parameters
         ----------
         nets : iterable of Tensor of shape (N, n_components) or (N, n_components, ...)
-            What the network gives for all samples, batch by batch: ``loss.wake(network(batch) for batch in batches)``.
+            The outputs of the network for all samples, batch by batch: ``loss.wake(network(batch) for batch in
+            batches)``.
         """
         largest = [self._samples(net).amax(dim=0).to(self.bias.dtype) for net in nets]
         if not largest:
@@ -209,17 +210,17 @@ class EPLSLoss(nn.Module):
                 f"wake raised the biases of {n_woken} of {self.n_components} units, those that were active (at least "
                 f"half way to the active value) for no sample: outputs are now less sparse than the target. So many "
                 f"are a sign of too short a training, here {int(self.n_steps_done)} steps: train longer before wake",
-                stacklevel=3,  # of the caller, behind torch's decorator
+                stacklevel=3,  # the caller, outside torch's decorator
             )
 
     def start_epoch(self) -> None:
-        """Forget the wins: the samples to come are a new epoch. Only the "literal" target depends on epochs."""
+        """Start a new epoch and reset the wins. Only the "literal" target depends on epochs."""
         self.counts.zero_()
         if self.target == "literal":
             self.inhibitor.zero_()
 
     def _warn_if_dense(self) -> None:
-        """Tell a user who looks at the outputs that they have not become sparse yet."""
+        """Warn a user who looks at the outputs that they are not sparse yet."""
         n_done, n_needed = int(self.n_steps_done), steps_to_sparse(self.n_steps)
         if self._settings.steered and 0 < n_done < n_needed and self.n_components > 2:
             wanted = wanted_activity(self.n_components, n_done, self.n_steps)
@@ -231,17 +232,17 @@ class EPLSLoss(nn.Module):
             )
 
     def _start_biases(self, net: torch.Tensor) -> None:
-        """Begin where each unit is active for its share of the samples: see ``Training.start_biases``."""
+        """Start where each unit is active for its share of the samples; see ``Training.start_biases``."""
         quantiles = np.quantile(net.to(self.bias.dtype).numpy(force=True), 1 - 1 / self.n_components, axis=0)
         self.bias.copy_(-torch.from_numpy(quantiles))
 
     def _samples(self, net: torch.Tensor) -> torch.Tensor:
-        """Net inputs as (n_samples, n_components)."""
+        """Return net inputs as (n_samples, n_components)."""
         self._check(net)
         return net.movedim(1, -1).reshape(-1, self.n_components)
 
     def _evaluate(self, net: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss of net inputs (N, n_components), and its derivative by them; a step if in training mode."""
+        """Return the loss of net inputs (N, n_components), and its derivative. In training mode, do a step."""
         f, functions = self.activation, in_torch(self.activation)
         outputs = finite(functions.in_place(net.clone()), f)
         winners = self._assigned(outputs.numpy(force=True))
@@ -256,9 +257,9 @@ class EPLSLoss(nn.Module):
             if self.training:
                 steps = bias_steps(f, differences.mean(dim=0).numpy(force=True), winners, wanted)
                 self.bias += torch.from_numpy(steps).to(self.bias.dtype).to(self.bias.device)
-            # On average the target is wanted_activity: what is left for the network is which samples excite a unit.
-            # Without it, all weights would first be driven to lower all outputs, against the steering: harmless only
-            # where the last layer's inputs are 0 on average, as those of EPLS are.
+            # The mean target is wanted_activity, so the network only has to learn which samples excite a unit.
+            # Otherwise all weights would first be driven to lower all outputs, against the steering. That is harmless
+            # only if the inputs of the last layer are 0 on average, as those of EPLS are.
             shift = (wanted - 1 / self.n_components) * (f.active - f.inactive)
             value = (functions.primitive(net) - (ideal + shift) * net).sum()
             gradient = differences - shift
@@ -267,7 +268,7 @@ class EPLSLoss(nn.Module):
         return value / len(net), gradient / len(net)
 
     def _assigned(self, outputs: Array) -> Winners:
-        """The winners of a mini-batch; in training mode they are counted."""
+        """Return the winners of a mini-batch. In training mode, count them."""
         target = TARGETS[self.target](self.n_components)
         counts = self.counts.numpy(force=True).copy()
         if isinstance(target, BalancedTarget):
@@ -303,7 +304,7 @@ class EPLSLoss(nn.Module):
             )
 
     def extra_repr(self) -> str:
-        """What is shown of it."""
+        """Return the settings to show in the representation."""
         settings: dict[str, Any] = {"activation": self.activation.name, "target": self.target, "loss": self.loss}
         settings |= {"n_steps": self.n_steps} | ({} if self.n_samples is None else {"n_samples": self.n_samples})
         return ", ".join([str(self.n_components), *(f"{name}={value!r}" for name, value in settings.items())])
@@ -317,7 +318,7 @@ def _check_counts(**counts: Any) -> None:
 
 
 class _KnownGradient(torch.autograd.Function):
-    """A value of net inputs whose derivative was computed along with it."""
+    """A function of net inputs whose derivative was computed along with its value."""
 
     @staticmethod
     def forward(ctx: Any, net: torch.Tensor, value: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
