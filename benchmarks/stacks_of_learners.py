@@ -1,0 +1,101 @@
+"""EPLS and its rivals in the same stack of layers, with mirror images: one table.
+
+    python benchmarks/stacks_of_learners.py DATA --dataset stl10 --json stl10.json
+    python benchmarks/stacks_of_learners.py DATA --dataset cifar10 --json cifar10.json --keep FOLDER
+
+DATA holds the official files. The stack is the default one (``usual_layers``). STL-10: the development protocol, for
+each fold 1,000 labels and a test on the other training images. CIFAR-10: components are learned from the first four
+batches, classifiers from some labels of these, and the test is on the fifth batch. A row that is in the JSON file is
+not computed again. Seconds are processor seconds.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import numpy as np
+
+from epls import EPLS, OMP, DeepFeatures, KMeansTriangle, Prototypes
+from epls.datasets import load_cifar10, load_stl10
+from epls.evaluation.protocol import judge
+from epls.images.stacks import usual_layers
+
+LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
+    "epls": (EPLS, "natural", False),
+    "prototypes": (Prototypes, "triangle", True),
+    "kmeans": (KMeansTriangle, "triangle", True),
+    "omp": (OMP, "soft_threshold", True),
+}
+CLASSIFIERS = ("least_squares", "svm")
+UNLABELLED = 40_000  # of CIFAR-10: the first four batches
+
+
+def loaded(dataset, data, n_labels, n_tested, n_folds):
+    """Images to learn from, images to encode, their labels, and for each fold the numbers of both sides."""
+    if dataset == "stl10":
+        stl = load_stl10(data)
+        everything = np.arange(len(stl.train_labels))
+        folds = [(fold, np.setdiff1d(everything, fold)) for fold in stl.folds[:n_folds]]
+        return stl.train_images, stl.train_images, stl.train_labels, folds
+    cifar = load_cifar10(data)
+    numbers = np.r_[:n_labels, UNLABELLED : UNLABELLED + n_tested]
+    fold = np.arange(n_labels), np.arange(n_labels, len(numbers))
+    return cifar.train_images[:UNLABELLED], cifar.train_images[numbers], cifar.train_labels[numbers], [fold]
+
+
+def outcome(name, unlabelled, images, labels, folds, keep):
+    """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
+    learner, encoder, whiten = LEARNERS[name]
+    layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0), encoder=encoder, whiten=whiten)
+    started = time.process_time()
+    stack = DeepFeatures(layers, mirror=True, random_state=0).fit(unlabelled)
+    learned = time.process_time()
+    features = stack.transform(images)
+    found = {"learn": learned - started, "encode": time.process_time() - learned}
+    if keep is not None:
+        np.save(keep, features)
+    first = stack.grid**2 * stack.layers_[0].n_codes
+    for part, columns in {"layer 1": slice(first), "layer 2": slice(first, None), "both": slice(None)}.items():
+        for classifier in CLASSIFIERS if part == "both" else CLASSIFIERS[:1]:
+            accuracies = [
+                judge(
+                    features[train, columns], labels[train], features[test, columns], labels[test], classifier
+                ).accuracy
+                for train, test in folds
+            ]
+            found[f"{part}, {classifier}"] = [float(np.mean(accuracies)), float(np.std(accuracies))]
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--dataset", choices=("stl10", "cifar10"), default="stl10")
+    parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
+    parser.add_argument("--labels", type=int, default=5000, help="of CIFAR-10")
+    parser.add_argument("--tested", type=int, default=5000, help="of CIFAR-10")
+    parser.add_argument("--folds", type=int, default=10, help="of STL-10")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--keep", type=Path, help="a folder for the features of each learner")
+    options = parser.parse_args()
+    sizes = options.labels, options.tested, options.folds
+    unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
+    results = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    for name in options.learners:
+        if name not in results:
+            keep = options.keep and options.keep / f"{options.dataset}-{name}.npy"
+            results[name] = outcome(name, unlabelled, images, labels, folds, keep)
+            if options.json:
+                options.json.write_text(json.dumps(results, indent=1))
+        figures = {part: value for part, value in results[name].items() if part not in ("learn", "encode")}
+        seconds = f"processor: learn {results[name]['learn']:.0f} s, encode {results[name]['encode']:.0f} s"
+        print(
+            f"{name:12}" + "; ".join(f"{part} {m:.1f} ({s:.2f})" for part, (m, s) in figures.items()),
+            seconds,
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
