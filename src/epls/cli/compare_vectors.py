@@ -1,4 +1,4 @@
-"""``epls compare`` on vectors: what learners give there, beside PCA and the columns as they are."""
+"""``epls compare`` on vectors: learners beside PCA and the unchanged columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .progress import StageProgress
 if TYPE_CHECKING:
     from ..evaluation.comparing import Comparison
 
-#: Options that mean nothing for vectors.
+#: Options that do not apply to vectors.
 _OF_IMAGES = (
     "encoders", "split_sign", "whiten", "n_patches", "patch_size", "stride", "grid", "mirror", "layers", "pooling",
     "channels", "skip_bad",
@@ -40,13 +40,15 @@ def compare_vectors(
     for name in _OF_IMAGES:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             option = next(p.opts[0] for p in context.command.params if p.name == name)
-            raise click.UsageError(f"{option} is for images, and {data} holds vectors")
+            raise click.UsageError(f"{option} is for images, but {data} holds vectors: leave it out")
     given = options.settings_of(
         settings, [*learners], f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
     )
     options.check_output_folder(output, *_FILES)
     if (output / _FILES[0]).exists() and not force:
-        raise click.ClickException(f"{output / _FILES[0]} is there already: give another --output, or --force")
+        raise click.ClickException(
+            f"{output / _FILES[0]} already exists: give another --output, or --force to overwrite it"
+        )
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
             vectors, found = load_labelled_vectors(data, labels, key=key, columns=columns or None, drop=drop)
@@ -64,7 +66,7 @@ def compare_vectors(
         options.tell(repr(result))
         options.tell("\n".join(files))
     if all(row.failed is not None for row in result):
-        raise click.ClickException("none of the learners could be judged: see the reasons above")
+        raise click.ClickException("all learners failed: the reasons are in the table above")
 
 
 def _scaled(X: Any) -> Any:
@@ -76,7 +78,7 @@ def _scaled(X: Any) -> Any:
 def _learners(
     names: Sequence[str], given: dict[str, dict[str, Any]], shape: tuple[int, int], n_components: int
 ) -> dict[str, Any]:
-    """The learners by name. The columns as they are and PCA are always among them, since many tables need no more."""
+    """Return the learners by name. Unchanged columns and PCA are always among them, since many tables need no more."""
     from sklearn.decomposition import PCA
 
     from ..evaluation.experiment import with_settings
