@@ -105,5 +105,5 @@ def _axes(ax: Axes | None, **figure: Any) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'epls[plot]'") from error
+        raise ImportError("plotting requires matplotlib: pip install 'epls[plot]'") from error
     return plt.subplots(layout="constrained", **figure)[1]

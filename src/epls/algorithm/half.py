@@ -58,7 +58,7 @@ def tell_float32(reason: str) -> None:
     """Warn that products are float32, once for each reason."""
     if reason not in _told:
         _told.add(reason)
-        warnings.warn(f'precision="bfloat16" computes in float32 here: {reason}', stacklevel=4)
+        warnings.warn(f'precision="bfloat16" falls back to float32: {reason}', stacklevel=4)
 
 
 @cache

@@ -26,14 +26,14 @@ class Stateful:
 def check_state(state: dict[str, Any], own: dict[str, Any]) -> None:
     """Whether a state has the names, types and shapes of another one, and only finite numbers."""
     if state.keys() != own.keys():
-        raise ValueError("the state is that of a training with other parts")
+        raise ValueError("the state belongs to a training with other parts")
     for name, value in own.items():
         if isinstance(value, np.ndarray):
             given = np.asarray(state[name])
             if given.shape != value.shape or given.dtype.kind != value.dtype.kind:
                 raise ValueError(
-                    f"{name} has shape {given.shape} and type {given.dtype}, where {value.shape} and {value.dtype} are "
-                    f"needed"
+                    f"{name} has shape {given.shape} and type {given.dtype}, but must have {value.shape} and "
+                    f"{value.dtype}"
                 )
             if not np.isfinite(given).all():
                 raise ValueError(f"{name} must be finite")

@@ -63,21 +63,21 @@ def lazy_transform(model: Any, data: Any) -> Any:
         import dask
         import dask.array as da
     except ImportError as error:
-        raise ImportError('lazy arrays need dask: pip install "epls[distributed]"') from error
+        raise ImportError('lazy arrays require dask: pip install "epls[distributed]"') from error
     pieces: list[Any]
     if package_of(data) == "zarr" and data.ndim > 2:
         data = da.from_zarr(data)
     if is_dask(data):
         if any(np.isnan(size) for size in data.chunks[0]):
-            raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
+            raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
         data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
         pieces, sizes = [(piece,) for piece in data.to_delayed().reshape(-1)], [int(n) for n in data.chunks[0]]
     else:
         blocks = as_blocks(data, smallest_map=0)
         if blocks is None:
             raise TypeError(
-                f"data is a {type(data).__name__}, and must be a dask array, a zarr array, or what open_shards gives: "
-                f"call the model's own transform for an array in memory"
+                f"data is a {type(data).__name__}, but must be a dask array, a zarr array, or the result of "
+                f"open_shards: call the model's own transform for an array in memory"
             )
         shared_blocks = dask.delayed(blocks, pure=True)
         runs = list(_runs(blocks))

@@ -70,11 +70,11 @@ class NpyImage:
             raise BadImageError(f"not a .npy file that can be read: {error}") from error
         if len(shape) != 3:
             raise BadImageError(
-                f"an array of shape {shape}, where a .npy file in a folder of images is one image (height, width, "
-                f"channels): give an array of many images, or of vectors, by itself"
+                f"an array of shape {shape}; a .npy file in a folder of images must hold one image (height, width, "
+                f"channels). Pass a .npy file of many images, or of vectors, by itself"
             )
         if dtype.kind not in "uifb":
-            raise BadImageError(f"values of type {dtype}, where pixels must be real numbers")
+            raise BadImageError(f"values of type {dtype}: pixels must be real numbers")
         self.n_values = _checked_size(shape[0], shape[1], shape[2], math.prod(shape))
 
     def read(self) -> NDArray[Any]:
@@ -232,7 +232,7 @@ def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
         except IndexError:
             return
         if page.offset in seen:
-            raise BadImageError("a damaged TIFF file, whose pages go round in a circle")
+            raise BadImageError("a damaged TIFF file: its pages form a cycle")
         seen.add(page.offset)
         number += 1
         if int(page.subfiletype) & _REDUCED_OR_MASK:
@@ -240,8 +240,8 @@ def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
         band = _checked_page(page, tiff.byteorder, n_bytes)
         if (band.height, band.width, band.n_bands, band.dtype) != (first.height, first.width, 1, first.dtype):
             raise BadImageError(
-                f"pages of different kinds, page {number} with {band.width} x {band.height} pixels of {band.n_bands} "
-                f"x {band.dtype.name} and the first with {first.width} x {first.height} of {first.dtype.name}: save "
+                f"pages of different kinds: page {number} has {band.width} x {band.height} pixels of {band.n_bands} "
+                f"x {band.dtype.name}, the first {first.width} x {first.height} of {first.dtype.name}. Save "
                 f"the bands of an image in one page"
             )
         yield band
@@ -256,19 +256,19 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     kind = "" if page.dtype is None else np.dtype(page.dtype).str[1:]
     if kind not in _TYPES or page.bitspersample != 8 * np.dtype(kind).itemsize:
         raise BadImageError(
-            f"{n_bands} band(s) of {str(page.bitspersample)[:40]} bits, where all must have whole numbers of 8, 16 or "
-            f"32 bits, or floating-point numbers of 16, 32 or 64: convert it with another program"
+            f"{n_bands} band(s) of {str(page.bitspersample)[:40]} bits; supported are integers of 8, 16 or 32 bits "
+            f"and floating-point numbers of 16, 32 or 64, the same for all bands. Convert it with another program"
         )
     if int(page.photometric) not in _PHOTOMETRICS or page.imagedepth != 1 or page.fillorder != 1:
         raise BadImageError(
-            "a TIFF file with a palette, with colors other than RGB, or with several layers or bits in reverse order, "
-            "whose bands cannot be read: convert it with another program"
+            "a TIFF file with a palette, with colors other than RGB, with several layers or with bits in reverse "
+            "order, whose bands cannot be read: convert it with another program"
         )
     codec, predictor = int(page.compression), int(page.predictor)
     if codec not in _CODECS or predictor not in (1, 2, 3) or (predictor == 3 and kind[0] != "f"):
         raise BadImageError(
-            f"bands that are compressed by method {codec} with predictor {predictor}, where none, LZW, Deflate and "
-            f"PackBits can be read: save it with one of these"
+            f"bands that are compressed by method {codec} with predictor {predictor}; no compression, LZW, Deflate and "
+            f"PackBits are supported: save it with one of these"
         )
     is_tiled = bool(page.is_tiled)
     rows = _number(page, "tilelength" if is_tiled else "rowsperstrip", 2**32)
@@ -277,7 +277,7 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     expected = planes * -(-height // rows) * -(-width // columns)
     if not len(page.dataoffsets) == len(page.databytecounts) == expected:
         n_places = len(page.dataoffsets)
-        raise BadImageError(f"a damaged TIFF file: {n_places} strips or tiles, where {expected} are needed")
+        raise BadImageError(f"a damaged TIFF file: {n_places} strips or tiles instead of {expected}")
     places = [(int(start), int(size)) for start, size in zip(page.dataoffsets, page.databytecounts, strict=True)]
     if any(start < 0 or size < 0 or start + size > n_bytes for start, size in places):
         raise BadImageError("a truncated TIFF file: some of its strips or tiles are beyond its end")
@@ -288,12 +288,12 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     )  # fmt: skip
     if checked.segment_bytes > _LARGEST_SEGMENT and codec != _UNCOMPRESSED:
         raise BadImageError(
-            f"strips or tiles of {checked.segment_bytes:,} bytes, which are to be decompressed in one piece; the limit "
+            f"strips or tiles of {checked.segment_bytes:,} bytes, which must be decompressed in one piece; the limit "
             f"is {_LARGEST_SEGMENT:,}: save it in smaller ones, or without compression"
         )
     n_stored, n_needed = sum(size for _, size in places), checked.dtype.itemsize * height * width * n_bands
     if codec == _UNCOMPRESSED and n_stored < n_needed:
-        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, where its pixels need {n_needed:,}")
+        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, but its pixels need {n_needed:,}")
     if max(size for _, size in places) > 2 * checked.segment_bytes + 2**16:
         raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
     return checked
@@ -320,13 +320,13 @@ def _number(page: Any, name: str, limit: int) -> int:
 def _checked_size(height: int, width: int, n_bands: int, n_values: int) -> int:
     """The number of values, if an image may have so many."""
     if min(height, width, n_bands) < 1:
-        raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: there is nothing in it")
+        raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: the image is empty")
     if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
+        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
     if n_values > LARGEST_VALUES:
         raise BadImageError(
             f"{width} x {height} pixels of {n_bands} channels, {n_values:,} values to decode; the limit is "
-            f"{LARGEST_VALUES:,}: cut it up"
+            f"{LARGEST_VALUES:,}: cut it into parts"
         )
     return n_values
 
@@ -339,7 +339,7 @@ def _decompressed(pillow: Any, content: bytes, codec: int, shape: tuple[int, int
     elif codec != _UNCOMPRESSED:
         content = _by_pillow(pillow, content, codec, shape[0], n_bytes // shape[0])
     if len(content) < n_bytes:
-        raise BadImageError(f"a truncated TIFF file: {len(content):,} bytes of a strip or tile that has {n_bytes:,}")
+        raise BadImageError(f"a truncated TIFF file: {len(content):,} of {n_bytes:,} bytes of a strip or tile")
     return content[:n_bytes]
 
 
@@ -347,7 +347,7 @@ def _by_pillow(pillow: Any, content: bytes, codec: int, n_rows: int, n_columns: 
     """Bytes decompressed by Pillow, for which they are the pixels of a gray image."""
     if n_rows * n_columns > (pillow.MAX_IMAGE_PIXELS or _LARGEST_SEGMENT):
         raise BadImageError(
-            f"strips or tiles of {n_rows * n_columns:,} bytes, which Pillow is to decompress in one piece; its limit "
+            f"strips or tiles of {n_rows * n_columns:,} bytes, which Pillow must decompress in one piece; its limit "
             f"is {pillow.MAX_IMAGE_PIXELS:,}: save it in smaller ones, or without compression"
         )
     # Width, height, bits, compression, black is zero, offset, samples, rows in the strip, its bytes.

@@ -138,9 +138,9 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     except MemoryError as error:
         raise BadImageError("does not fit in memory") from error
     except module.UnidentifiedImageError as error:
-        raise BadImageError("not an image, or of a kind that Pillow cannot read") from error
+        raise BadImageError("not an image, or of a format that Pillow cannot read") from error
     except module.DecompressionBombError as error:
-        raise BadImageError(f"larger than Pillow opens ({error}): shrink it with another program") from error
+        raise BadImageError(f"too large for Pillow ({error}): shrink it with another program") from error
     except Exception as error:  # decoders of damaged files raise almost anything
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadImageError(reason or type(error).__name__) from error
@@ -156,7 +156,7 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
         # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
         image.draft(None, (2 * size[0], 2 * size[1]))
     if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
+        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
         n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept in full until their last byte is read
@@ -187,7 +187,7 @@ def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> Npy
         return None
     if channels in ("gray", "color"):
         raise BadImageError(
-            f'channels of its own, which are not converted to {channels}: leave out channels="{channels}" (on the '
+            f'several bands, which cannot be converted to {channels}: leave out channels="{channels}" (on the '
             f"command line, --channels)"
         )
     return found
@@ -273,7 +273,7 @@ def _eight_bits(gray: NDArray[Any]) -> Bytes:
     """Numbers from 0 to 65535 rounded to bytes, so that black and white stay what they are."""
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
-            f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}, where 0 to 65535 in whole numbers is "
-            f'the most: convert it to 8 or 16 bits, or keep the values of a TIFF file with channels="all"'
+            f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}; only integers from 0 to 65535 are "
+            f'supported: convert it to 8 or 16 bits, or read the values of a TIFF file with channels="all"'
         )
     return ((gray.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)

@@ -57,8 +57,8 @@ class RemoteFile:
             then(folder / self.name)
         except (OSError, ValueError, EOFError, tarfile.TarError) as error:
             raise OSError(
-                f"{self.title} could not be fetched from {self.url} to {folder} ({error}): try again later, or "
-                f"download it by other means, {self._by_hand} it in {folder} and load without downloading"
+                f"{self.title} could not be downloaded from {self.url} to {folder} ({error}): try again later, or "
+                f"download it another way, {self._by_hand} it in {folder} and load it without download"
             ) from error
 
 

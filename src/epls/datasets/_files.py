@@ -61,7 +61,7 @@ def read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Con
         raise FileNotFoundError(f"there is no file {path}: {advice}") from error
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"{path} cannot be read ({reason}): check what it is and who may read it") from error
+        raise OSError(f"{path} cannot be read ({reason}): check the file and its permissions") from error
 
 
 def map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[int, Path] | None = None) -> Bytes:
@@ -93,7 +93,7 @@ def map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[i
             f"{found}; {like[1]} has {like[0]}, which would be {expected} bytes here. The file is {state}: {advice}"
         )
     if size == 0 or size % item_bytes:
-        raise ValueError(f"{found}; it should be a whole number of times, at least one: {advice}")
+        raise ValueError(f"{found}; it should be a multiple of that, at least once: {advice}")
     return read_file(path, lambda p: np.memmap(p, np.uint8, "r", shape=(size // item_bytes, item_bytes)), advice)
 
 

@@ -68,7 +68,7 @@ def _photographs() -> Bundled:
     try:
         photographs = load_sample_images().images
     except ImportError as error:  # scikit-learn's message names only the library
-        raise ImportError('the photographs need Pillow: pip install "epls[images]"') from error
+        raise ImportError('reading the photographs needs Pillow: pip install "epls[images]"') from error
     return Bundled(np.stack(photographs), labels=None, class_names=None)
 
 

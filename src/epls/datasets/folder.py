@@ -131,7 +131,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
         files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
         if not files:
             endings = ", ".join(sorted(SUFFIXES))
-            raise ValueError(f"{root} and the folders in it hold no image files ({endings} or .npy)")
+            raise ValueError(f"{root} and its sub-folders hold no image files ({endings} or .npy): check the path")
         findings = _inspect(files, channels, expected, smallest_side, longest_side, progress)
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
@@ -166,18 +166,18 @@ class ImageFolder(Sequence[NDArray[Any]]):
             image = decode_image(path, self._channels, self._longest_side)
         except BadImageError as error:
             raise OSError(
-                f"{path} could be read when the folder was opened, but no longer ({error}): put it back, or open the "
-                f"folder again"
+                f"{path} cannot be read any more, although it could when the folder was opened ({error}): restore it, "
+                f"or open the folder again"
             ) from error
         if image.shape != expected:
             raise OSError(
-                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: put it back, or "
+                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: restore it, or "
                 f"open the folder again"
             )
         if image.dtype != self._type:
             raise OSError(
-                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: put it "
-                f"back, or open the folder again"
+                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: restore "
+                f"it, or open the folder again"
             )
         return image
 
@@ -208,7 +208,7 @@ def _is_image(name: str) -> bool:
 
 
 def _cannot_list(error: OSError) -> None:
-    raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check who may read it") from error
+    raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check its permissions") from error
 
 
 class _Found(NamedTuple):

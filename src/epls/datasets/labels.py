@@ -62,7 +62,7 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     with open_regular(path) as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, which is no table of labels: give another file")
+        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file")
     text = io.StringIO(content.decode("utf-8", "surrogateescape").removeprefix(_BOM), newline="")
     try:
         header, *rows = csv.reader(text, strict=True)
@@ -75,13 +75,15 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     if missing := [name for name in (name_column, "label") if name not in place]:
         there = ", ".join(header[:8])
         wanted = "file (or row, for vectors) and label"
-        raise ValueError(f"{path} has no column {missing[0]}, but {there}: the first line must name {wanted}")
+        raise ValueError(f"{path} has no column {missing[0]}, only {there}: the first line must name {wanted}")
     found: dict[str, Label] = {}
     for number, row in enumerate(rows, 2):
         if not row:
             continue
         if len(row) != len(header):
-            raise ValueError(f"row {number} of {path} has {len(row)} values, and the first has {len(header)} names")
+            raise ValueError(
+                f"row {number} of {path} has {len(row)} values, but the first line has {len(header)} names"
+            )
         name, label = row[place[name_column]], _label_of(row, place, f"row {number} of {path}")
         if label is None:
             continue
@@ -97,7 +99,7 @@ def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None
     if not label:
         return None
     if len(label) > _LONGEST_LABEL:
-        raise ValueError(f"{where} has a label of {len(label)} characters, and {_LONGEST_LABEL} are the most")
+        raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
     source = row[place["source"]] if "source" in place else GIVEN
     if source not in (GIVEN, PREDICTED):
         raise ValueError(f"{where} has the source {source[:40]!r}: it must be {GIVEN} or {PREDICTED}")

@@ -58,7 +58,10 @@ def load_table(
     except (pa.ArrowException, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
     if table.num_columns == 0 or table.num_rows == 0:
-        raise ValueError(f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: nothing to use")
+        raise ValueError(
+            f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: at least one of each is "
+            f"needed"
+        )
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -126,7 +129,7 @@ def _label_column(path: Path, names: list[str], column: str | None) -> str:
         return column
     found = names if len(names) == 1 else [name for name in names if is_label_name(name)]
     if len(found) != 1:
-        raise ValueError(f"which column of {path} has the labels? It has {listed(names)}: name one")
+        raise ValueError(f"which column of {path} has the labels? It has {listed(names)}. Name one")
     return found[0]
 
 
@@ -160,20 +163,20 @@ def _check_width(path: Path) -> None:
         n_columns = file.readline(2**24).count(b",") + 1
     if n_columns > _MOST_CSV_COLUMNS:
         raise ValueError(
-            f"{path} has {n_columns:,} columns, and a .csv table may have {_MOST_CSV_COLUMNS:,}: save it as .parquet, "
-            f"or the numbers as .npy"
+            f"{path} has {n_columns:,} columns; a .csv table may have at most {_MOST_CSV_COLUMNS:,}: save it as "
+            f".parquet, or the numbers as .npy"
         )
 
 
 def _check_names(path: Path, names: list[str]) -> None:
     if twice := sorted(name for name, n_columns in Counter(names).items() if n_columns > 1):
         raise ValueError(
-            f"{path} has several columns called {listed(list(map(repr, twice)))}: give each a name of its own"
+            f"{path} has several columns called {listed(list(map(repr, twice)))}: rename all but one of them"
         )
     if names and all(_is_number(name) for name in names):
         raise ValueError(
-            f"the first line of {path} holds numbers, {', '.join(names[:3])} and so on, where the names of the columns "
-            f"are expected: add a line of names"
+            f"the first line of {path} must hold the names of the columns, but holds numbers: {', '.join(names[:3])} "
+            f"and so on. Add a line of names"
         )
 
 

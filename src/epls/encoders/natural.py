@@ -48,8 +48,8 @@ class NaturalEncoder(Encoder):
         components = super().components()
         if not hasattr(self.dictionary, "transform"):
             raise ValueError(
-                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: components "
-                f"alone have no code of their own; use another encoder for them"
+                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: an array "
+                f"of components has no natural code; use another encoder for it"
             )
         return components
 

@@ -158,7 +158,7 @@ def compare(
     labels = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
     n_samples = len(X)
     if labels.shape != (n_samples,):
-        raise ValueError(f"y has shape {np.shape(y)}, where X has {n_samples} samples: give one label for each")
+        raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
     random = check_random_state(random_state)
     folds = list(_folds(labels, n_labels, n_folds, random))
     named = _named(X, learners)
@@ -255,7 +255,7 @@ def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[s
     for learner in learners:
         name = " ".join(str(learner).split())
         if name in named:
-            raise ValueError(f"{name} is among the learners twice: give a dict, with a name for each")
+            raise ValueError(f"two learners are called {name}: give a dict with a name for each")
         named[name] = learner
     return named
 

@@ -83,8 +83,8 @@ class Settings:
             object.__setattr__(self, "n_patches", LEARNERS[self.learner].usual_patches)
         if self.classifier == "least_squares" and self.mirror == "decisions":
             raise ValueError(
-                "the penalty of least_squares would be chosen with the mirror images of samples that are left out: "
-                "average the features of mirror images, or let the svm decide about both"
+                "least_squares would choose its penalty on mirror images of training samples, which are not "
+                "independent: average the features of mirror images, or use the svm"
             )
 
     def some(self, names: Sequence[str]) -> dict[str, Any]:
@@ -148,8 +148,8 @@ class Task:
         if min(sides) < least:
             raise ValueError(
                 f"images of {sides} pixels are too small for patches of {settings.patch_size}, stride "
-                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least}; choose a smaller "
-                f"patch size, stride or grid"
+                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least} pixels a side; "
+                f"choose a smaller patch size, stride or grid"
             )
 
 

@@ -66,7 +66,7 @@ def load_labelled_vectors(
     if not isinstance(data, Vectors):
         raise ValueError(f"{path} holds images, not vectors: give (n, n_features)")
     if found.shape != (len(data),):
-        raise ValueError(f"there are {len(data):,} vectors and labels of shape {found.shape}: give one for each")
+        raise ValueError(f"there are {len(data):,} vectors, but labels of shape {found.shape}: give one label for each")
     return data, found
 
 
@@ -79,7 +79,9 @@ def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
         there = [member.removesuffix(".npy") for member in archive.namelist()]
     wanted = next((n for n in ([name] if name is not None else _NAMES) if n in there), None)
     if wanted is None:
-        raise ValueError(f"{path} has the arrays {', '.join(there)}, and no {name or ' or '.join(_NAMES)}")
+        raise ValueError(
+            f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_NAMES)}: name the array of labels"
+        )
     return load_archive(path, [wanted])[0]
 
 

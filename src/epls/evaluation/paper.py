@@ -118,7 +118,7 @@ def differences(settings: Settings, task: Task) -> list[str]:
     if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
         found.append(f"penalty {settings.alpha:g}, not one of {', '.join(f'{alpha:g}' for alpha in ALPHAS)}")
     found.append(_difference_of_learner(settings))
-    found.append(f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalized")
+    found.append(f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalised")
     return found
 
 

@@ -117,7 +117,7 @@ class _Problem(ABC):
             self._matrix = self._inner_products()
             square = float(np.trace(self._matrix)) / len(X)
         if not np.isfinite(square):
-            raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
+            raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
         self.mean_square = square or 1.0
 
     @abstractmethod

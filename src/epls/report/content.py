@@ -211,8 +211,8 @@ def checked_codes(codes: Array, components: Array) -> Array:
     """Return codes after checking that there is one for each component."""
     if codes.shape[1] != len(components):
         raise ValueError(
-            f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report shows learners "
-            f"with a code for each component"
+            f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report requires "
+            f"a code for each component"
         )
     return codes
 

@@ -88,6 +88,6 @@ def check_scale(X: Array) -> None:
     least, most = 1e-10, 1e6 if X.dtype == np.float32 else 1e10
     if not least < scale < most and X.any():
         raise ValueError(
-            f"the samples have a standard deviation of {scale:.1e}, and in {X.dtype} {least:g} to {most:g} can be "
-            f"learned from: bring them to a scale of about 1"
+            f"the samples have a standard deviation of {scale:.1e}, but {X.dtype} supports {least:g} to {most:g}: "
+            f"scale them to about 1"
         )

@@ -50,11 +50,11 @@ class LassoSolver:
         kind = np.dtype(dtype).type
         with np.errstate(over="ignore"):
             if not 0 < kind(alpha) < np.inf:
-                raise ValueError(f"alpha={alpha} is beyond the numbers of {np.dtype(dtype)}: scale the samples")
+                raise ValueError(f"alpha={alpha} is out of the range of {np.dtype(dtype)}: scale the samples and alpha")
         diagonal = np.diagonal(gram)
         if not np.all((np.abs(diagonal - 1) < 1e-3) | (diagonal == 0)):
             raise ValueError(
-                f"the components must have norm 1 or 0, got a Gram matrix with {diagonal.max()} in its diagonal"
+                f"the components must have norm 1 or 0, but the diagonal of their Gram matrix has {diagonal.max()}"
             )
         self._exact_gram = np.ascontiguousarray(gram, np.float64)
         self._gram = np.ascontiguousarray(gram, dtype)
@@ -71,8 +71,8 @@ class LassoSolver:
             codes[chosen] = again
         if n_inexact:
             warnings.warn(
-                f"some sparse codes are not exact to tol={self._tol}, as alpha={self._alpha} is too small for double "
-                f"precision: give a larger one",
+                f"some sparse codes are not exact to tol={self._tol}, because alpha={self._alpha} is too small for "
+                f"double precision: give a larger alpha",
                 ConvergenceWarning,
                 stacklevel=2,
             )

@@ -35,7 +35,7 @@ def minimize_over_epochs(
         if not first:
             first = value
             if not np.isfinite(value):
-                raise ValueError(f"the objective is {value} at the start: bring the data to a scale of about 1")
+                raise ValueError(f"the objective is {value} at the start: scale the data to about 1")
         return value / first, gradient.ravel() / first
 
     def iteration_done(intermediate_result: Any) -> None:

@@ -228,7 +228,7 @@ def mean_square_norm(X: Array, block_elements: int) -> float:
     with np.errstate(over="ignore"):
         square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in double_blocks(X, block_elements)) / len(X))
     if not np.isfinite(square):
-        raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
+        raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
     return square
 
 
@@ -249,8 +249,8 @@ def warn_unsolved(n_unsolved: int, n_problems: int, C: float, limit: str, tol: f
     """Warn the caller of the estimator if problems are left."""
     if n_unsolved:
         warnings.warn(
-            f"{limit} left {n_unsolved} of {n_problems} problems of C={C:.3g} above tol={tol:g}: raise max_iter or "
-            f"tol, or leave out so large a C",
+            f"{n_unsolved} of {n_problems} problems with C={C:.3g} did not converge to tol={tol:g} within {limit}: "
+            f"raise max_iter or tol, or use smaller values of C",
             ConvergenceWarning,
             stacklevel=5,
         )

@@ -36,10 +36,10 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
     try:
         header = json.loads(json.dumps(header, allow_nan=False))  # as it will be read
     except ValueError as error:
-        raise ValueError(f"settings and notes must be finite numbers, text, lists and tables: {error}") from error
+        raise ValueError(f"settings and notes must be finite numbers, text, lists and dicts: {error}") from error
     text = json.dumps(header | {"digest": _digest(header, arrays)}, allow_nan=False)
     if len(text) > LARGEST_HEADER:
-        raise ValueError(f"settings and notes take {len(text):,} bytes, and a file holds at most {LARGEST_HEADER:,}")
+        raise ValueError(f"settings and notes have {len(text):,} bytes, but a file may hold at most {LARGEST_HEADER:,}")
     write_atomically(path, save(arrays, metadata={"epls": text}))
 
 

@@ -30,12 +30,12 @@ class Floats:
         if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} must be an array of float32 or float64")
         if value.ndim != len(self.shape) or value.size == 0:
-            raise ValueError(f"{name} has shape {value.shape}, and must be ({', '.join(self.shape)})")
+            raise ValueError(f"{name} has shape {value.shape}, but must have shape ({', '.join(self.shape)})")
         for length, size in zip(value.shape, self.shape, strict=True):
             base, _, more = size.partition("+")
             expected = sizes.setdefault(base.strip(), length - int(more or 0)) + int(more or 0)
             if length != expected:
-                raise ValueError(f"{name} has shape {value.shape}, where {size} is {expected}")
+                raise ValueError(f"{name} has shape {value.shape}, but {size} is {expected}")
         if not np.isfinite(value).all():
             raise ValueError(f"{name} must be finite")
         if self.above is not None and not (value > self.above).all():
@@ -122,7 +122,7 @@ class Saved:
 def checked_names(names: Any, n_features: int) -> NDArray[Any]:
     """Names of features as scikit-learn keeps them, if there is a text for each feature."""
     if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"feature_names_in_ must be {n_features} texts")
+        raise ValueError(f"feature_names_in_ must be {n_features} strings")
     return np.asarray(names, dtype=object)
 
 

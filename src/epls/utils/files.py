@@ -31,7 +31,7 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not a regular file: give the name of another one to write to")
+        raise OSError(f"{path} is not a regular file: choose another file to write to")
     _remove_abandoned(path)
     temporary, file = _new_temporary(path)
     try:
@@ -121,7 +121,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the name of one")
+            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the path of one")
     except BaseException:
         os.close(descriptor)
         raise

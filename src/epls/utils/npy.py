@@ -55,12 +55,12 @@ def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
     except (EOFError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise ValueError(f"its header cannot be read ({error})") from error
     if header.dtype.hasobject:
-        raise ValueError("it holds Python objects, which only pickle could read")
+        raise ValueError("it holds Python objects, which only pickle can read")
     if min(header.shape, default=0) < 0:
         raise ValueError(f"its shape is {header.shape}")
     if n_bytes < header.end:
         raise ValueError(
-            f"it is truncated: it has {n_bytes:,} bytes, and its array of shape {header.shape} needs {header.end:,}"
+            f"it is truncated: it has {n_bytes:,} bytes, but its array of shape {header.shape} needs {header.end:,}"
         )
     return header
 

@@ -37,7 +37,7 @@ class Registry(Mapping[str, Any]):
             if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "meta_parameters")
         ]
         if len(found) != 1:
-            raise TypeError(f"{module.__file__} must hold one class with meta_parameters, and holds {len(found)}")
+            raise TypeError(f"{module.__file__} must define one class with meta_parameters, but defines {len(found)}")
         return found[0]
 
     def __iter__(self) -> Iterator[str]:

@@ -45,11 +45,11 @@ def filter_grid(
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
     if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)):
         raise ValueError(
-            f"components have {flat.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
-            f"width) or (height, width, channels) of the patches that they were learned from"
+            f"components have {flat.shape[1]} features, which does not match patch_shape={tuple(patch_shape)}: give "
+            f"(height, width) or (height, width, channels) of the patches that they were learned from"
         )
     if n_filters is not None and n_filters < 1:
-        raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
+        raise ValueError(f"n_filters={n_filters}: give at least 1, or None for all")
     if n_filters is not None and n_filters < len(flat):
         flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
     return side_by_side(filter_pictures(flat.reshape(-1, *shape)), int(np.ceil(np.sqrt(len(flat)))))

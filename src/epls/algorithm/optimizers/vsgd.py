@@ -41,7 +41,7 @@ class VSGD(Optimizer):
 
     def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
         if factors is None:
-            raise ValueError("vSGD needs the curvature of the loss, and every sample's slope")
+            raise ValueError("vSGD requires the curvature of the loss and the gradient of every sample")
         n = len(factors.inputs)
         squared_inputs = factors.inputs * factors.inputs
         square = (factors.slopes * factors.slopes).T @ squared_inputs / n

@@ -94,7 +94,7 @@ def in_torch(activation: Activation) -> TorchActivation:
     """An activation as torch computes it."""
     if not activation.is_built_in:
         raise ValueError(
-            f"the activation {activation.name!r} is made of NumPy's functions, and torch computes only "
-            f"{sorted(_IN_TORCH)}: take one of these, or compute with NumPy (device=None)"
+            f"the activation {activation.name!r} is defined by NumPy functions, but torch supports only "
+            f"{sorted(_IN_TORCH)}: use one of these, or compute with NumPy (device=None)"
         )
     return _IN_TORCH[activation.name]

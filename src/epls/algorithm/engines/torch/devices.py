@@ -29,7 +29,8 @@ def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor
     """An array as a tensor; on the processor it is the same memory."""
     if array.dtype == np.float64 and device.type in _WITHOUT_FLOAT64:
         raise ValueError(
-            f"device={device.type!r} has no float64: give float32, as in X.astype('float32'), or another device"
+            f"device={device.type!r} does not support float64: give float32, as in X.astype('float32'), or another "
+            f"device"
         )
     # torch warns of memory that may not be written to, such as a memory map's.
     return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
