@@ -250,7 +250,7 @@ def _opened(path: str) -> Iterator[Any]:
     try:
         import fsspec
     except ImportError as error:
-        raise ImportError(f'{path} : reading it needs fsspec: pip install "epls[distributed]"') from error
+        raise ImportError(f'reading {path} needs fsspec: pip install "epls[distributed]"') from error
     with fsspec.open(path, "rb") as file:
         yield file
 

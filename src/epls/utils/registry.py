@@ -1,4 +1,4 @@
-"""Classes by name, found by the file that they are in: a new learner or encoder is one new file."""
+"""Classes by file name: a new learner or encoder is one new file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Registry(Mapping[str, Any]):
-    """The public class of each module of a package, by the module's name.
+    """The public classes of a package's modules, by the names of the modules.
 
-    Names are those of the files, so that listing them loads nothing; a class is loaded when it is looked up. Modules
-    called ``base``, or with a leading underscore, hold what the others share.
+    Listing the names loads nothing; a class is loaded when it is looked up. Modules called ``base``, or with a leading
+    underscore, contain shared code.
 
     Parameters
     ----------

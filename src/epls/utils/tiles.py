@@ -131,7 +131,7 @@ def bar_tiles(components: Array) -> NDArray[np.uint8]:
     largest = np.abs(bars).max(axis=1, keepdims=True)
     heights = np.rint(bars / np.where(largest > 0, largest, 1) * (_BAR_TILE // 2)).astype(int)
     bar_of_column = np.arange(_BAR_TILE) * n_bars // _BAR_TILE
-    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, from the middle upwards
+    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, upwards from the middle
     height_at = heights[:, bar_of_column][:, None, :]
     tiles = np.full((len(components), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
     tiles[(level > 0) & (level <= height_at)] = (255, 190, 90)
