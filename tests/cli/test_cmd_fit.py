@@ -127,7 +127,7 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
     [
         (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
         (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
-        (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "32 x 32 is the least"),
+        (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "at least 32 x 32 are needed"),
         (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
         (
             ["fit", "{pictures}", "-o", "m", "--n-components", "50", "--n-patches", "40"],

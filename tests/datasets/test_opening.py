@@ -72,7 +72,7 @@ def test_what_is_skipped_is_on_the_folder_and_not_printed(images, capsys):
         open_data(images, smallest_side=5)
     folder = open_data(images, smallest_side=5, skip_bad=True, channels="color")
     assert [(path.name, reason) for path, reason in folder.skipped] == [
-        ("2.png", "2 x 2 pixels, where 5 x 5 is the least")
+        ("2.png", "2 x 2 pixels, but at least 5 x 5 are needed")
     ]
     assert folder[0].shape == (8, 8, 3)
     assert capsys.readouterr() == ("", "")

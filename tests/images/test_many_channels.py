@@ -100,7 +100,7 @@ def test_other_channels_are_refused(features, images, tmp_path):
     np.save(tmp_path / "good.npy", images[0])
     assert isinstance(open_data_for(features, {}, tmp_path), ImageFolder)
     np.save(tmp_path / "fewer.npy", images[0, :, :, :49])
-    with pytest.raises(ValueError, match=r"fewer\.npy: 49-channel.*, where 50-channel is needed"):
+    with pytest.raises(ValueError, match=r"fewer\.npy: 49-channel.*, but 50-channel is needed"):
         open_data_for(features, {}, tmp_path)
     assert open_data_for(features, {}, tmp_path, skip_bad=True).names == ["good.npy"]
 

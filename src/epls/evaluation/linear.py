@@ -1,4 +1,4 @@
-"""What linear one-vs-all classifiers have in common."""
+"""The common base of linear one-vs-all classifiers."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def filter_layer(
         ["Model", f"{type(model.estimator_).__name__}, {len(components)} units"],
         ["A unit sees", f"{size} x {size} pixels {in_channels(model.n_channels_)}{whitened}"],
         ["Shown here", seen],
-        ["Outputs", f"the learner's own; features of images are made by {encoder}, {settings}"],
+        ["Outputs", f"the learner's own; features of images are computed by {encoder}, {settings}"],
         *figures_of(statistics, "patches"),
     ]
     about = f"{type(model.estimator_).__name__}, {len(components):,} units of {size} x {size} pixels"
