@@ -20,28 +20,31 @@ in double precision; the Newton directions, which need not be exact, are in sing
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.exceptions import ConvergenceWarning
 
-from ..kernels.hinge import step_lengths
-from ..utils.threads import by_rows, row_blocks
 from ..utils.types import Array
+from .svms import (
+    LinearSVMs,
+    derivatives,
+    double_blocks,
+    find_step_lengths,
+    intercept_constant,
+    pick,
+    row_dots,
+    slacks,
+    warn_unsolved,
+)
 
-_FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean squared norm 1
 # The residual of a Newton direction, relative to the gradient's norm. With 0.1, a large C from a cold start on
 # separable data took more than 200 steps instead of 10, and nothing else became faster.
 _DIRECTION_TOLERANCE = 0.01
-_SLOPE_TOLERANCE = 0.01  # the slope at the end of a step, relative to that at its start
 _MOST_PRODUCTS = 300  # of conjugate gradients for one direction
 
 
-class NewtonSVMs:
+class NewtonSVMs(LinearSVMs):
     """The problems of all classes on rotated rows of mean squared norm 1.
 
     If rows are divided by s and weights multiplied by it, margins are unchanged and the objective is that of C s^2,
@@ -84,9 +87,8 @@ class NewtonSVMs:
         max_iter: int = 200,
         block_elements: int = 2**24,
     ) -> None:
-        self.signs, self.tol, self.fold_tol, self.max_iter = signs, tol, tol, max_iter
-        self._block_elements, self.most_steps, self.n_products = block_elements, 0, 0
-        self.mean_square = mean_square_norm(X, block_elements)
+        super().__init__(X, signs, tol, tol, block_elements)
+        self.max_iter = max_iter
         self.rows, self.eigenvalues, self._weights = self._rotate(X, intercept_scaling)
         self.single_rows = self.rows.astype(np.float32)
 
@@ -102,31 +104,23 @@ class NewtonSVMs:
         """Return coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
         return self._weights(solution.reshape(-1, solution.shape[-1]))
 
-    def predict(self, solution: Array) -> NDArray[np.intp]:
-        """Return the class of every sample by each fold's solution: (n_folds, n_samples)."""
-        margins = self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)
-        return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
-
     def solve(self, weights: Array, C: float, start: Array, tol: float | None = None) -> tuple[Array, Array]:
         """Return solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems).
 
         ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
-        Rows of ``targets`` are y_i, or 0 for samples that do not count; those of ``slack`` are 1 - y_i margin_i.
         """
         tol = self.tol if tol is None else tol
-        targets = (weights[:, None] * self.signs).reshape(-1, len(self.rows))
+        targets = self._targets(weights)
         V = start.reshape(len(targets), -1)
         solution, objective, unsolved = np.empty_like(V), np.empty(len(V)), np.arange(len(V))
-        slack, loss_weight = np.abs(targets) - targets * self._margins(V), C * self.mean_square
+        slack, loss_weight = slacks(targets, self._margins(V)), C * self.mean_square
         for n_steps in range(self.max_iter + 1):
-            hinge = np.maximum(slack, 0)
-            gradient = V - 2 * loss_weight * self._weighted_sum(targets * hinge)
-            value, square = 0.5 * row_dots(V, V) + loss_weight * row_dots(hinge, hinge), row_dots(gradient, gradient)
+            gradient, value, square = derivatives(V, targets, slack, loss_weight, self._weighted_sum)
             solution[unsolved], objective[unsolved] = V, value
             above = square > 2 * tol * value
             if n_steps == self.max_iter or not above.any():
                 break
-            unsolved, V, slack, targets, gradient = _pick(above, unsolved, V, slack, targets, gradient)
+            unsolved, V, slack, targets, gradient = pick(above, unsolved, V, slack, targets, gradient)
             enough = np.maximum(_DIRECTION_TOLERANCE**2 * square, 0.2 * tol * value)[above]
             direction = self._direction(np.where(slack > 0, 2 * loss_weight * targets**2, 0), gradient, enough)
             change = targets * self._margins(direction)
@@ -162,7 +156,7 @@ class NewtonSVMs:
             if not above.any():
                 break
             if not above.all():
-                unsolved, found, residual, p, energy, inverse, curvature, enough = _pick(
+                unsolved, found, residual, p, energy, inverse, curvature, enough = pick(
                     above, unsolved, found, residual, p, energy, inverse, curvature, enough
                 )
             steepest = inverse * residual
@@ -210,56 +204,11 @@ class NewtonSVMs:
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
         return double_blocks(X, self._block_elements)
 
+    def _fold_margins(self, solution: Array) -> Array:
+        return self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)
+
     def _margins(self, V: Array) -> Array:
         return V @ self.rows.T
 
     def _weighted_sum(self, weights: Array) -> Array:
         return weights @ self.rows
-
-
-def double_blocks(X: Array, block_elements: int) -> Iterator[tuple[slice, Array]]:
-    """Iterate over blocks of rows, in double precision."""
-    for some in row_blocks(len(X), max(1, block_elements // X.shape[1])):
-        yield some, X[some].astype(np.float64, copy=False)
-
-
-def mean_square_norm(X: Array, block_elements: int) -> float:
-    """Return the mean squared norm of the rows (x, 1)."""
-    with np.errstate(over="ignore"):
-        square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in double_blocks(X, block_elements)) / len(X))
-    if not np.isfinite(square):
-        raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
-    return square
-
-
-def intercept_constant(intercept_scaling: float | None, mean_square: float) -> float:
-    """Return the constant that replaces the 1 of the intercept in rows of mean squared norm 1."""
-    return _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / float(np.sqrt(mean_square))
-
-
-def find_step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:
-    """Return the step that minimises each problem's objective along its line."""
-    lengths = np.empty(len(V))
-    arrays = (slack, change, row_dots(V, direction), row_dots(direction, direction), lengths)
-    by_rows(step_lengths, arrays, loss_weight, _SLOPE_TOLERANCE)
-    return lengths
-
-
-def warn_unsolved(n_unsolved: int, n_problems: int, C: float, limit: str, tol: float) -> None:
-    """Warn the caller of the estimator if problems did not converge."""
-    if n_unsolved:
-        warnings.warn(
-            f"{n_unsolved} of {n_problems} problems with C={C:.3g} did not converge to tol={tol:g} within {limit}: "
-            f"raise max_iter or tol, or use smaller values of C",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def row_dots(A: Array, B: Array) -> Array:
-    """Return the inner product of each row of one with the same row of the other."""
-    return np.einsum("ij,ij->i", A, B)
-
-
-def _pick(which: NDArray[np.bool_], *arrays: Any) -> Iterator[Any]:
-    return (array[which] for array in arrays)

@@ -28,7 +28,17 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_blas_funcs
 
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .newton_svm import double_blocks, find_step_lengths, intercept_constant, mean_square_norm, row_dots, warn_unsolved
+from .svms import (
+    LinearSVMs,
+    derivatives,
+    double_blocks,
+    find_step_lengths,
+    intercept_constant,
+    pick,
+    row_dots,
+    slacks,
+    warn_unsolved,
+)
 
 # The gap bounds the error of the margins: its mean square is about this fraction of the mean squared hinge, so margins
 # are off by a hundredth of a hinge, in either direction.
@@ -102,7 +112,7 @@ class Path:
     memory: _Memory = field(default_factory=_Memory)
 
 
-class QuasiNewtonSVMs:
+class QuasiNewtonSVMs(LinearSVMs):
     """The problems of all classes on rows divided by their root mean square norm, without a copy of the rows.
 
     Parameters
@@ -114,7 +124,7 @@ class QuasiNewtonSVMs:
     intercept_scaling : float or None, default=None
         As in ``LinearSVC``; None leaves the intercept free.
     tol : float, default=1e-6
-        A problem is solved once half the squared norm of its gradient is at most this share of its objective.
+        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
     max_iter : int, default=200
         A tenth of the largest number of steps.
     block_elements : int, default=2**22
@@ -144,10 +154,8 @@ class QuasiNewtonSVMs:
         max_iter: int = 200,
         block_elements: int = 2**22,
     ) -> None:
-        self.X, self.signs, self.tol, self.max_steps = X, signs, tol, _STEPS_OF_ONE * max_iter
-        self.fold_tol, self.most_steps, self.n_products = max(tol, _FOLD_TOLERANCE), 0, 0
-        self._block_elements = block_elements
-        self.mean_square = mean_square_norm(X, block_elements)
+        super().__init__(X, signs, tol, max(tol, _FOLD_TOLERANCE), block_elements)
+        self.X, self.max_steps = X, _STEPS_OF_ONE * max_iter
         self._constant = intercept_constant(intercept_scaling, self.mean_square)
         root = np.sqrt(self.mean_square)
         self._single, self._single_scale = X, 1 / root
@@ -166,12 +174,6 @@ class QuasiNewtonSVMs:
         """Return the mean of the folds, as a start for all samples."""
         return Path(path.weights.reshape(path.n_folds, len(self.signs), -1).mean(axis=0), None, 1)
 
-    def predict(self, path: Path) -> NDArray[np.intp]:
-        """Return the class of every sample by each fold's solution: (n_folds, n_samples)."""
-        margins = self._margins(path.weights, False) if path.margins is None else path.margins
-        margins = margins.reshape(path.n_folds, len(self.signs), -1)
-        return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
-
     def weights(self, path: Path) -> tuple[Array, Array]:
         """Return coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
         coef, intercept = path.weights[:, :-1] / np.sqrt(self.mean_square), path.weights[:, -1] * self._constant
@@ -181,7 +183,6 @@ class QuasiNewtonSVMs:
         """Return solutions and their objectives (n_folds, n_problems).
 
         ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
-        Rows of ``targets`` are y_i, or 0 for samples that do not count; those of ``slack`` are 1 - y_i margin_i.
         """
         tol = self.tol if tol is None else tol
         if tol < _DOUBLE_BELOW:  # most of the way in single precision
@@ -194,7 +195,7 @@ class QuasiNewtonSVMs:
     def _advanced(self, weights: Array, C: float, start: Path, tol: float, double: bool) -> tuple[Path, Array, int]:
         """Return solutions, objectives, and the number of problems that did not converge."""
         loss_weight = C * self.mean_square
-        targets = (weights[:, None] * self.signs).reshape(-1, len(self.X))
+        targets = self._targets(weights)
         V, n_problems, memory = start.weights.copy(), len(targets), start.memory.at(loss_weight / start.loss_weight)
         M = self._margins(V, double) if double or start.margins is None else start.margins.copy()
         inverse = self._inverse_hessian(2 * loss_weight * float(np.mean(targets**2 * (np.abs(targets) > targets * M))))
@@ -202,17 +203,16 @@ class QuasiNewtonSVMs:
         step: Array = np.empty((0, V.shape[1]))
         before = step
         for n_steps in range(self.max_steps + 1):
-            slack = np.abs(targets[unsolved]) - targets[unsolved] * M[unsolved]
-            hinge = np.maximum(slack, 0)
-            gradient = V[unsolved] - 2 * loss_weight * self._weighted_sum(targets[unsolved] * hinge, double)
-            value = 0.5 * row_dots(V[unsolved], V[unsolved]) + loss_weight * row_dots(hinge, hinge)
-            objective[unsolved] = value
+            slack = slacks(targets[unsolved], M[unsolved])
+            gradient, objective[unsolved], square = derivatives(
+                V[unsolved], targets[unsolved], slack, loss_weight, lambda sums: self._weighted_sum(sums, double)
+            )
             if n_steps:
                 memory.add(unsolved, n_problems, step, gradient - before)
-            above = row_dots(gradient, gradient) > 2 * tol * value
+            above = square > 2 * tol * objective[unsolved]
             if n_steps == self.max_steps or not above.any():
                 break
-            unsolved, slack, before = unsolved[above], slack[above], gradient[above]
+            unsolved, slack, before = pick(above, unsolved, slack, gradient)
             step = memory.direction(unsolved, before, inverse)
             change = self._margins(step, double)
             lengths = find_step_lengths(V[unsolved], step, slack, targets[unsolved] * change, loss_weight)[:, None]
@@ -266,6 +266,10 @@ class QuasiNewtonSVMs:
             block = (rows[some] * dtype.type(scale)).T
             gram = syrk(1.0, block, 1.0, gram, lower=1, overwrite_c=1)
         return gram
+
+    def _fold_margins(self, solution: Path) -> Array:
+        margins = self._margins(solution.weights, False) if solution.margins is None else solution.margins
+        return margins.reshape(solution.n_folds, len(self.signs), -1)
 
     def _margins(self, V: Array, double: bool) -> Array:
         root = np.sqrt(self.mean_square)
