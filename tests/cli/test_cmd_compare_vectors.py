@@ -68,7 +68,7 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
         (["X.npy"], 1, "X.npy has no labels: name a .npy, .csv or .parquet file"),
         (["texts.csv"], 1, "which column of texts.csv has the labels"),
         (["texts.csv", "--labels", "genus"], 1, "no column genus; it has sepal length"),
-        (["alone.npz"], 1, "alone.npz has the arrays X, and no labels or y"),
+        (["alone.npz"], 1, "alone.npz has the arrays X, but no labels or y"),
         (["numbers.parquet", "--patch-size", 5], 2, "--patch-size is for images, but numbers.parquet holds vectors"),
         (["images.npy"], 1, "images.npy is neither a folder nor an .npz file"),
         (["X.npy", "--labels", "images.npy"], 1, "150 vectors, but labels of shape"),

@@ -62,6 +62,13 @@ def test_a_wrong_table_is_told_in_a_line(tmp_path):
         ("t.csv", b"", "not a csv table"),
         ("t.csv", b"a,b\n1,2,3\n", "not a csv table"),
         ("t.csv", b"a,b\n", "at least one of each is needed|not numbers"),
+        (
+            "t.csv",
+            b"a;b\n1;2\n",
+            r"not numbers: a;b\. .*\(are its values separated by semicolons or tabs\?",
+        ),
+        ("t.csv", "a,b\n1,2\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
+        ("t.csv", b"a\xff,b\n1,2\n", "text that is not UTF-8 .*: save it as UTF-8"),
         ("t.parquet", b"PAR1 and no more", "not a parquet table"),
     ],
 )
@@ -69,6 +76,16 @@ def test_damaged_tables(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_table(tmp_path / name)
+
+
+def test_damaged_pages_are_told_with_the_name_of_the_file(frame, tmp_path):
+    """pyarrow raises errors of the system without a number or a name for these."""
+    frame.to_parquet(tmp_path / "t.parquet")
+    content = bytearray((tmp_path / "t.parquet").read_bytes())
+    content[4:40] = b"\xff" * 36
+    (tmp_path / "t.parquet").write_bytes(content)
+    with pytest.raises(ValueError, match=r"t\.parquet is not a parquet table that can be read: [^\n]+$"):
+        load_table(tmp_path / "t.parquet")
 
 
 def test_wide_csv_tables_are_refused(tmp_path):

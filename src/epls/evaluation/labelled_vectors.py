@@ -10,8 +10,9 @@ from zipfile import BadZipFile, ZipFile
 from numpy.typing import NDArray
 
 from ..datasets.arrays import load_archive, load_array
+from ..datasets.labels import load_label_column
 from ..datasets.opening import Vectors, open_data
-from ..datasets.tables import TABLES, load_labels
+from ..datasets.tables import TABLES
 
 _NAMES = ("labels", "y")  # of labels in a .npz file
 
@@ -54,7 +55,7 @@ def load_labelled_vectors(
     if labels is not None and Path(labels).suffix.lower() in (".npy", *TABLES) and Path(labels).is_file():
         found = _from_file(Path(labels))
     elif is_table:
-        found, column = load_labels(path, labels)
+        found, column = load_label_column(path, labels)
         drop = [*drop, *([column] if columns is None or column in columns else [])]
     elif path.suffix.lower() == ".npz":
         found = _from_archive(path, labels)
@@ -71,7 +72,7 @@ def load_labelled_vectors(
 
 
 def _from_file(path: Path) -> NDArray[Any]:
-    return load_labels(path)[0] if path.suffix.lower() in TABLES else load_array(path)
+    return load_label_column(path)[0] if path.suffix.lower() in TABLES else load_array(path)
 
 
 def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
