@@ -58,7 +58,7 @@ def test_archives_and_encoders(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no labels, but images"),
+        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no array labels; it has images"),
         ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},

@@ -12,6 +12,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
+from .own_learners import LearnerType, load_own
 from .progress import StageProgress
 
 if TYPE_CHECKING:
@@ -24,10 +25,11 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 
 @click.command("compare")
 @click.argument("data", type=options.path_type)
-@click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
+@click.option("--learner", "learners", type=LearnerType(list(LEARNERS)), multiple=True, metavar="NAME",
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
-              help=f"One of {', '.join(LEARNERS)}; may be given several times.")  # fmt: skip
-@click.option("--all", "all_learners", is_flag=True, help="Compare all learners; overrides --learner.")
+              help=f"One of {', '.join(LEARNERS)}; or a class of your own, as MODULE:CLASS or FILE.py:CLASS, whose "
+              "code is run. May be given several times.")  # fmt: skip
+@click.option("--all", "all_learners", is_flag=True, help="Compare all learners of the library.")
 @click.option("--encoder", "encoders", type=options.encoder_choice, multiple=True,
               help="Encoder to compare; may be given several times.  [default: each learner's own]")  # fmt: skip
 @options.split_sign
@@ -71,26 +73,38 @@ def command(
     Results of each step are cached in the output folder: an interrupted run continues where it stopped.
 
     DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
-    "labels". Then the unchanged columns and PCA are compared, too. Learners of your own are compared in Python, by
-    epls.evaluation.compare.
+    "labels". Then the unchanged columns and PCA are compared, too.
+
+    A learner of your own is any class with fit and transform that can be created without arguments. Importing it runs
+    its code, so name only files that you trust. On images, it learns from patches and must have components_; all
+    learners are then compared by epls.evaluation.compare, and nothing is cached.
     """
     from ..evaluation.cache import Cache
     from ..evaluation.comparison import as_plain, compare_settings, is_of, plain_settings
     from ..evaluation.labelled import load_labelled
     from ..evaluation.labelled_vectors import are_vectors
+    from .compare_own import compare_own
     from .compare_vectors import compare_vectors
 
-    names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
+    own = load_own(name for name in dict.fromkeys(learners) if ":" in name)
+    names = list(LEARNERS) if all_learners else [name for name in dict.fromkeys(learners) if ":" not in name]
     of_vectors = {name: chosen.pop(name) for name in ("labels", "n_labels", "scale", "columns", "drop", "key")}
     if are_vectors(data):
         chosen["n_components"] = chosen["n_components"] or 100
         compare_vectors(
-            context, data, names, settings, output, n_components=chosen["n_components"], n_folds=n_folds,
+            context, data, names, own, settings, output, n_components=chosen["n_components"], n_folds=n_folds,
             random_state=random_state, threads=threads, force=force, as_json=as_json, **of_vectors,
         )  # fmt: skip
         return
     _refuse(of_vectors, data)
     chosen["n_components"] = chosen["n_components"] or 400
+    if own:
+        compare_own(
+            context, data, names, own, settings, output, n_folds=n_folds, channels=channels, skip_bad=skip_bad,
+            encoders=list(dict.fromkeys(map(options.full_name, encoders))), random_state=random_state, threads=threads,
+            force=force, as_json=as_json, **chosen,
+        )  # fmt: skip
+        return
     given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
     options.check_output_folder(output, *_FILES)

@@ -129,5 +129,5 @@ def _codes(model: Any, dtype: np.dtype[Any], data: Any, *run: int) -> NDArray[An
 
 
 def _type_of_codes(model: Any, data: Any) -> np.dtype[Any]:
-    """Return the model's codes for a sample of zeros."""
+    """Return the type of the model's codes, from those of a sample of zeros."""
     return np.asarray(model.transform(np.zeros((1, *data.shape[1:]), data.dtype))).dtype

@@ -184,8 +184,10 @@ def _compared(
         for train in folds:
             test = np.setdiff1d(np.arange(len(labels)), train)
             accuracies.append(_accuracy(features[train], labels[train], features[test], labels[test]))
-    except (ValueError, TypeError) as error:
-        return ComparedLearner(name, failed=str(error).strip().split("\n")[0])
+    except Exception as error:  # learners of users may raise anything, and the others are still compared
+        reason = str(error).strip().split("\n")[0]
+        known = isinstance(error, (ValueError, TypeError))
+        return ComparedLearner(name, failed=reason if known else f"{type(error).__name__}: {reason}")
     times.append(time.perf_counter())
     return ComparedLearner(
         name,
