@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import csv as pa_csv
 from pyarrow import parquet
+from refusals import result_or_reason
 
 from epls.datasets import arrays
 from epls.datasets.labels import Label, labels_of, labels_table, load_label_column, read_labels
@@ -64,6 +65,14 @@ def test_what_is_refused(tmp_path, content, message):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=message):
         read_labels(path)
+
+
+@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: f"file,label\n{text}".encode())))
+def test_any_content_gives_labels_or_a_reason(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(content)
+    found = result_or_reason(read_labels, path)
+    assert str(path) in found if isinstance(found, str) else all(found.values())
 
 
 def test_labels_by_sample():

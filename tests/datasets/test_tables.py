@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
+from refusals import result_or_reason
 
 from epls.datasets import arrays
 from epls.datasets.tables import load_table
@@ -86,6 +87,21 @@ def test_damaged_pages_are_told_with_the_name_of_the_file(frame, tmp_path):
     (tmp_path / "t.parquet").write_bytes(content)
     with pytest.raises(ValueError, match=r"t\.parquet is not a parquet table that can be read: [^\n]+$"):
         load_table(tmp_path / "t.parquet")
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_flipped_bytes_give_a_table_or_a_reason(frame, tmp_path, ending):
+    """Any other error fails. At random, and on the command line: benchmarks/attack/tables.py."""
+    path = tmp_path / f"t.{ending}"
+    frame.to_csv(path, index=False) if ending == "csv" else frame.to_parquet(path)
+    content, reasons = path.read_bytes(), 0
+    for place in range(0, len(content), 1 if ending == "csv" else 11):
+        for mask in (1, 0x80, 0xFF):
+            path.write_bytes(content[:place] + bytes([content[place] ^ mask]) + content[place + 1 :])
+            found = result_or_reason(load_table, path)
+            reasons += isinstance(found, str)
+            assert not isinstance(found, str) or str(path) in found
+    assert reasons > 20
 
 
 def test_wide_csv_tables_are_refused(tmp_path):
