@@ -211,7 +211,7 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
     [
         (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere"),
         (["transform", "{pictures}", "{pictures}", "-o", "f.npz"], 1, "is a folder"),
-        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet, so"),
+        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet: choose a name"),
     ],
 )
 def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
