@@ -92,7 +92,7 @@ def draw(results, path):
     axes.axvline(usual["epls"], color="tab:orange", lw=1, ls=":")
     counts = [len(LEARNERS[name].meta_parameters) for name in names]
     axes.set_yticks(range(len(names)), [f"{n} ({c} to tune)" if c else n for n, c in zip(names, counts, strict=True)])
-    axes.set_xlabel("% right on STL-10, 400 units")
+    axes.set_xlabel("% correct on STL-10, 400 units")
     figure.suptitle("Point: the defaults. Bar: one setting at a time, from a tenth to ten times its default")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)

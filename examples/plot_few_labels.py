@@ -69,7 +69,7 @@ for seed, (pool, test) in enumerate(partitions):
 # The result
 # ----------
 
-print(f"{'% right (standard deviation)':42}" + "".join(f"{n:>12}" for n in LABELS_PER_CLASS) + "  labels per class")
+print(f"{'% correct (standard deviation)':42}" + "".join(f"{n:>12}" for n in LABELS_PER_CLASS) + "  labels per class")
 for (kind, name), by_labels in sorted(scores.items(), key=lambda item: item[0][0]):
     cells = [f"{np.mean(values):.1f} ({np.std(values):.1f})" for values in by_labels.values()]
     print(f"{kind + ', ' + name:42}" + "".join(f"{cell:>12}" for cell in cells))

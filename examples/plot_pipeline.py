@@ -66,7 +66,7 @@ exciting = codes.T @ X_train / codes.sum(axis=0)[:, np.newaxis] - X_train.mean(a
 figure, (curve, units) = plt.subplots(1, 2, figsize=(10.5, 4.6), width_ratios=[1.15, 1], layout="constrained")
 curve.errorbar(N_UNITS, means, deviations, marker="D", color="tab:red", capsize=3, label="EPLS")
 curve.axhline(100 * without_scores.mean(), color="0.35", linestyle="--", label="pixels")
-curve.set(xscale="log", xlabel="units", ylabel="% right in cross-validation\n(bar: standard deviation over folds)")
+curve.set(xscale="log", xlabel="units", ylabel="% correct in cross-validation\n(bar: standard deviation over folds)")
 curve.set_xticks(N_UNITS, N_UNITS)
 curve.minorticks_off()
 curve.grid(alpha=0.3)

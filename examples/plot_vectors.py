@@ -7,8 +7,8 @@ units learn from them without being told which samples are malignant; what each 
 weights, and each has an equal share of the samples.
 
 The second half of the picture is a warning. A linear classifier does well on the measurements as they are, and EPLS
-takes something away: with five labels a class, logistic regression is 90.2 % right from the scaled measurements, and
-87.0 % from the units.
+takes something away: with five labels a class, logistic regression classifies 90.2 % correctly from the scaled
+measurements, and 87.0 % from the units.
 """
 
 import matplotlib.pyplot as plt
@@ -94,7 +94,7 @@ for seed, (pool, test) in enumerate(StratifiedShuffleSplit(3, train_size=0.67, r
                 right = 100 * classifier.score(test_inputs, malignant[test])
                 scores.setdefault(name, {}).setdefault(n_labels, []).append(right)
 
-print(f"\n{'% right (standard deviation)':30}" + "".join(f"{n:>12}" for n in LABELS_PER_CLASS) + "  labels per class")
+print(f"\n{'% correct (standard deviation)':30}" + "".join(f"{n:>12}" for n in LABELS_PER_CLASS) + "  labels per class")
 for name, by_labels in scores.items():
     cells = [f"{np.mean(values):.1f} ({np.std(values):.1f})" for values in by_labels.values()]
     print(f"{name:30}" + "".join(f"{cell:>12}" for cell in cells))
@@ -126,7 +126,7 @@ for shift, (name, style) in enumerate(styles.items()):
     values = np.array(list(scores[name].values()))
     places = np.array(LABELS_PER_CLASS) * 1.03 ** (shift - 1.5)
     curves.errorbar(places, values.mean(axis=1), values.std(axis=1), label=name, capsize=2, markersize=5, **style)
-curves.set(xscale="log", xlabel="labelled samples of each class", ylabel="% right (bar: standard deviation)")
+curves.set(xscale="log", xlabel="labelled samples of each class", ylabel="% correct (bar: standard deviation)")
 curves.set_xticks(LABELS_PER_CLASS, LABELS_PER_CLASS)
 curves.minorticks_off()
 curves.grid(alpha=0.3)

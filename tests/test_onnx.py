@@ -84,13 +84,13 @@ class TestErrors:
         model = EPLS(5, max_iter=1).fit(digits)
         features = ImageFeatures(EPLS(5, max_iter=1), patch_size=6, n_patches=100).fit(photographs)
         for settings in ({}, {"patch_shape": (6, 6, 3), "image_shape": (24, 30)}):
-            with pytest.raises(ValueError, match=r"need image_shape, the \(height, width\)"):
+            with pytest.raises(ValueError, match=r"require image_shape, the \(height, width\)"):
                 to_onnx(features, tmp_path / "model.onnx", **settings)
         with pytest.raises(ValueError, match=r"image_shape=\(24, 6\): give .* at least 7"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 6))
         with pytest.raises(ValueError, match="image_shape is for ImageFeatures and DeepFeatures"):
             to_onnx(model, tmp_path / "model.onnx", image_shape=(8, 8))
-        with pytest.raises(ValueError, match=r"64 values, which is not patch_shape=\(5, 5\)"):
+        with pytest.raises(ValueError, match=r"64 values, which does not match patch_shape=\(5, 5\)"):
             to_onnx(model, tmp_path / "model.onnx", patch_shape=(5, 5))
         assert not list(tmp_path.iterdir())
 
@@ -103,12 +103,12 @@ class TestErrors:
 
     def test_an_activation_of_ones_own(self, digits, tmp_path):
         own = Activation("tanh", np.tanh, lambda z: 1 - np.tanh(z) ** 2, lambda z: z, -1.0, 1.0)
-        with pytest.raises(ValueError, match="'tanh' is made of NumPy's functions"):
+        with pytest.raises(ValueError, match="'tanh' is defined by NumPy functions"):
             to_onnx(EPLS(5, activation=own, max_iter=1).fit(digits), tmp_path / "model.onnx")
 
     def test_without_onnx(self, digits, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "onnx", None)  # which an import takes for missing
-        with pytest.raises(ImportError, match=r'ONNX files need onnx: pip install "epls\[onnx\]"'):
+        with pytest.raises(ImportError, match=r'writing ONNX files requires onnx: pip install "epls\[onnx\]"'):
             to_onnx(EPLS(2, max_iter=1).fit(digits), tmp_path / "model.onnx")
 
 
@@ -155,7 +155,7 @@ class TestDeepFeatures:
         with pytest.raises(NotFittedError):
             to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
         features.fit(photographs)
-        with pytest.raises(ValueError, match=r"need image_shape, the \(height, width\)"):
+        with pytest.raises(ValueError, match=r"require image_shape, the \(height, width\)"):
             to_onnx(features, tmp_path / "deep.onnx")
         with pytest.raises(ValueError, match=r"image_shape=\(24, 15\): give .* at least 16"):
             to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 15))

@@ -155,7 +155,7 @@ def kill_once(name, folder, expected, seconds, sent):
         return False, 0, ""  # it had ended
     n_files = len(names_in(folder))
     code, _ = outcome(started(COMMANDS[name], folder))
-    refused = code == 1 and "is there already" in folder.with_suffix(".log").read_text()
+    refused = code == 1 and "already exists" in folder.with_suffix(".log").read_text()
     found = all_files(folder)
     if refused:  # killed after the result was written: it must be whole, and checkpoints may not have been cleared
         found = {name: content for name, content in found.items() if not name.startswith("kept")}

@@ -160,7 +160,7 @@ def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99
     covariance = np.cov(data, rowvar=False, dtype=np.float64).reshape(data.shape[1], data.shape[1])
     eigenvalues, eigenvectors = np.linalg.eigh(covariance)
     if eigenvalues.sum() <= 0:
-        raise ValueError("X is constant: it has no variance for the components to lie in")
+        raise ValueError("X is constant: it has no variance to explain")
     held = np.cumsum(eigenvalues[::-1]) / eigenvalues.sum()
     n_principal = int(np.searchsorted(held, variance)) + 1
     inside = np.square(rows @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)

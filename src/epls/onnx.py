@@ -70,7 +70,9 @@ def to_onnx(
     graph = _Graph()
     if isinstance(model, ImageFeatures | DeepFeatures):
         if patch_shape is not None or image_shape is None:
-            raise ValueError("features of images need image_shape, the (height, width) of the images, and nothing else")
+            raise ValueError(
+                "features of images require image_shape, the (height, width) of the images, and no other shape"
+            )
         check_is_fitted(model)
         shapes = _features_of_images(graph, model, image_shape)
     elif image_shape is not None:
@@ -90,7 +92,7 @@ class _Graph:
         try:
             import onnx
         except ImportError as error:
-            raise ImportError('ONNX files need onnx: pip install "epls[onnx]"') from error
+            raise ImportError('writing ONNX files requires onnx: pip install "epls[onnx]"') from error
         self._onnx = onnx
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
@@ -285,6 +287,7 @@ def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:
 def _operator(activation: Activation) -> str:
     if not activation.is_built_in:
         raise ValueError(
-            f"the activation {activation.name!r} is made of NumPy's functions: only {sorted(_OPERATORS)} can be written"
+            f"the activation {activation.name!r} is defined by NumPy functions: only {sorted(_OPERATORS)} can be "
+            f"exported"
         )
     return _OPERATORS[activation.name]

@@ -169,7 +169,7 @@ def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
 def _notes(path: str | os.PathLike[str], header: dict[str, Any]) -> dict[str, Any]:
     notes = header.get("notes", {})
     if not isinstance(notes, dict):
-        raise ValueError(f"{path} is damaged: its notes are not a table")
+        raise ValueError(f"{path} is damaged: its notes are not a dict")
     return notes
 
 
@@ -192,7 +192,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         ) from error
     if header["format"] == _UNSIGNED_FORMAT:
         warnings.warn(
-            f"{path} was written by epls 0.1.0 and has no checksum, so that damage to it goes unnoticed: load it and "
+            f"{path} was written by epls 0.1.0 and has no checksum, so damage cannot be detected: load it and "
             f"save it again to give it one",
             stacklevel=4,
         )
@@ -209,7 +209,7 @@ def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     _restore(model, state, {new_names.get(name, name): value for name, value in header["attributes"].items()})
     if "output" in header:  # if the user called set_output
         if header["output"] not in _OUTPUTS:  # set_output accepts anything
-            raise ValueError(f"its output is {header['output']!r}, and must be one of {', '.join(_OUTPUTS)}")
+            raise ValueError(f"its output is {header['output']!r}, but must be one of {', '.join(_OUTPUTS)}")
         model.set_output(transform=header["output"])
     return model
 
@@ -218,13 +218,13 @@ def _restore(model: Any, state: dict[str, Any], plain: dict[str, Any]) -> None:
     if isinstance(model, Pipeline):
         model.steps = [(name, state[name]) for name, _ in model.steps]
         if not model.steps or not all(hasattr(step, "transform") for _, step in model.steps[:-1]):
-            raise ValueError("a pipeline must have steps, each with transform")
+            raise ValueError("a pipeline must have at least one step, and every step must have transform")
         if not (hasattr(model.steps[-1][1], "transform") or hasattr(model.steps[-1][1], "predict")):
             raise ValueError("the last step of a pipeline must have transform or predict")
     elif isinstance(model, StandardScaler):
         n_features = plain["n_features_in_"]
         if not all(array.shape == (n_features,) and np.isfinite(array).all() for array in state.values()):
-            raise ValueError(f"the scaler's arrays must be finite, and have {n_features} values each")
+            raise ValueError(f"the scaler's arrays must be finite and have {n_features} values each")
         for name in _SCALER_ARRAYS:
             setattr(model, name, state.get(name))
         model.n_samples_seen_, model.n_features_in_ = plain["n_samples_seen_"], n_features
@@ -268,7 +268,7 @@ def _plain(name: str, value: Any) -> Any:
         return [int(number) for number in value]
     raise ValueError(
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
-        f"library: give one of these, or pickle the model"
+        f"library: use one of these, or pickle the model"
     )
 
 
@@ -317,7 +317,7 @@ class LayerCheckpoint:
                 else:
                     if notes.get("run") != run:
                         raise ValueError(
-                            f"{path} is of another training, with other settings, images or random_state: give "
+                            f"{path} belongs to another training, with other settings, images or random_state: give "
                             f"another folder, or empty this one"
                         )
                     return features

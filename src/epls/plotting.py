@@ -94,7 +94,7 @@ def plot_comparison(
     axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
     for place, value in enumerate(values):
         axes.annotate(f" {value:.1f}", (0, place), va="center", color="white" if value > 10 else "black")
-    axes.set_xlabel("% right (line: standard deviation over folds)")
+    axes.set_xlabel("% correct (line: standard deviation over folds)")
     axes.spines[["top", "right"]].set_visible(False)
     return axes
 
@@ -105,5 +105,5 @@ def _axes(ax: Axes | None, **figure: Any) -> Axes:
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
-        raise ImportError("pictures need matplotlib: pip install 'epls[plot]'") from error
+        raise ImportError("plotting requires matplotlib: pip install 'epls[plot]'") from error
     return plt.subplots(layout="constrained", **figure)[1]

@@ -63,7 +63,7 @@ def test_simulated_products_are_those_of_torch(in_torch, monkeypatch):
 
 def test_what_cannot_be_had_is_told_once(monkeypatch):
     monkeypatch.setattr(half, "why_not", lambda device: f"no {device}")
-    with pytest.warns(UserWarning, match="computes in float32 here: no cpu"):
+    with pytest.warns(UserWarning, match="falls back to float32: no cpu"):
         assert not uses_half("bfloat16")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

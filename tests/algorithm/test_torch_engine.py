@@ -158,11 +158,11 @@ class TestErrors:
         assert model.set_params(device=None).transform(digits).shape == (1797, 5)
 
     def test_an_activation_of_ones_own(self, digits):
-        with pytest.raises(ValueError, match=r"'arctan' is made of NumPy's functions.*'tanh'.*device=None"):
+        with pytest.raises(ValueError, match=r"'arctan' is defined by NumPy functions.*'tanh'.*device=None"):
             EPLS(5, activation=ARCTAN, device="cpu").fit(digits)
 
     def test_float64_where_there_is_none(self):
-        with pytest.raises(ValueError, match="'mps' has no float64: give float32"):
+        with pytest.raises(ValueError, match="'mps' does not support float64: give float32"):
             to_device(np.zeros(3), torch.device("mps"))
 
     def test_outputs_that_are_not_finite(self, digits):

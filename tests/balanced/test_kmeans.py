@@ -131,12 +131,12 @@ class TestPredict:
         few = X[np.argsort(model.predict(X), kind="stable")[:300]]  # they want two or three groups
         assert np.bincount(model.predict(few), minlength=8).max() > 70
         assert np.bincount(model.set_params(size_max=60).predict(few, balanced=True), minlength=8).max() <= 60
-        with pytest.raises(ValueError, match="room for 480 samples in 8 groups, and there are 1003"):
+        with pytest.raises(ValueError, match="room for 480 samples in 8 groups, but there are 1003"):
             model.predict(X, balanced=True)
 
     def test_another_number_of_groups_needs_another_fit(self, X):
         model = BalancedKMeans(8, random_state=0).fit(X).set_params(n_clusters=9)
-        with pytest.raises(ValueError, match="there are 8 centres, and n_clusters=9 was set"):
+        with pytest.raises(ValueError, match="there are 8 centres, but n_clusters=9 was set"):
             model.predict(X, balanced=True)
         with pytest.raises(ValueError, match="n_clusters=9 was set"):
             model.partial_fit(X)
@@ -165,7 +165,7 @@ class TestBatches:
         assert (model.counts_ == counts).all()
         assert counts.max() == 130
         assert np.ptp(counts) > 1
-        with pytest.raises(ValueError, match="room for 37 samples after the batches before, and this batch has 38"):
+        with pytest.raises(ValueError, match="room for 37 samples after the previous batches, but this batch has 38"):
             model.partial_fit(X[:38])
         assert model.partial_fit(X[:37]).counts_.tolist() == [130] * 8
 
@@ -179,7 +179,7 @@ class TestBatches:
             model.partial_fit(X[:1])
 
     def test_what_is_refused(self, X):
-        with pytest.raises(ValueError, match="cannot promise size_min: give all samples to fit"):
+        with pytest.raises(ValueError, match="cannot guarantee size_min: give all samples to fit"):
             BalancedKMeans(8, size_min=20).partial_fit(X)
         with pytest.raises(ValueError, match="without size_max"):
             BalancedKMeans(8, size_max=200, sizes=[1] * 8).partial_fit(X)
@@ -274,13 +274,13 @@ def test_one_group_and_as_many_as_samples(X):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"size_max": 3}, "room for 24 samples in 8 groups, and there are 1003: give a size_max of 126 at least"),
-        ({"size_min": 200}, "asks for 1600 samples in 8 groups, and there are 1003: give a size_min of 125 at most"),
+        ({"size_max": 3}, "room for 24 samples in 8 groups, but there are 1003: give a size_max of 126 at least"),
+        ({"size_min": 200}, "asks for 1600 samples in 8 groups, but there are 1003: give a size_min of 125 at most"),
         ({"size_min": 300, "size_max": 200}, "group 0 has size_min=300, above size_max=200"),
-        ({"size_min": [1, 2]}, r"8 of them, one for each group, and is of type int64 and shape \(2,\)"),
-        ({"size_max": [200.5] * 8}, "whole number"),
-        ({"size_min": [-1] * 8}, "no group can be smaller than 0"),
-        ({"sizes": [1] * 8}, "8 numbers with the sum 1003"),
+        ({"size_min": [1, 2]}, r"8 of them, one for each group, but has type int64 and shape \(2,\)"),
+        ({"size_max": [200.5] * 8}, "must be an integer"),
+        ({"size_min": [-1] * 8}, "sizes must be from 0 to"),
+        ({"sizes": [1] * 8}, "8 numbers whose sum is 1003"),
         ({"sizes": [1003]}, "shape"),
         ({"sizes": [1] * 8, "size_max": 3}, "without size_min and size_max"),
         ({"init": np.zeros((2, 2))}, r"init has shape \(2, 2\)"),
@@ -297,9 +297,11 @@ def test_weights_are_refused_with_a_way_out(X):
     weights = np.ones(len(X), int)
     model = BalancedKMeans(8, random_state=0)
     for method in (model.fit, model.fit_predict, model.partial_fit):
-        with pytest.raises(TypeError, match=r"no sample_weight, because sizes count samples: repeat the samples"):
+        with pytest.raises(
+            TypeError, match=r"does not support sample_weight, because sizes count samples: repeat the samples"
+        ):
             method(X, sample_weight=weights)
-    with pytest.raises(TypeError, match="no sample_weight"):
+    with pytest.raises(TypeError, match="does not support sample_weight"):
         make_pipeline(StandardScaler(), model).fit(X, balancedkmeans__sample_weight=weights)
     with pytest.raises(TypeError, match="no argument 'balanced': leave it out"):
         model.fit(X, balanced=True)

@@ -57,7 +57,7 @@ def test_a_table_with_a_few_labels(iris, tmp_path, capsys):
     code, out, err = epls(capsys, "classify", folder / "iris.csv", "--labels", folder / "labels.csv", "-o", output)
     assert code == 0, err
     assert "135 labels predicted from 15 of 3 classes" in out
-    assert "% of the given labels are predicted correctly when held out" in out
+    assert "% of the given labels are predicted correctly in cross-validation" in out
     rows = rows_of(output)
     assert list(rows[0]) == ["row", "label", "confidence", "source"]
     assert [row["row"] for row in rows] == [str(k) for k in range(150)]
@@ -116,13 +116,13 @@ def test_what_is_refused(iris, photos, work, tmp_path, capsys):
     }.items():
         (tmp_path / f"{name}.csv").write_text(text)
     for arguments, code, message in [
-        ([table, "-o", tmp_path / "p.txt"], 2, "ends in it"),
-        ([table, *output], 2, "no sub-folders to take labels from"),
+        ([table, "-o", tmp_path / "p.txt"], 2, r"ends in \.csv"),
+        ([table, *output], 2, "no sub-folders to use as labels"),
         ([table, *output, "--labels", tmp_path / "absent.csv"], 1, "1 of 2 labelled samples are not in .*'999'"),
         ([table, *output, "--labels", tmp_path / "one.csv"], 1, "only the label 'setosa'"),
         ([table, *output, "--labels", tmp_path / "none.csv"], 1, "no labels"),
         ([table, *output, "--labels", tmp_path / "all.csv"], 1, "labels all 150 samples"),
         ([table, *output, "--labels", tmp_path / "missing.csv"], 1, "no file"),
-        ([table, "-o", tmp_path / "one.csv", "--labels", tmp_path / "one.csv", "--force"], 1, "what is read from"),
+        ([table, "-o", tmp_path / "one.csv", "--labels", tmp_path / "one.csv", "--force"], 1, "is an input"),
     ]:
         check_error(capsys, tmp_path, ["classify", *arguments], code, message)

@@ -58,8 +58,8 @@ def test_archives_and_encoders(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no labels, but images"),
-        ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not go together"),
+        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no array labels; it has images"),
+        ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
             "3 class(es), the smallest with 1 image",
@@ -98,14 +98,14 @@ def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     assert "failed: The 'max_iter' parameter" in out
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
     assert code == 2
-    assert "--set rica.max_iter: give LEARNER.NAME=VALUE" in err
+    assert "--set rica.max_iter: write it as LEARNER.NAME=VALUE" in err
 
 
 def test_when_all_fail(classes, tmp_path, capsys):
     arguments = ["compare", classes, "--n-components", 400, "--n-patches", 150, "--patch-size", 5, "--stride", 8]
     code, out, err = epls(capsys, *arguments, "--learner", "epls", "--output", tmp_path, "--json")
     assert code == 1
-    assert "none of the learners could be judged" in err
+    assert "all learners failed" in err
     told = json.loads(out, parse_constant=pytest.fail)  # NaN is not JSON
     assert told["entries"][0]["accuracy"] is None
 
@@ -116,7 +116,7 @@ def test_another_comparison_is_not_replaced(classes, tmp_path, capsys):
     before = (tmp_path / "compare.json").read_bytes()
     code, _, err = epls(capsys, *arguments, "--learner", "raw", "--learner", "random_patches", "--n-components", 5)
     assert code == 1
-    assert "of another comparison" in err
+    assert "belongs to another comparison" in err
     assert (tmp_path / "compare.json").read_bytes() == before
     assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
     assert epls(capsys, *arguments, "--learner", "random_patches", "--n-components", 5, "--force")[0] == 0

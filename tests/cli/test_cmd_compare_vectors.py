@@ -56,10 +56,10 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
     code, out, err = epls(capsys, "compare", "numbers.parquet", *SMALL, "--set", "kmeans.max_iter=3")
     assert code == 0, err
     assert "kmeans, max_iter=3" in out
-    assert "columns used, 4: sepal length" in err
+    assert "4 columns are used: sepal length" in err
     code, _, err = epls(capsys, "compare", "numbers.parquet", *SMALL)
     assert code == 1
-    assert "is there already" in err
+    assert "already exists" in err
 
 
 @pytest.mark.parametrize(
@@ -68,11 +68,11 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
         (["X.npy"], 1, "X.npy has no labels: name a .npy, .csv or .parquet file"),
         (["texts.csv"], 1, "which column of texts.csv has the labels"),
         (["texts.csv", "--labels", "genus"], 1, "no column genus; it has sepal length"),
-        (["alone.npz"], 1, "alone.npz has the arrays X, and no labels or y"),
-        (["numbers.parquet", "--patch-size", 5], 2, "--patch-size is for images, and numbers.parquet holds vectors"),
+        (["alone.npz"], 1, "alone.npz has the arrays X, but no labels or y"),
+        (["numbers.parquet", "--patch-size", 5], 2, "--patch-size is for images, but numbers.parquet holds vectors"),
         (["images.npy"], 1, "images.npy is neither a folder nor an .npz file"),
-        (["X.npy", "--labels", "images.npy"], 1, "150 vectors and labels of shape"),
-        ([".", "--n-labels", 5], 2, "--n-labels is for vectors, and . holds images"),
+        (["X.npy", "--labels", "images.npy"], 1, "150 vectors, but labels of shape"),
+        ([".", "--n-labels", 5], 2, "--n-labels is for vectors, but . holds images"),
     ],
 )
 def test_errors_are_one_line(data, capsys, arguments, code, message):

@@ -82,7 +82,7 @@ def test_gray_and_color_photographs_and_odd_names(tmp_path, capsys):
         Image.fromarray(random.randint(256, size=shape, dtype=np.uint8)).save(folder / name)
     code, _, err = epls(capsys, "explore", folder, "-o", tmp_path / "page.html")
     assert code == 0, err
-    assert "all are read as color" in err
+    assert "all are converted to color" in err
     assert EVIL in content_of(tmp_path / "page.html")["names"]
 
 
@@ -92,7 +92,7 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
     np.savez(tmp_path / "other.npz", features=np.eye(6), names=np.array([f"{k}.png" for k in range(6)]))
     np.save(tmp_path / "few.npy", np.eye(5))
     for arguments, code, message in [
-        ([pictures, *output, "--model", model, "--features", features], 2, "give one of them"),
+        ([pictures, *output, "--model", model, "--features", features], 2, "give only one of them"),
         ([pictures, *output, "--model", model, "--longest-side", 100], 2, "set by the model"),
         ([pictures, *output, "--groups", "density", "--n-groups", 3], 2, "--n-groups is for balanced groups"),
         (
@@ -100,7 +100,7 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
             1,
             "1 of 1 labelled samples",
         ),
-        ([pictures, *output, "--features", tmp_path / "other.npz"], 1, "no features of 6 of 6 images"),
+        ([pictures, *output, "--features", tmp_path / "other.npz"], 1, "lacks the features of 6 of 6 images"),
         ([pictures, *output, "--features", tmp_path / "few.npy"], 1, "features of 5 samples"),
         ([pictures, *output, "--features", work / "table.csv"], 2, r"\.npz or \.npy"),
         ([work / "vectors.npy", *output, "--model", model], 1, "learned from images"),

@@ -46,17 +46,17 @@ def test_columns_are_told_and_those_that_are_no_measurements(work, tmp_path, cap
     arguments = ["fit", tmp_path / "t.csv", "-o", tmp_path / "model", "--n-components", 5, "--set", "max_iter=2"]
     code, _, err = epls(capsys, *arguments)
     assert code == 0
-    assert "columns used, 33: id, mean radius, mean texture," in err
+    assert "33 columns are used: id, mean radius, mean texture," in err
     assert "worst area" not in err  # few are listed
     assert re.search("warning: columns that look like labels, .*: target; leave them out with --drop target", err)
     assert re.search("warning: columns that look like identifiers, .*: id; leave them out with --drop id", err)
-    assert re.search("warning: columns that have a single value, .*: planet", err)
+    assert re.search("warning: columns that have only one value and .*: planet", err)
     code, _, err = epls(capsys, *arguments, "--force", "--drop", "id", "--drop", "target", "--drop", "planet")
-    assert "columns used, 30: mean radius" in err
+    assert "30 columns are used: mean radius" in err
     assert "columns that" not in err
     chosen = ["--columns", "mean area", "--columns", "mean radius"]
     code, _, err = epls(capsys, *arguments, "--force", *chosen)
-    assert "columns used, 2: mean area, mean radius\n" in err
+    assert "2 columns are used: mean area, mean radius\n" in err
     model = load_model(tmp_path / "model")
     assert model.feature_names_in_.tolist() == ["mean area", "mean radius"]
     model.transform(frame[["mean area", "mean radius"]])
@@ -101,11 +101,15 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
         (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
         (["fit", "vectors.npy", "-o", "new", "--skip-bad"], 2, "--skip-bad is for folders of images"),
         (["fit", "photos", "-o", "new", "--set", "encoder.alpha=1"], 1, "the encoder natural has no setting alpha"),
-        (["fit", "vectors.npy", "-o", "new", "--learner", "raw", "--units", 3], 2, "raw has as many components as"),
+        (
+            ["fit", "vectors.npy", "-o", "new", "--learner", "raw", "--units", 3],
+            2,
+            "raw always has as many components as",
+        ),
         (["fit", "bad.npy", "-o", "new"], 1, "contains NaN"),
         (["fit", "complex.npy", "-o", "new"], 1, "must be real numbers"),
         (["fit", "twice.csv", "-o", "new"], 1, "several columns called 'a'"),
-        (["fit", "headless.csv", "-o", "new"], 1, "add a line of names"),
+        (["fit", "headless.csv", "-o", "new"], 1, "Add a line of names"),
         (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
         (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
         (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
@@ -123,7 +127,7 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
     [
         (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
         (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
-        (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "32 x 32 is the least"),
+        (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "at least 32 x 32 are needed"),
         (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
         (
             ["fit", "{pictures}", "-o", "m", "--n-components", "50", "--n-patches", "40"],
@@ -242,7 +246,7 @@ def test_layers_are_for_images(work, tmp_path, capsys):
 def test_scaling_needs_all_vectors_in_memory(in_parts, tmp_path, capsys):
     code, _, err = epls(capsys, "fit", in_parts / "parts", "-o", tmp_path / "m.epls", "--scale")
     assert code == 2
-    assert "--scale needs all vectors in memory" in err
+    assert "--scale requires all vectors in memory" in err
 
 
 def test_every_learner_takes_vectors_in_parts(in_parts, tmp_path, capsys):
@@ -303,18 +307,18 @@ def test_ctrl_c_says_where_it_goes_on(in_parts, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(EPLS, "fit", interrupted)
     arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept")
     code, _, err = epls(capsys, *arguments)
-    assert (code, "starts again" in err) == (1, True)  # nothing has been written yet
+    assert (code, "to start again" in err) == (1, True)  # nothing has been written yet
     (tmp_path / "kept" / "checkpoint-00000001.safetensors").touch()
     code, _, err = epls(capsys, *arguments)
     assert code == 1
-    assert f"the same command goes on from {tmp_path / 'kept'}" in err
+    assert f"run the same command to continue from {tmp_path / 'kept'}" in err
 
 
 def test_only_epls_has_checkpoints(in_parts, tmp_path, capsys):
     arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--learner", "omp")
     code, _, err = epls(capsys, *arguments)
     assert code == 2
-    assert "only epls can go on in the middle" in err
+    assert "omp cannot resume a training, only epls can" in err
 
 
 def test_learners_bring_their_whitening_and_encoder(work, tmp_path, capsys):
@@ -344,9 +348,9 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
         (["--set", "tol=NaN"], 2, "--set tol=NaN: numbers must be finite"),
         (["--set", "tol=1e999"], 2, "--set tol=1e999: numbers must be finite"),
         (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
-        (["--set", "images.stride=3"], 2, "there is an option for it, --stride"),
+        (["--set", "images.stride=3"], 2, "use the option --stride instead"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),
-        (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha: give"),
+        (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha: write it as"),
         (["--set", "max_iter=no"], 1, "The 'max_iter' parameter"),
     ],
 )
@@ -358,7 +362,7 @@ def test_wrong_settings_are_told(work, monkeypatch, capsys, arguments, code, mes
 def test_settings_of_images_are_not_for_vectors(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     arguments = ["fit", "table.parquet", "-o", "new", "--set", "images.pooling=sum"]
-    check_error(capsys, work, arguments, 2, "--set images.pooling is for images, and table.parquet holds vectors")
+    check_error(capsys, work, arguments, 2, "--set images.pooling is for images, but table.parquet holds vectors")
 
 
 def test_precision_goes_to_the_learner_and_the_features(pictures, tmp_path, capsys, monkeypatch):

@@ -167,7 +167,7 @@ def test_another_encoder_uses_the_learned_components(result, stl10, capsys):
     assert len(list((output / "stages").glob("learned-*.safetensors"))) == 1
     assert "accuracy (std)" in out
     assert "from 400 patches of 60 training images, some of which are also used for testing" in out
-    assert "there is no unlabeled_X.bin" in err
+    assert "unlabeled_X.bin is missing" in err
     assert "learn:" not in err
 
 
@@ -198,7 +198,7 @@ def test_sparse_coding_chooses_its_penalty(result, stl10, capsys):
     by_hand = [cross_validated(X[fold], data.train_labels[fold]) for fold in data.folds[:2]]
     assert tried[0.75] == pytest.approx(np.mean(by_hand))
     code, out, _ = epls(capsys, *arguments)
-    assert f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation (0.5: " in out
+    assert f"penalty {report['settings']['alpha']:g}, chosen by accuracy in cross-validation (0.5: " in out
     code, out, _ = epls(capsys, *arguments, "--alpha", "2", "--json")
     assert (json.loads(out)["settings"]["alpha"], json.loads(out)["alphas"]) == (2.0, [])
 
@@ -211,7 +211,7 @@ def test_alpha_is_for_encoders_that_have_one(stl10, tmp_path, capsys):
         capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--encoder", "sc", "--alpha", "nan"
     )
     assert code == 2
-    assert "--alpha nan: give a number above 0" in err
+    assert "--alpha nan: give a number greater than 0" in err
 
 
 def test_settings_of_the_learner(result, stl10, capsys):
@@ -230,7 +230,7 @@ def test_settings_of_the_learner(result, stl10, capsys):
     assert "omp has no setting sparsity; it has max_iter, n_components" in err
     code, _, err = epls(capsys, *arguments, "--set", "max_iter")
     assert code == 2
-    assert "--set max_iter: give NAME=VALUE" in err
+    assert "--set max_iter: write it as NAME=VALUE" in err
 
 
 @pytest.mark.slow
@@ -272,13 +272,13 @@ def test_a_table_of_its_own_settings(stl10, tmp_path, capsys):
     arguments = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, "--table"]
     code, _, err = epls(capsys, *arguments, "--learner", "omp")
     assert code == 2
-    assert "--table has its own learners" in err
+    assert "--table has fixed learners" in err
     code, _, err = epls(capsys, *arguments, "--paper")
     assert code == 2
-    assert "--table has a row for EPLS as printed" in err
+    assert "--table already has a row for EPLS as printed" in err
     code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--table")
     assert code == 2
-    assert "--table: the paper's table is about stl10" in err
+    assert "--table: the paper's table is for stl10 only" in err
 
 
 def test_all_of_the_paper(stl10, tmp_path, capsys):
@@ -331,12 +331,12 @@ def test_a_limit_on_epochs_that_ended_training_is_told(stl10, tmp_path, capsys):
         (["--pooling", "log"], "--pooling log contradicts --paper, which has sum"),
         (["--learner", "omp"], "--learner omp contradicts --paper, which has epls"),
         (["--encoder", "sc"], "--encoder sc contradicts --paper, which has natural"),
-        (["--split-sign"], "--split-sign contradicts --paper, which does without"),
-        (["--whiten"], "--whiten contradicts --paper, which does without"),
-        (["--alpha", 1], "--alpha 1.0 contradicts --paper, which does without"),
+        (["--split-sign"], "--split-sign contradicts --paper, which does not use it"),
+        (["--whiten"], "--whiten contradicts --paper, which does not use it"),
+        (["--alpha", 1], "--alpha 1.0 contradicts --paper, which does not use it"),
         (["--grid", 3], "--grid 3 contradicts --paper, which has 2"),
         (["--patch-size", 8], "--patch-size 8 contradicts --paper, which has 10"),
-        (["--set", "max_iter=3"], "--paper has its own settings of epls"),
+        (["--set", "max_iter=3"], "--paper has fixed settings"),
     ],
 )
 def test_what_contradicts_the_paper(contradiction, message, stl10, tmp_path, capsys):
@@ -352,7 +352,7 @@ def test_what_agrees_with_the_paper_may_be_given(stl10, tmp_path, capsys):
     assert code == 0, err
     code, _, err = epls(capsys, "reproduce", "cifar10", "--data", stl10, "--paper")
     assert code == 2
-    assert "--paper: the paper's experiment is about stl10" in err
+    assert "--paper: the paper's experiment is for stl10 only" in err
 
 
 def test_unlabelled_images_have_files_of_their_own(result, stl10, tmp_path, capsys):
@@ -452,6 +452,6 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, stl10, tmp_path):
     monkeypatch.setattr("epls.evaluation.experiment.judge", interrupted)
     code, out, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL)
     assert (code, out) == (1, "")
-    assert "interrupted; the same command goes on" in err
+    assert "interrupted; run the same command to continue" in err
     monkeypatch.undo()
     assert epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL)[0] == 0

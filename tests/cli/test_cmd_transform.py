@@ -172,7 +172,7 @@ def test_nothing_is_overwritten_unless_forced(model, pictures, tmp_path, capsys)
     output.write_bytes(b"precious")
     code, _, err = epls(capsys, "transform", model, pictures, "-o", output)
     assert code == 1
-    assert "is there already" in err
+    assert "already exists" in err
     assert output.read_bytes() == b"precious"
     assert epls(capsys, "transform", model, pictures, "-o", output, "--force")[0] == 0
     assert len(np.load(output)["features"]) == 6
@@ -211,7 +211,7 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
     [
         (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere"),
         (["transform", "{pictures}", "{pictures}", "-o", "f.npz"], 1, "is a folder"),
-        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet, so"),
+        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet: choose a name"),
     ],
 )
 def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
@@ -259,5 +259,5 @@ def test_precision(model, pictures, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("epls.algorithm.half._told", set())
     code, _, err = epls(capsys, *arguments, "-o", tmp_path / "float.npz")
     assert code == 0
-    assert err.count('precision="bfloat16" computes in float32 here: it has none') == 1
+    assert err.count('precision="bfloat16" falls back to float32: it has none') == 1
     assert_array_equal(np.load(tmp_path / "float.npz")["features"], exact)

@@ -50,7 +50,7 @@ def test_defects_end_in_one_line_too(monkeypatch, capsys):
     monkeypatch.setattr(epls.persistence, "load_with_notes", broken)
     assert run(["inspect", "model"]) == 1
     err = capsys.readouterr().err
-    assert err == "epls: ZeroDivisionError: by; this is a defect of epls, please report it\n"
+    assert err == "epls: ZeroDivisionError: by; this is a bug in epls, please report it\n"
     monkeypatch.setenv("EPLS_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run(["inspect", "model"])
@@ -146,7 +146,7 @@ def test_control_characters_of_files_do_not_reach_the_terminal(tmp_path, capsys)
     code, out, err = epls(capsys, "fit", tmp_path / "t.csv", *arguments)
     assert code == 0
     assert "epls: warning: " in err
-    assert "is ignored, it is damaged" in err
+    assert "is damaged and ignored" in err
     check_harmless(out, err)
 
 
@@ -202,7 +202,7 @@ def test_a_pipe_among_checkpoints_is_passed_over(work, tmp_path, capsys):
     arguments = ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--n-components", 3, "--checkpoint", tmp_path]
     code, _, err = epls(capsys, *arguments)
     assert code == 0
-    assert "is ignored, it is damaged" in err
+    assert "is damaged and ignored" in err
 
 
 @pytest.mark.parametrize("notes", [{"feature_names": 5}, {"feature_names": [1, 2]}, {"feature_names": {"a": 1}}])
@@ -249,7 +249,7 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
     ):
         code, _, err = epls(capsys, *arguments, "--force")
         assert code == 1
-        assert "is what is read from" in err
+        assert "is an input" in err
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
 
 

@@ -74,7 +74,7 @@ def test_the_model_remembers_to_read_all_bands(data, tmp_path, capsys):
         capsys, "transform", model, data / "folder of pages", "-o", tmp_path / "x.npz", "--channels", "gray"
     )
     assert code == 1
-    assert "gray, where 50-channel is needed" in err or "not converted to gray" in err
+    assert "gray, but 50-channel is needed" in err or "cannot be converted to gray" in err
 
 
 def test_filters_in_a_terminal_and_what_their_colors_are(data, tmp_path, capsys, monkeypatch):

@@ -82,7 +82,7 @@ def test_bad_shards_are_named(X, shards, tmp_path):
     with pytest.raises(FileNotFoundError, match="no shards"):
         open_shards([])
     np.save(shards / "4.npy", X[:, :5])
-    with pytest.raises(ValueError, match=r"4\.npy has 5 features, and .*0\.npy has 6"):
+    with pytest.raises(ValueError, match=r"4\.npy has 5 features, but .*0\.npy has 6"):
         open_shards(shards)
     np.save(shards / "4.npy", X[0])
     with pytest.raises(ValueError, match=r"4\.npy has shape \(6,\)"):

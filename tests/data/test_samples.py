@@ -218,7 +218,7 @@ def test_streams_recut_arrays_of_any_sizes(sizes):
 def test_a_stream_of_another_length_is_refused(n_more, load):
     lengths = iter([20, 20 + n_more])
     samples = StreamSamples(lambda: iter([np.zeros((next(lengths), 1))]))
-    with pytest.raises(ValueError, match=f"had {20 + n_more} samples, and the first one 20: .* new iterator"):
+    with pytest.raises(ValueError, match=f"had {20 + n_more} samples, but the first one had 20: .* new iterator"):
         load(samples)
 
 

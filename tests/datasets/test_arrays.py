@@ -32,9 +32,9 @@ def test_arrays(tmp_path):
     np.savez(tmp_path / "three.npz", features=X, names=np.array(["a", "b"]))
     assert_array_equal(load_array(tmp_path / "three.npz"), X)
     np.savez(tmp_path / "unclear.npz", a=X, b=X)
-    with pytest.raises(ValueError, match=r"holds the arrays a, b: say which one with key \(.*--key\)"):
+    with pytest.raises(ValueError, match=r"holds the arrays a, b: choose one with key \(.*--key\)"):
         load_array(tmp_path / "unclear.npz")
-    with pytest.raises(ValueError, match=r"say which one with key \(.*--key\)"):
+    with pytest.raises(ValueError, match=r"choose one with key \(.*--key\)"):
         load_array(tmp_path / "two.npz", key="z")
 
 
@@ -98,14 +98,14 @@ def test_archives_that_fill_the_memory_are_refused(tmp_path, monkeypatch):
     assert len(load_array(tmp_path / "plain.npz")) == 2**17
     monkeypatch.setattr(arrays, "read_npy", lambda *_: pytest.fail("it was read"))
     for read in (load_array, lambda path: load_archive(path, ["X"])):
-        with pytest.raises(ValueError, match=r"bytes that stand for 1,048,\d+: .* save the data as \.npy"):
+        with pytest.raises(ValueError, match=r"bytes that decompress to 1,048,\d+: .* save the data as \.npy"):
             read(tmp_path / "bomb.npz")
     # The same where the archive claims that it stores more than it has.
     content = bytearray((tmp_path / "bomb.npz").read_bytes())
     place = content.rindex(b"PK\x01\x02") + 20
     content[place : place + 4] = struct.pack("<I", 2**31)
     (tmp_path / "lie.npz").write_bytes(content)
-    with pytest.raises(ValueError, match=r"stand for 1,048,\d+|is damaged"):
+    with pytest.raises(ValueError, match=r"decompress to 1,048,\d+|is damaged"):
         load_array(tmp_path / "lie.npz")
 
 

@@ -104,7 +104,7 @@ def test_an_archive_that_was_there_is_used_and_kept(archive, served, tmp_path):
 def test_wrong_checksum(archive, tmp_path, monkeypatch):
     monkeypatch.setattr(cifar10, "ARCHIVE", replace(archive, md5="0" * 32))
     with pytest.raises(
-        OSError, match=r"CIFAR-10 could not be fetched from http.*cifar\.tar\.gz .*hash.*by other means"
+        OSError, match=r"CIFAR-10 could not be downloaded from http.*cifar\.tar\.gz .*hash.*another way"
     ):
         load_cifar10(tmp_path / "new", download=True)
     assert files_below(tmp_path / "new") == []
@@ -112,14 +112,14 @@ def test_wrong_checksum(archive, tmp_path, monkeypatch):
 
 def test_no_such_address(archive, served, tmp_path):
     (served[0] / "cifar.tar.gz").unlink()
-    with pytest.raises(OSError, match=r"could not be fetched.*404"):
+    with pytest.raises(OSError, match=r"could not be downloaded.*404"):
         load_cifar10(tmp_path / "new", download=True)
     assert files_below(tmp_path / "new") == []
 
 
 def test_a_connection_that_breaks(archive, tmp_path, monkeypatch):
     monkeypatch.setattr(QuietHandler, "copyfile", lambda self, source, target: target.write(source.read(100)))
-    with pytest.raises(OSError, match=r"could not be fetched.*100 bytes read"):
+    with pytest.raises(OSError, match=r"could not be downloaded.*100 bytes read"):
         load_cifar10(tmp_path / "new", download=True)
     assert files_below(tmp_path / "new") == []
 
@@ -132,7 +132,7 @@ def test_an_archive_that_cannot_be_unpacked(archive, served, tmp_path, monkeypat
         raise OSError("no room")
 
     monkeypatch.setattr("epls.datasets._download.shutil", SimpleNamespace(copyfileobj=fail))
-    with pytest.raises(OSError, match=r"could not be fetched.*no room"):
+    with pytest.raises(OSError, match=r"could not be downloaded.*no room"):
         load_cifar10(tmp_path / "new", download=True)
     assert files_below(tmp_path / "new") == ["cifar.tar.gz"]
 
@@ -167,7 +167,7 @@ def test_wrong_checksum_of_a_single_file(idx_files, tmp_path, monkeypatch):
     monkeypatch.setitem(mnist.DOWNLOADS, name, files | {bad: replace(files[bad], md5="0" * 32)})
     with pytest.raises(
         OSError,
-        match=r"MNIST could not be fetched from http.*t10k-images-idx3-ubyte\.gz .*hash.*by other means, put it",
+        match=r"MNIST could not be downloaded from http.*t10k-images-idx3-ubyte\.gz .*hash.*another way, put it",
     ):
         load_mnist(tmp_path / "new", download=name)
     assert files_below(tmp_path / "new") == ["train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"]
@@ -175,7 +175,7 @@ def test_wrong_checksum_of_a_single_file(idx_files, tmp_path, monkeypatch):
 
 def test_no_such_address_of_a_single_file(idx_files, served, tmp_path):
     (served[0] / "train-images-idx3-ubyte.gz").unlink()
-    with pytest.raises(OSError, match=r"could not be fetched.*404"):
+    with pytest.raises(OSError, match=r"could not be downloaded.*404"):
         load_mnist(tmp_path / "new", download=idx_files[0])
     assert files_below(tmp_path / "new") == []
 

@@ -114,7 +114,7 @@ def test_bad_files_are_all_counted_and_explained(bad):
     for part in (
         "cut.jpg: image file is truncated",
         "gray.png: gray, among 3 color images",
-        "small.png: 9 x 4 pixels, where 5 x 5 is the least",
+        "small.png: 9 x 4 pixels, but at least 5 x 5 are needed",
         "text.png: not an image",
         "skip_bad=True",
         "--skip-bad",
@@ -169,7 +169,7 @@ def test_folders_without_images(tmp_path):
         ImageFolder(tmp_path / "nothing")
     with pytest.raises(NotADirectoryError, match=r"a\.png is a file"):
         ImageFolder(save(tmp_path / "a.png", pixels(3, 3)))
-    with pytest.raises(ValueError, match=r"1 of 1 .*a\.png: 3 x 3 pixels.*none is left"):
+    with pytest.raises(ValueError, match=r"1 of 1 .*a\.png: 3 x 3 pixels.*no images are left"):
         ImageFolder(tmp_path, smallest_side=4, skip_bad=True)
 
 
@@ -180,7 +180,7 @@ def test_a_file_that_changes_after_the_start_is_named(tmp_path):
     with pytest.raises(OSError, match=r"a\.png had shape \(3, 3\) .* has \(3, 4\) now"):
         folder[0]
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.raises(OSError, match=r"a\.png could be read when the folder was opened, but no longer"):
+    with pytest.raises(OSError, match=r"a\.png cannot be read any more, although it could when the folder was opened"):
         folder[0]
     path.unlink()
     with pytest.raises(OSError, match=r"a\.png .*No such file"):
@@ -270,8 +270,8 @@ def test_one_number_of_channels_and_one_type(tmp_path):
     assert ImageFolder(tmp_path, skip_bad=True).names == ["good0.npy", "good1.npy", "good2.npy"]
     only = ImageFolder(tmp_path, skip_bad=True, expected=49)
     assert only.names == ["fewer.npy"]
-    assert (tmp_path / "gray.npy", "gray uint16, where 49-channel is needed") in only.skipped
-    with pytest.raises(ValueError, match=r"6 of 6 .*where 7-channel is needed.*none is left"):
+    assert (tmp_path / "gray.npy", "gray uint16, but 49-channel is needed") in only.skipped
+    with pytest.raises(ValueError, match=r"6 of 6 .*but 7-channel is needed.*no images are left"):
         ImageFolder(tmp_path, expected=7)
 
 
@@ -282,5 +282,5 @@ def test_all_bands_of_tiff_files_if_asked_for(tmp_path):
     np.testing.assert_array_equal(ImageFolder(tmp_path)[0], image[:, :, :3])
     np.testing.assert_array_equal(ImageFolder(tmp_path, channels="all")[0], image)
     save(tmp_path / "b.png", pixels(9, 8, 3))
-    with pytest.raises(ValueError, match=r"b\.png: color, where 4-channel is needed"):
+    with pytest.raises(ValueError, match=r"b\.png: color, but 4-channel is needed"):
         ImageFolder(tmp_path, channels="all", expected=4)

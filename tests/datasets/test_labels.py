@@ -1,10 +1,16 @@
 """Tables of labels: what is written is read again, and what is wrong is said."""
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import csv as pa_csv
+from pyarrow import parquet
+from refusals import result_or_reason
 
-from epls.datasets.labels import Label, labels_of, labels_table, read_labels
+from epls.datasets import arrays
+from epls.datasets.labels import Label, labels_of, labels_table, load_label_column, read_labels
 
 # File names as Python has them: anything but NUL and "/", and bytes that are not valid UTF-8 as surrogates.
 _CHARACTERS = st.one_of(
@@ -50,6 +56,8 @@ def test_a_table_by_hand(tmp_path):
         (b"file,label,source\na,x,guess\n", "source 'guess'"),
         (b'file,label\n"a,x\n', "not a .csv table"),
         (b"file,label\na," + 300 * b"x" + b"\n", "300 characters"),
+        (b"file;label\na;x\n", r"no column row; it has file;label: .* and label \(are its values separated by semicol"),
+        ("file,label\na,x\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
     ],
 )
 def test_what_is_refused(tmp_path, content, message):
@@ -59,8 +67,73 @@ def test_what_is_refused(tmp_path, content, message):
         read_labels(path)
 
 
+@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(lambda text: f"file,label\n{text}".encode())))
+def test_any_content_gives_labels_or_a_reason(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(content)
+    found = result_or_reason(read_labels, path)
+    assert str(path) in found if isinstance(found, str) else all(found.values())
+
+
 def test_labels_by_sample():
     labels = {"a": Label("x"), "c": Label("y", 0.5, False)}
     assert labels_of(labels, ["a", "b", "c"], "here") == [Label("x"), None, labels["c"]]
     with pytest.raises(ValueError, match=r"1 of 2 labelled samples are not in here: 'c'\. Its samples .* 'a', 'b'"):
         labels_of(labels, ["a", "b"], "here")
+
+
+class TestLabelColumn:
+    @pytest.mark.parametrize(
+        ("column", "expected"),
+        [
+            (["b", "a", "b"], ["b", "a", "b"]),
+            ([3, 1, 3], [3, 1, 3]),
+            ([True, False, True], [True, False, True]),
+            ([1.5, 2.0, 1.5], ["1.5", "2", "1.5"]),
+            (pa.array(["b", "a", "b"]).dictionary_encode(), ["b", "a", "b"]),
+        ],
+    )
+    def test_columns_of_all_kinds(self, tmp_path, column, expected):
+        table = pa.table({"x": [1, 2, 3], "class": column})
+        parquet.write_table(table, tmp_path / "t.parquet", row_group_size=2)
+        labels, name = load_label_column(tmp_path / "t.parquet")
+        assert (labels.tolist(), name) == (expected, "class")
+        if not pa.types.is_dictionary(table["class"].type):
+            pa_csv.write_csv(table, tmp_path / "t.csv")
+            assert load_label_column(tmp_path / "t.csv", "class")[0].tolist() == expected
+
+    @pytest.mark.parametrize(
+        ("column", "message"),
+        [
+            (pa.array([[1], [2]]), "class of .* has values of type list.*: labels must be numbers or texts"),
+            (pa.array([b"a", b"\xff"]), "labels must be numbers or texts"),
+            (pa.array(["a", None]), "1 rows without class"),
+        ],
+    )
+    def test_columns_that_are_no_labels(self, tmp_path, column, message):
+        parquet.write_table(pa.table({"class": column}), tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match=message):
+            load_label_column(tmp_path / "t.parquet")
+
+    def test_which_column(self, tmp_path):
+        (tmp_path / "t.csv").write_text("label;x\n1;2\n")
+        with pytest.raises(ValueError, match=r"no column y; it has label;x \(are its values separated by semicolons"):
+            load_label_column(tmp_path / "t.csv", "y")
+        (tmp_path / "t.csv").write_text("label,class\n1,2\n")
+        with pytest.raises(ValueError, match=r"which column of .* has the labels"):
+            load_label_column(tmp_path / "t.csv")
+
+    def test_a_text_that_many_rows_share_is_kept_once(self, tmp_path):
+        """Ten gigabytes of text in a file of a few bytes are the same text a hundred thousand times."""
+        labels = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["a" * 100_000]))
+        parquet.write_table(pa.table({"label": labels}), tmp_path / "t.parquet")
+        found, _ = load_label_column(tmp_path / "t.parquet")
+        assert len(found) == 100_000
+        assert len({id(label) for label in found}) == 1
+
+    def test_compressed_text_is_refused_before_it_is_read(self, tmp_path, monkeypatch):
+        table = pa.table({"label": ["a" * 1000 + str(k) for k in range(2000)]})
+        parquet.write_table(table, tmp_path / "t.parquet", use_dictionary=False, compression="zstd")
+        monkeypatch.setattr(arrays, "LARGE_CONTENT", 2**19)
+        with pytest.raises(ValueError, match="fill the memory"):
+            load_label_column(tmp_path / "t.parquet")

@@ -71,7 +71,7 @@ def test_a_missing_file_is_named(tmp_path):
             idx_bytes(IMAGES[:4]),
             "train-images.* has 4 images.*train-labels.* has 5 labels",
         ),
-        ("t10k-images-idx3-ubyte", idx_bytes(IMAGES[:2, :3]), "4 x 3, those for testing 3 x 3"),
+        ("t10k-images-idx3-ubyte", idx_bytes(IMAGES[:2, :3]), "4 x 3, but the test images 3 x 3"),
         ("t10k-labels-idx1-ubyte", b"", r"t10k-labels.* begins with the bytes \(\)"),
         ("t10k-labels-idx1-ubyte", idx_bytes(np.array([1, 10], np.uint8)), "t10k-labels.* label 10 at position 1"),
         # The two gigabytes that the header announces must not be reserved.

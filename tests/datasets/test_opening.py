@@ -72,7 +72,7 @@ def test_what_is_skipped_is_on_the_folder_and_not_printed(images, capsys):
         open_data(images, smallest_side=5)
     folder = open_data(images, smallest_side=5, skip_bad=True, channels="color")
     assert [(path.name, reason) for path, reason in folder.skipped] == [
-        ("2.png", "2 x 2 pixels, where 5 x 5 is the least")
+        ("2.png", "2 x 2 pixels, but at least 5 x 5 are needed")
     ]
     assert folder[0].shape == (8, 8, 3)
     assert capsys.readouterr() == ("", "")
@@ -98,7 +98,7 @@ def test_parameters_without_meaning_are_refused(images, name, given, message):
 
 
 def test_what_is_no_data_is_refused(images, tmp_path):
-    with pytest.raises(ValueError, match="and a single image in a folder"):
+    with pytest.raises(ValueError, match="put a single image in a folder"):
         open_data(images / "0.png")
     with pytest.raises(FileNotFoundError, match="nowhere"):
         open_data(tmp_path / "nowhere")
@@ -128,7 +128,7 @@ def test_folders_of_npy_files_are_images_by_their_dimensions(tmp_path):
     assert rows_have_names(tmp_path / "cubes")
     assert not rows_have_names(tmp_path / "vectors")
     assert is_part_of(tmp_path / "cubes" / "new.npy", tmp_path / "cubes")
-    with pytest.raises(ValueError, match=r"0\.npy: an array of shape \(2, 5, 4, 50\), where .* one image"):
+    with pytest.raises(ValueError, match=r"0\.npy: an array of shape \(2, 5, 4, 50\); .* one image"):
         open_data(tmp_path / "arrays")
     (tmp_path / "vectors" / "0.npy").write_bytes(b"damaged")
     with pytest.raises(ValueError, match=r"0\.npy is not a \.npy file"):

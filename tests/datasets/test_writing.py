@@ -130,7 +130,7 @@ def test_rows_without_names(tmp_path, ending):
 @pytest.mark.parametrize("n_rows", [2, 4])
 def test_too_few_or_too_many_rows_leave_nothing(tmp_path, ending, n_rows):
     with (
-        pytest.raises(ValueError, match=f"3 rows .* expected, and {n_rows} were"),
+        pytest.raises(ValueError, match=f"3 rows .* expected, but {n_rows} were"),
         features_file(tmp_path / f"f{ending}", (3, 1)) as w,
     ):
         w(np.zeros((n_rows, 1)))
@@ -138,9 +138,9 @@ def test_too_few_or_too_many_rows_leave_nothing(tmp_path, ending, n_rows):
 
 
 def test_names_have_no_place_in_npy(tmp_path):
-    with pytest.raises(ValueError, match=r"give a name that ends in \.npz"):
+    with pytest.raises(ValueError, match=r"choose a name that ends in \.npz"):
         check_ending(tmp_path / "f.npy", has_names=True)
-    with pytest.raises(ValueError, match=r"as \.npy, \.npz, \.csv, \.parquet, so"):
+    with pytest.raises(ValueError, match=r"as \.npy, \.npz, \.csv, \.parquet: choose a name"):
         check_ending(tmp_path / "f.txt", has_names=False)
 
 

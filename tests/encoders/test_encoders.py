@@ -162,7 +162,7 @@ def test_codes_of_large_numbers_are_finite_or_refused(name, split_sign, dtype, m
             assert "not finite" in codes
         else:
             assert np.isfinite(codes).all()
-    with pytest.raises(ValueError, match=r"up to 1\.8e\+19, and their squares and products .* below 3e\+38 in float32"):
+    with pytest.raises(ValueError, match=r"up to 1\.8e\+19, but their squares and products .* below 3e\+38 in float32"):
         TriangleEncoder(model).transform(np.full((2, 6), 1.8e19, np.float32))
 
 

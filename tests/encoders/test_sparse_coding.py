@@ -88,7 +88,7 @@ def test_bad_settings_are_named():
                 SparseCodingEncoder(np.eye(3), **{name: value}).transform(X)
     with pytest.raises(ValueError, match="alpha=1 must be a number above 0"):
         SparseCodingEncoder(np.eye(3), "1").transform(X)
-    with pytest.raises(ValueError, match="alpha=1e-60 is beyond the numbers of float32: scale the samples"):
+    with pytest.raises(ValueError, match="alpha=1e-60 is out of the range of float32: scale the samples"):
         SparseCodingEncoder(np.eye(3), 1e-60).transform(X.astype(np.float32))
     with pytest.raises(ValueError, match="NaN"):
         SparseCodingEncoder(np.eye(3)).transform(X * np.nan)

@@ -79,12 +79,12 @@ def test_a_cut_file_starts_anew(cache):
     (partial,) = cache.folder.glob("*.part")
     with partial.open("r+b") as file:
         file.truncate(partial.stat().st_size - 60)
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
     (path,) = cache.folder.glob("*.npy")
     with path.open("r+b") as file:
         file.truncate(path.stat().st_size - 60)
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
 
 
@@ -101,7 +101,7 @@ def test_a_changed_bit_is_noticed_and_mended(cache, place, suffix):
     content = bytearray(path.read_bytes())
     content[place] ^= 4
     path.write_bytes(bytes(content))
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         np.testing.assert_array_equal(cache.rows({}, SHAPE, all_rows)[0], rows(0, 10))
     np.testing.assert_array_equal(cache.rows({}, SHAPE, Failing(0, KeyboardInterrupt()))[0], rows(0, 10))
 
@@ -110,7 +110,7 @@ def test_a_lost_journal_is_mended(cache):
     cache.rows({}, SHAPE, all_rows)
     (journal,) = cache.folder.glob("*.json")
     journal.unlink()
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         found, seconds = cache.rows({}, SHAPE, all_rows)
     np.testing.assert_array_equal(found, rows(0, 10))
     assert np.isfinite(seconds)
@@ -121,7 +121,7 @@ def test_damaged_items_are_made_again(cache, damage):
     assert cache.items("stage", {}, [lambda: 1, lambda: 2]) == [1, 2]
     (path,) = cache.folder.glob("stage-*")
     path.write_text(damage)
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         assert cache.items("stage", {}, [lambda: 1, lambda: 2]) == [1, 2]
     assert cache.items("stage", {}, []) == [1, 2]
 
@@ -193,7 +193,7 @@ def test_models_are_made_once_and_again_if_damaged(cache):
     np.testing.assert_array_equal(first.components_, second.components_)
     (path,) = cache.folder.glob("*.safetensors")
     path.write_bytes(path.read_bytes()[:50])
-    with pytest.warns(UserWarning, match="damaged, and is made again"):
+    with pytest.warns(UserWarning, match="damaged and is computed again"):
         cache.model({"n": 3}, make)
     assert len(made) == 2
 
@@ -263,7 +263,7 @@ def test_what_holds_nan_is_made_again(cache):
     assert cache.items("verdicts", {}, [lambda: 0.5]) == [0.5]
     (path,) = cache.folder.glob("verdicts-*.json")
     path.write_text(path.read_text().replace("0.5", "NaN"))
-    with pytest.warns(UserWarning, match="is damaged, and is made again"):
+    with pytest.warns(UserWarning, match="is damaged and is computed again"):
         assert cache.items("verdicts", {}, [lambda: 0.5]) == [0.5]
     with pytest.raises(ValueError, match="JSON"):
         cache.items("verdicts", {"other": 1}, [lambda: float("nan")])

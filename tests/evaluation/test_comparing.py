@@ -142,7 +142,7 @@ def test_progress():
         ({"n_labels": 40}, "at least 41"),
         ({"n_labels": 1}, "n_labels=1 at least 2"),
         ({"n_folds": 0}, "n_folds=0 must be at least 1"),
-        ({"learners": [Raw(), Raw()]}, "twice: give a dict"),
+        ({"learners": [Raw(), Raw()]}, "two learners are called .*: give a dict"),
     ],
 )
 def test_errors(change, message):

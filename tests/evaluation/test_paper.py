@@ -192,8 +192,8 @@ def test_missing_files_are_remarked(stl10):
     assert task.unlabelled is task.train.images
     assert task.source == "training"
     assert [remark.split(":")[0] for remark in task.remarks] == [
-        "there is no unlabeled_X.bin",
-        "there is no test_X.bin",
+        "unlabeled_X.bin is missing",
+        "test_X.bin is missing",
     ]
     assert len(load_official("stl10", stl10, 2, protocol="development").remarks) == 1
     with pytest.raises(ValueError, match=r"needs test_X\.bin and test_y\.bin"):

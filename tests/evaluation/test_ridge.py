@@ -84,7 +84,7 @@ def test_units_do_not_matter():
 
 
 def test_one_class_is_an_error():
-    with pytest.raises(ValueError, match="all 3 samples are of one class"):
+    with pytest.raises(ValueError, match="all 3 samples belong to one class"):
         LeastSquaresCV().fit(np.eye(3), [1, 1, 1])
 
 

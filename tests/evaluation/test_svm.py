@@ -176,7 +176,7 @@ class TestMistakes:
         ("X", "y", "message"),
         [
             ([[1.0], [np.nan]], [0, 1], "NaN"),
-            ([[1.0], [2.0]], ["a", "a"], r"all 2 samples are of one class, .*'a'.*: give samples of another"),
+            ([[1.0], [2.0]], ["a", "a"], r"all 2 samples belong to one class, .*'a'.*: give samples of another"),
             ([[1.0], [2.0]], [0.5, 1.5], "continuous"),
             ([[1.0], [2.0]], [0, 1, 2], "inconsistent"),
             ([[1e200], [-1e200]], [0, 1], "too large to be squared: scale them"),
@@ -207,7 +207,9 @@ class TestMistakes:
 
     def test_too_few_steps(self):
         X, y = made_up(60, 10, 3)
-        with pytest.warns(ConvergenceWarning, match=r"max_iter=1 Newton steps left \d of 3 problems of C=10"):
+        with pytest.warns(
+            ConvergenceWarning, match=r"\d of 3 problems with C=10 did not converge to .* max_iter=1 Newton steps"
+        ):
             model = L2SVMCV(Cs=10.0, max_iter=1).fit(X, y)
         assert model.n_iter_ == 1
         with warnings.catch_warnings():

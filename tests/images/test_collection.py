@@ -22,8 +22,11 @@ from epls.images.collection import ImageCollection
         (7, "must be an array, a sequence of arrays, or the path of a folder, got int"),
         ([np.full((9, 9), np.nan)], "image 0 has pixels that are NaN or infinite"),
         ([np.zeros((9, 9), "S1")], "pixels must be numbers"),
-        ([np.zeros((9, 9, 3)), np.zeros((9, 9))], r"image 1 has 1 channel\(s\) where 3 are needed"),
-        ([np.zeros((9, 9)), np.zeros((9, 9), np.uint8)], "image 1 has values of type uint8, the first image float64"),
+        ([np.zeros((9, 9, 3)), np.zeros((9, 9))], r"image 1 has 1 channel\(s\), but 3 are needed"),
+        (
+            [np.zeros((9, 9)), np.zeros((9, 9), np.uint8)],
+            "image 1 has values of type uint8, but the first image float64",
+        ),
     ],
 )
 def test_bad_images_are_named(images, message):
@@ -48,7 +51,7 @@ def test_what_was_asked_for_is_demanded():
     images = ImageCollection(np.zeros((1, 5, 5, 3), np.uint8), 5, n_channels=3, whole_numbers=False)
     with pytest.raises(ValueError, match="image 0 has values of type uint8, but features were learned from fractions"):
         images[0]
-    with pytest.raises(ValueError, match=r"3 channel\(s\) where 1 are needed"):
+    with pytest.raises(ValueError, match=r"3 channel\(s\), but 1 are needed"):
         ImageCollection(np.zeros((1, 5, 5, 3), np.uint8), 5, n_channels=1)[0]
 
 

@@ -211,7 +211,7 @@ def test_small_files_are_named_before_anything_is_learned(tmp_path):
 
 
 def test_patches_of_one_value_are_refused(images):
-    with pytest.raises(ValueError, match="patches of one pixel of one channel are all 0"):
+    with pytest.raises(ValueError, match="patches of one pixel and one channel are 0"):
         DeepFeatures([quick(5, patch_size=1, n_groups=2, group_size=1)]).fit(images)
 
 

@@ -138,7 +138,9 @@ def test_codes_of_another_shape_than_promised_are_refused(fitted, photographs, p
     features = copy(fitted)
     features.encoder_ = Damaged(fitted.estimator_)
     for encoded in (region_sums, code_maps):
-        with pytest.raises(ValueError, match=rf"Damaged returned codes of shape {shape} for 512 samples, and has 7"):
+        with pytest.raises(
+            ValueError, match=rf"Damaged returned codes of shape {shape} for 512 samples, but must return 7"
+        ):
             list(encoded(features, photographs))
 
 

@@ -174,7 +174,7 @@ def test_bad_images_in_fit():
 
 
 def test_bad_images_in_transform(fitted, photographs):
-    with pytest.raises(ValueError, match=r"image 1 has 1 channel\(s\) where 3 are needed"):
+    with pytest.raises(ValueError, match=r"image 1 has 1 channel\(s\), but 3 are needed"):
         fitted.transform([photographs[0], photographs[1][:, :, 0]])
     with pytest.raises(ValueError, match=r"image 0 has shape \(6, 30, 3\); .* at least 7"):
         fitted.transform([photographs[0][:6]])
@@ -247,9 +247,9 @@ def test_with_encoder_is_a_fit_with_that_encoder(photographs):
 @pytest.mark.parametrize(
     ("scale", "dtype", "message"),
     [
-        (1e19, np.float32, r"image 0 has pixels of up to 9\.\de\+18, and at most 1e\+14"),
-        (1e300, np.float64, r"image 0 has pixels of up to 9\.\de\+299, and at most 1e\+14"),
-        (1e18, np.int64, r"image 0 has pixels of up to 9\.\de\+17, and at most 1e\+14"),
+        (1e19, np.float32, r"image 0 has pixels of up to 9\.\de\+18, but at most 1e\+14"),
+        (1e300, np.float64, r"image 0 has pixels of up to 9\.\de\+299, but at most 1e\+14"),
+        (1e18, np.int64, r"image 0 has pixels of up to 9\.\de\+17, but at most 1e\+14"),
         (1e-25, np.float32, r"the pixels range over 1e-25 only"),
     ],
 )

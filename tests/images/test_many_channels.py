@@ -92,15 +92,15 @@ def test_onnx(features, images, tmp_path):
 
 
 def test_other_channels_are_refused(features, images, tmp_path):
-    with pytest.raises(ValueError, match=r"49 channel.* where 50 are needed: give images with the same channels"):
+    with pytest.raises(ValueError, match=r"49 channel.*, but 50 are needed: give images with the same channels"):
         features.transform(images[..., :49])
     collection = ImageCollection([images[0], images[0, :, :, :3]], SIZE)
-    with pytest.raises(ValueError, match=r"image 1 has 3 channel.* where 50 are needed"):
+    with pytest.raises(ValueError, match=r"image 1 has 3 channel.*, but 50 are needed"):
         collection[1]
     np.save(tmp_path / "good.npy", images[0])
     assert isinstance(open_data_for(features, {}, tmp_path), ImageFolder)
     np.save(tmp_path / "fewer.npy", images[0, :, :, :49])
-    with pytest.raises(ValueError, match=r"fewer\.npy: 49-channel.*, where 50-channel is needed"):
+    with pytest.raises(ValueError, match=r"fewer\.npy: 49-channel.*, but 50-channel is needed"):
         open_data_for(features, {}, tmp_path)
     assert open_data_for(features, {}, tmp_path, skip_bad=True).names == ["good.npy"]
 
@@ -114,7 +114,7 @@ def test_pictures(features, images):
     )
     html = model_page(features, images)
     assert "blue is the mean of 0 to 16, green of 16 to 33, red of 33 to 49" in html
-    assert "of filters and images are not true" not in model_page(learned(images[..., :3]), images[..., :3])
+    assert "filters and images are shown in false colours" not in model_page(learned(images[..., :3]), images[..., :3])
 
 
 @pytest.mark.parametrize("n_channels", [2, 4, 5, 50])

@@ -113,7 +113,7 @@ def test_data_are_read_as_the_model_needs_them(features, images, tmp_path):
     for number in range(3):
         doubled = np.repeat(np.repeat(images[number], 2, 0), 2, 1)
         Image.fromarray(doubled).convert("RGB").save(tmp_path / f"{number}.png")
-    with pytest.raises(ValueError, match="color, where gray is needed"):
+    with pytest.raises(ValueError, match="color, but gray is needed"):
         open_data_for(features, {}, tmp_path)
     read = open_data_for(features, {"channels": "gray", "longest_side": 12}, tmp_path)
     assert read.shapes == [(12, 12)] * 3

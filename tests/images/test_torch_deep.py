@@ -165,7 +165,7 @@ class TestOnADevice:
         features = DeepFeatures(layers, random_state=0).fit(crops)
         small = crops[:2, :16, :16]
         np.testing.assert_allclose(in_torch(features, small), features.transform(small), rtol=1e-4, atol=1e-4)
-        with pytest.raises(ValueError, match=r"needed is .* at least 30"):
+        with pytest.raises(ValueError, match=r"must have shape .* at least 30"):
             to_module(features).maps(as_tensor(small), 2)
 
 
@@ -239,7 +239,7 @@ class TestErrors:
     @pytest.mark.parametrize("shape", [(3, 36, 40), (1, 36, 40, 3), (1, 3, 16, 40)])
     def test_images_of_another_shape(self, shape, crops):
         network = to_module(two_layers().fit(crops))
-        with pytest.raises(ValueError, match=r"needed is \(N, 3, height, width\) .* at least 17"):
+        with pytest.raises(ValueError, match=r"must have shape \(N, 3, height, width\) .* at least 17"):
             network(torch.zeros(shape))
 
     def test_a_layer_that_there_is_not(self, crops):

@@ -139,7 +139,7 @@ class TestErrors:
     @pytest.mark.parametrize("shape", [(3, 20, 20), (1, 20, 20, 3), (1, 3, 5, 20)])
     def test_images_of_another_shape(self, shape, photograph):
         features = ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=200).fit([photograph])
-        with pytest.raises(ValueError, match=r"needed is \(N, 3, height, width\) .* at least 6"):
+        with pytest.raises(ValueError, match=r"must have shape \(N, 3, height, width\) .* at least 6"):
             to_module(features)(torch.zeros(shape))
 
     def test_a_device_that_cannot_be_used(self, photograph):

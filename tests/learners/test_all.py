@@ -147,7 +147,7 @@ def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
 def test_a_stream_that_can_be_read_once_only_is_refused(name, digits):
     once = iter([digits])
-    with pytest.raises(ValueError, match="give a function that makes a new iterator each time"):
+    with pytest.raises(ValueError, match="give a function that returns a new iterator each time"):
         quick(name).fit_batches(lambda: once)
 
 

@@ -126,12 +126,12 @@ def test_vectors_have_columns():
 @pytest.mark.parametrize(
     ("data", "more", "message"),
     [
-        (np.eye(2), {}, "2 samples were given: a map needs at least 3"),
+        (np.eye(2), {}, "2 samples were given, but a map needs at least 3"),
         (np.eye(4), {"groups": "few"}, "groups='few'"),
         (np.eye(4), {"features": np.eye(3)}, "features has 3 rows"),
         (np.eye(4), {"names": ["a"]}, "1 names"),
         (np.eye(4), {"labels": ["a"]}, "1 labels"),
-        (np.eye(4), {"columns": ["a"]}, "1 names of columns"),
+        (np.eye(4), {"columns": ["a"]}, "1 column names"),
         (np.eye(4), {"features": np.eye(4), "model": EPLS()}, "both"),
         (np.full((4, 2), np.nan), {}, "NaN"),
     ],

@@ -170,7 +170,7 @@ def test_names_of_what_the_learner_was_given(vectors):
     page = only_layer(model_page(model, vectors))
     assert {name for unit in page["features"] for name, _ in unit} == {"pca0", "pca1", "pca2"}
     plain = EPLS(4, max_iter=2).fit(vectors.to_numpy())
-    with pytest.raises(ValueError, match="1 feature_names were given, and the learner has 30"):
+    with pytest.raises(ValueError, match="1 feature_names were given, but the learner has 30"):
         model_page(plain, vectors.to_numpy(), feature_names=["a"])
 
 

@@ -127,7 +127,7 @@ def test_units_do_not_matter(dtype, scale):
 
 def test_what_is_too_small_for_any_precision_is_told():
     random = np.random.default_rng(8)
-    with pytest.warns(ConvergenceWarning, match="some sparse codes are not exact to tol=0.001, as alpha=1e-17"):
+    with pytest.warns(ConvergenceWarning, match="some sparse codes are not exact to tol=0.001, because alpha=1e-17"):
         codes_of(random.normal(size=(3, 8)), random.normal(size=(40, 8)), 1e-17)
 
 
@@ -208,7 +208,7 @@ def test_bad_settings_are_named():
         for value in (0, -1, np.inf, np.nan, "1"):
             with pytest.raises(ValueError, match=f"{name}=.* must be a number above 0"):
                 LassoSolver(np.eye(3), **({"alpha": 1.0} | {name: value}))
-    with pytest.raises(ValueError, match="alpha=1e-60 is beyond the numbers of float32: scale the samples"):
+    with pytest.raises(ValueError, match="alpha=1e-60 is out of the range of float32: scale the samples"):
         sparse_codes(X.astype(np.float32), np.eye(3), 1e-60)
     with pytest.raises(ValueError, match="must have norm 1 or 0"):
         sparse_codes(X, 2 * np.eye(3), 1.0)

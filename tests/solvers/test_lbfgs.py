@@ -63,7 +63,7 @@ def test_the_tolerance_is_a_share_of_the_first_value():
 @pytest.mark.parametrize("value", [np.inf, np.nan])
 def test_a_start_that_is_not_finite_is_told(value):
     told = []
-    with pytest.raises(ValueError, match="at the start: bring the data to a scale of about 1"):
+    with pytest.raises(ValueError, match="at the start: scale the data to about 1"):
         minimize_over_epochs(lambda components: (value, components), np.ones((1, 2)), epochs(3, told), 0.0)
     assert told == [0, "end"]
 

@@ -169,7 +169,9 @@ class TestProperties:
 
 def test_too_few_steps():
     X, y = made_up(60, 100, 3)
-    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 times 10 steps left \d of 3 problems of C=100"):
+    with pytest.warns(
+        ConvergenceWarning, match=r"\d of 3 problems with C=100 did not converge to .* max_iter=1 times 10 steps"
+    ):
         assert solved(X, y, 100.0, max_iter=1).problems.most_steps == 10
     with warnings.catch_warnings():
         warnings.simplefilter("error")

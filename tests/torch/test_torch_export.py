@@ -60,7 +60,7 @@ def test_a_convolution_is_the_layer_at_every_position(colour, stride):
 
 def test_errors(digits):
     model = EPLS(5, max_iter=1).fit(digits)
-    with pytest.raises(ValueError, match=r"components have 64 values, which is not patch_shape=\(8, 7\)"):
+    with pytest.raises(ValueError, match=r"components have 64 values, which does not match patch_shape=\(8, 7\)"):
         to_conv2d(model, (8, 7))
     with pytest.raises(ValueError, match="a OMP is not one layer of units: give a fitted EPLS"):
         to_module(OMP(5, max_iter=1).fit(digits))

@@ -334,7 +334,10 @@ class TestWarnings:
         loss, *_ = train(network, shuffled(images, 1), 12, n_steps=20)
         net = network(images).detach()
         before = loss.activate(net).mean()
-        with pytest.warns(UserWarning, match=r"raised the biases of \d+ of 12 units, .* 20 steps: train longer"):
+        with pytest.warns(
+            UserWarning,
+            match=r"raised the biases of \d+ of 12 units, .* 20 steps of training were too few: train longer",
+        ):
             loss.wake([net])
         assert loss.activate(net).mean() > 1.2 * before
 
@@ -407,10 +410,10 @@ class TestErrors:
             ({"n_components": 2.5}, "n_components=2.5"),
             ({"n_components": 4, "n_steps": 0}, "n_steps=0"),
             ({"n_components": 4, "n_samples": 0.5}, "n_samples=0.5"),
-            ({"n_components": 4, "target": "literal"}, "target='literal' needs n_samples, the number of samples"),
+            ({"n_components": 4, "target": "literal"}, "target='literal' requires n_samples, the number of samples"),
             ({"n_components": 4, "target": "best"}, r"target='best': give one of \['auction', 'exact', 'largest', 'li"),
             ({"n_components": 4, "loss": "absolute"}, "loss='absolute': give 'matching' or 'squared'"),
-            ({"n_components": 4, "activation": "sigmoid"}, "activation='sigmoid' is not known"),
+            ({"n_components": 4, "activation": "sigmoid"}, "activation='sigmoid' is unknown"),
         ],
     )
     def test_settings(self, settings, message):
@@ -420,7 +423,7 @@ class TestErrors:
     @pytest.mark.parametrize("shape", [(4,), (8, 3), (0, 4), (8, 3, 4), ()])
     def test_shapes(self, shape):
         for method in (EPLSLoss(4), EPLSLoss(4).activate):
-            with pytest.raises(ValueError, match=r"needed is \(N, 4\), or \(N, 4, ...\) for feature maps"):
+            with pytest.raises(ValueError, match=r"needs \(N, 4\), or \(N, 4, ...\) for feature maps"):
                 method(torch.zeros(shape))
 
     @pytest.mark.parametrize(("net", "kind"), [(np.zeros((3, 4)), "ndarray"), (torch.zeros(3, 4).int(), "torch.int32")])
@@ -429,7 +432,9 @@ class TestErrors:
             EPLSLoss(4)(net)
 
     def test_another_device(self):
-        with pytest.raises(ValueError, match=r"net inputs are on meta, and EPLSLoss on cpu: .*criterion.to\('meta'\)"):
+        with pytest.raises(
+            ValueError, match=r"net inputs are on meta, but EPLSLoss is on cpu: .*criterion.to\('meta'\)"
+        ):
             EPLSLoss(4)(torch.zeros(8, 4, device="meta"))
 
     def test_waking_without_samples(self):

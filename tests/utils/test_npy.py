@@ -17,5 +17,5 @@ def test_rows_may_follow_the_header_one_after_the_other():
 
 def test_a_file_that_ends_while_it_is_read():
     content = npy_header((4, 3)) + bytes(48)
-    with pytest.raises(ValueError, match="ends before its array does"):
+    with pytest.raises(ValueError, match="ends before the end of its array"):
         read_npy(io.BytesIO(content[:-1]), len(content))

@@ -112,4 +112,4 @@ def resolve_activation(activation: str | Activation) -> Activation:
         return activation
     if isinstance(activation, str) and activation in ACTIVATIONS:  # type: ignore[redundant-expr]  # callers err
         return ACTIVATIONS[activation]
-    raise ValueError(f"activation={activation!r} is not known: give one of {sorted(ACTIVATIONS)} or an epls.Activation")
+    raise ValueError(f"activation={activation!r} is unknown: give one of {sorted(ACTIVATIONS)} or an epls.Activation")

@@ -71,7 +71,7 @@ class Checkpoint:
     def setup(self, estimator: Any, context: Any) -> None:
         """Lock the folder and register with the learner. Reject a learner that cannot resume within a fit."""
         if not hasattr(estimator, "use_checkpoint"):
-            raise TypeError(f"{type(estimator).__name__} cannot go on from a checkpoint, only EPLS can: leave it out")
+            raise TypeError(f"{type(estimator).__name__} cannot resume from a checkpoint, only EPLS can: leave it out")
         self.lock.acquire()
         estimator.use_checkpoint(self)
 
@@ -102,18 +102,18 @@ class Checkpoint:
                 header, arrays = read_container(path, _FORMAT)
             except VersionError as error:
                 raise ValueError(
-                    f"{path} is of another version of epls ({error}, and this one has format {_FORMAT}): finish the "
-                    f"training with that version, or empty the folder to start again"
+                    f"{path} was written by another version of epls ({error}; this one has format {_FORMAT}): finish "
+                    f"the training with that version, or empty the folder to start again"
                 ) from error
             except (DamagedError, OSError) as error:
-                _log.warning("%s is ignored, it is damaged: %s", path, error)
+                _log.warning("%s is damaged and ignored: %s", path, error)
                 continue
             found = header.get("run")
             if found != _comparable(run):
                 found = found if isinstance(found, dict) else {}
                 differing = sorted(k for k in run if found.get(k) != _comparable(run)[k])
                 raise ValueError(
-                    f"{path} is the checkpoint of another training, which differs in {', '.join(differing)}: give "
+                    f"{path} is a checkpoint of another training, with different {', '.join(differing)}: give "
                     f"another folder, or empty this one"
                 )
             try:
@@ -176,8 +176,8 @@ def description_of_run(
     random_state = settings.get("random_state")
     if random_state is not None and not isinstance(random_state, Integral):
         raise ValueError(
-            f"random_state={random_state!r} is not the same each time, so that a checkpoint would be of another "
-            f"training: give a number, or None to let the checkpoint keep it"
+            f"random_state={random_state!r} differs each time, so a checkpoint could not be resumed: give a number, or "
+            f"None to store the seed in the checkpoint"
         )
     return (
         {name: _as_text(value) for name, value in deciding(settings).items()}
@@ -204,11 +204,11 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) 
     random_state = (name, arrays["random"], position, has_gauss, gauss)
     # NumPy accepts a position beyond the end of the key, and would then read out of bounds.
     if arrays["random"].shape != (624,) or type(position) is not int or not 0 <= position <= 624:
-        raise ValueError("its state of the random numbers is damaged")
+        raise ValueError("its random state is damaged")
     np.random.RandomState().set_state(random_state)  # checks the rest
     numbers = [plain["error"], *(value for report in plain["reports"] for value in report.values())]
     if type(plain["n_batches"]) is not int or plain["n_batches"] < 0 or {type(n) for n in numbers} - {int, float}:
-        raise ValueError("its progress must be given in numbers")
+        raise ValueError("its progress must be numbers")
     for array, kind in ((arrays["wins"], "i"), (arrays["largest"], "f")):
         if array.shape != (n_components,) or array.dtype.kind != kind:
             raise ValueError(f"its progress is not that of {n_components} units")

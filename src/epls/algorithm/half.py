@@ -1,12 +1,11 @@
-"""Products in bfloat16, by torch, where the processor or the device has them.
+"""Products in bfloat16, computed by torch, if the processor or the device supports them.
 
-Features need fewer than the 24 bits of a float32. A bfloat16 has its range and 8 bits, and processors with AVX512_BF16,
-AMX or ARM's BF16 multiply it faster (2.6 times on two cores with AVX512_BF16). Factors are rounded to it, and the sum
-of a product is rounded to it in the end; biases, activations, pooling, weights, the optimiser and the target stay
-float32.
+Features need fewer than the 24 bits of a float32. A bfloat16 has the same range with 8 bits, and processors with
+AVX512_BF16, AMX or ARM's BF16 multiply it faster (2.6 times on two cores with AVX512_BF16). Factors are rounded to it,
+and so is the final sum of a product; biases, activations, pooling, weights, the optimiser and the target stay float32.
 
-Where there is no such processor, torch emulates it, at less than a fiftieth of the speed. There, and without torch,
-products are float32, and one warning says so.
+On other processors, torch emulates it, at less than a fiftieth of the speed. There, and without torch, products are
+float32, and one warning says so.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from ..utils.types import Array
 
 PRECISIONS = ("float32", "bfloat16", "auto")
 
-_FAST_ENOUGH = 0.9  # of the time of float32
+_FAST_ENOUGH = 0.9  # relative to the time in float32
 _told: set[str] = set()
 # For tests: the same numbers as with bfloat16, computed in float32.
 _simulated = False
 
 
 def uses_half(precision: str, device: str | None = None) -> bool:
-    """Whether to compute in bfloat16; if that is asked for and cannot be had, a warning says why, once.
+    """Return whether to compute in bfloat16. If it is requested but unavailable, one warning says why.
 
     Parameters
     ----------
     precision : {"float32", "bfloat16", "auto"}
-        "auto" is bfloat16 where it is faster.
+        "auto" uses bfloat16 if it is faster.
     device : str or None, default=None
-        Where to compute; None is the processor.
+        Where to compute; None means the processor.
 
     Examples
     --------
@@ -58,16 +57,16 @@ def tell_float32(reason: str) -> None:
     """Warn that products are float32, once for each reason."""
     if reason not in _told:
         _told.add(reason)
-        warnings.warn(f'precision="bfloat16" computes in float32 here: {reason}', stacklevel=4)
+        warnings.warn(f'precision="bfloat16" falls back to float32: {reason}', stacklevel=4)
 
 
 @cache
 def why_not(device: str) -> str:
-    """Why products in bfloat16 are not faster than in float32 on a device; empty if they are."""
+    """Return the reason why bfloat16 is not faster than float32 on a device; empty if it is."""
     try:
         import torch
     except ImportError:
-        return 'torch is not installed, pip install "epls[torch]"'
+        return 'torch is not installed: pip install "epls[torch]"'
     kind = torch.device(device).type
     if kind == "cpu" and platform.machine().lower() in ("x86_64", "amd64"):
         flags = [getattr(torch.cpu, f"_is_{name}_supported", lambda: True) for name in ("avx512_bf16", "amx_tile")]
@@ -78,7 +77,7 @@ def why_not(device: str) -> str:
 
 
 def _time_against_float32(device: str) -> float:
-    """The time of a product in bfloat16 as a share of that in float32: the best of some, by turns."""
+    """Return the time of a product in bfloat16 relative to float32: the best of several alternating runs."""
     import torch
 
     factors = [torch.ones(512, 512, device=device, dtype=kind) for kind in (torch.float32, torch.bfloat16)]
@@ -104,7 +103,7 @@ class HalfWeights:
         if not _simulated:
             import torch
 
-            torch.get_num_threads()  # where this is asked for first, torch sets the number of this thread
+            torch.get_num_threads()  # the first call in a thread sets its number of threads
             one_openmp_thread()
         self._columns = _half(weights).T
 
@@ -137,7 +136,7 @@ def _to_float32(A: Any, B: Any, out: Array) -> Array:
 
 
 def rounded(array: Array) -> Array:
-    """Finite float32 rounded to bfloat16, to nearest and of two to the even one; as float32.
+    """Round finite float32 to bfloat16 (to nearest, ties to even); return them as float32.
 
     Examples
     --------

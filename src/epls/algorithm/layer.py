@@ -195,7 +195,7 @@ def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
     if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
         raise ValueError(
-            f"the components have {weights.shape[1]} values, which is not patch_shape={tuple(patch_shape)}: give "
-            f"(height, width) or (height, width, channels) of the patches that they were learned from"
+            f"the components have {weights.shape[1]} values, which does not match patch_shape={tuple(patch_shape)}: "
+            f"give (height, width) or (height, width, channels) of the patches that they were learned from"
         )
     return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))

@@ -132,7 +132,9 @@ def hold_auction(
 ) -> Winners:
     """Return the winner of each row; the k-th win of unit j costs at least ``reserves[j] + k * rise``."""
     if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would access memory outside its arrays
-        raise ValueError(f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: counts are damaged")
+        raise ValueError(
+            f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: the counts are damaged"
+        )
     winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
     auction(
         np.ascontiguousarray(outputs),

@@ -1,4 +1,4 @@
-"""All targets, by the name that ``EPLS(target=...)`` has for them."""
+"""All targets, by their names in ``EPLS(target=...)``."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def balanced_assignment(
 
 def _check_settings(tol: Any, maximize: Any) -> None:
     if not isinstance(tol, Real) or not 0 <= float(tol) < np.inf:
-        raise ValueError(f"tol={tol!r} must be a number that is not negative, such as 0.001")
+        raise ValueError(f"tol={tol!r} must be a number of at least 0, such as 0.001")
     if not isinstance(maximize, bool | np.bool_):
         raise ValueError(f"maximize={maximize!r} must be True or False")
 
@@ -136,13 +136,15 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
     """Return a C-contiguous array, or a csr_array without infinite entries, of float32 or float64."""
     if isinstance(cost, np.ma.MaskedArray):
         raise ValueError(
-            "cost is a masked array: fill what is masked, with an infinite cost where a column is forbidden"
+            "cost is a masked array: fill the masked entries, with an infinite cost where a column is forbidden"
         )
     given: Any = _checked_lists(cost) if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
-        raise ValueError(f"cost has shape {given.shape}, and must be (n_rows, n_columns) with at least one column")
+        raise ValueError(
+            f"cost has shape {given.shape}, but must have shape (n_rows, n_columns), with at least one column"
+        )
     if given.dtype.kind not in "fiub":
-        raise ValueError(f"cost holds values of type {given.dtype}, and must hold real numbers")
+        raise ValueError(f"cost has values of type {given.dtype}, but must have real numbers")
     if given.dtype not in (np.float32, np.float64):
         given = given.astype(np.float64)
     forbidden = -np.inf if maximize else np.inf
@@ -162,7 +164,7 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
 def _checked_lists(cost: Any) -> Any:
     """Return a csr_array after checking that its indices are within its shape, since compiled code relies on them."""
     if cost.ndim != 2:
-        raise ValueError(f"cost has shape {cost.shape}, and must be (n_rows, n_columns)")
+        raise ValueError(f"cost has shape {cost.shape}, but must have shape (n_rows, n_columns)")
     given = sparse.csr_array(cost)
     given.check_format(full_check=True)
     return given
@@ -175,15 +177,13 @@ def _not_finite(forbidden: float) -> str:
 def _checked_counts(name: str, counts: Any, n_columns: int) -> NDArray[np.int64]:
     given = np.asarray(counts)
     if given.shape not in ((), (n_columns,)):
-        raise ValueError(f"{name} has shape {given.shape}, and must be one number or {n_columns}, one for each column")
+        raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n_columns}, one for each column")
     if given.dtype.kind == "f" and (np.abs(given) < 2**62).all() and (given == np.floor(given)).all():
         given = given.astype(np.int64)
     if given.dtype.kind not in "iu":
-        raise ValueError(
-            f"{name}={counts!r} must be whole numbers below 2**62; the number of rows is as good as no limit"
-        )
+        raise ValueError(f"{name}={counts!r} must be integers below 2**62; for no limit, give the number of rows")
     if (given < 0).any():
-        raise ValueError(f"{name} has {given.min()}, and must not be negative")
+        raise ValueError(f"{name} has the value {given.min()}, but must not be negative")
     whole = np.minimum(given.astype(np.uint64), np.uint64(2**62)).astype(np.int64)
     return np.broadcast_to(whole, n_columns).copy()
 
@@ -217,7 +217,9 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
 def _check_size(least: float, most: float) -> None:
     """Raise an error if sums of the costs could overflow float64."""
     if least <= most and max(-least, most) > _LARGEST:
-        raise ValueError(f"cost has values from {least:.3g} to {most:.3g}: divide them, to be within {_LARGEST:g} of 0")
+        raise ValueError(
+            f"cost has values from {least:.3g} to {most:.3g}: scale them so that all are within {_LARGEST:g} of 0"
+        )
 
 
 @dataclass(frozen=True)
@@ -294,8 +296,8 @@ def _solved(
         prices, increment = outcome.prices, max(outcome.increment / _FINER, scale.tiny / 2)
     assert best is not None
     warnings.warn(
-        f"the total is within {best.gap:.3g} of the best, and tol={tol:g} asks for {allowed:.3g}: there are too many "
-        f"ties to come closer; give a larger tol to be rid of this warning",
+        f"the total is within {best.gap:.3g} of the optimum, but tol={tol:g} requires {allowed:.3g}: there are too "
+        f"many ties to come closer; a larger tol avoids this warning",
         ConvergenceWarning,
         stacklevel=3,
     )

@@ -41,7 +41,7 @@ Counts = NDArray[np.int64]
 # Rows of a round: a share of all. More would bid at prices that are out of date, fewer cannot be shared.
 _SHARE_OF_A_ROUND, _LEAST_ROUND = 8, 64
 _WORTH_SHARING = 512  # rows of a round; with fewer, handing over takes longer than bidding
-# One in so many is left out: where only prices are wanted, and where groups need not be final.
+# One in this many rows is left out if only prices are needed, or if groups are not final yet.
 _LEFT_OUT, _LOOSELY_LEFT = 1000, 250
 _PATIENCE = 256  # bids per row, on average, after which the increment doubles with every further bid per row
 _SLACK = 4.0  # increments below earlier prices to start at, where the level of prices matters

@@ -28,12 +28,12 @@ def check_limits(limits: Limits, n_rows: int) -> None:
     n_places, n_needed = float(capacity.sum(dtype=float)), float(minimum.sum(dtype=float))
     if n_places < n_rows:
         raise ValueError(
-            f"the columns have room for {n_places:.0f} rows, and there are {n_rows}: raise the capacity, or leave out "
+            f"the columns have room for {n_places:.0f} rows, but there are {n_rows}: raise the capacity, or leave out "
             f"rows"
         )
     if n_needed > n_rows:
         raise ValueError(
-            f"the columns must have at least {n_needed:.0f} rows, and there are {n_rows}: lower the minimum, or give "
+            f"the columns must have at least {n_needed:.0f} rows, but there are {n_rows}: lower the minimum, or give "
             f"more rows"
         )
 
@@ -48,8 +48,8 @@ def check_columns_of_rows(costs: Any, limits: Limits) -> None:
         n_open = np.isfinite(costs[:, is_open]).sum(axis=1)
     if not n_open.all():
         raise ValueError(
-            f"row {_shown(np.flatnonzero(n_open == 0))} may not have any column with room: give a finite cost for at "
-            f"least one, or leave the row out"
+            f"row {_shown(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
+            f"for at least one, or leave the row out"
         )
 
 
@@ -63,14 +63,14 @@ def check_feasible(allowed: Any, limits: Limits) -> None:
     lost, columns = _shortage(allowed, np.minimum(limits.capacity, n_rows), from_rows=True)
     if len(lost):
         raise ValueError(
-            f"{len(lost)} rows ({_shown(lost)}) may have no other columns than {_shown(columns)}, which have room for "
+            f"{len(lost)} rows ({_shown(lost)}) are allowed only in the columns {_shown(columns)}, which have room for "
             f"{limits.capacity[columns].sum()}: raise their capacity, or allow these rows more columns"
         )
     lost, columns = _shortage(allowed, limits.minimum, from_rows=False)
     if len(columns):
         raise ValueError(
-            f"the columns {_shown(columns)} must have {limits.minimum[columns].sum()} rows, and only {len(lost)} rows "
-            f"may have one of them: lower their minimum, or allow them to more rows"
+            f"the columns {_shown(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
+            f"are allowed in them: lower their minimum, or allow more rows"
         )
 
 

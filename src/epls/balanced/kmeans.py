@@ -198,7 +198,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             given = check_array(self.init, dtype=X.dtype, copy=True)
             if given.shape != (self.n_clusters, X.shape[1]):
                 raise ValueError(
-                    f"init has shape {given.shape}, and must be (n_clusters, n_features), here "
+                    f"init has shape {given.shape}, but must have shape (n_clusters, n_features), here "
                     f"{(self.n_clusters, X.shape[1])}"
                 )
             return given if center is None else given - center
@@ -235,8 +235,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         is_first = not hasattr(self, "cluster_centers_")
         if not is_first and len(self.cluster_centers_) != self.n_clusters:
             raise ValueError(
-                f"there are {len(self.cluster_centers_)} centres, and n_clusters={self.n_clusters} was set after they "
-                f"were found: call fit again"
+                f"there are {len(self.cluster_centers_)} centres, but n_clusters={self.n_clusters} was set after fit: "
+                f"call fit again"
             )
         with earlier_fit_kept(self):
             X = self._checked(X, reset=is_first, needs_all_groups=is_first)
@@ -298,8 +298,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         most = float(np.sqrt(np.finfo(X.dtype).max / (16 * X.shape[1])))
         if largest > most:
             raise ValueError(
-                f"the samples have values of up to {largest:.2g}, and distances of values above {most:.2g} cannot be "
-                f"squared in {X.dtype}: bring them to a scale of about 1"
+                f"the samples have values of up to {largest:.2g}, but distances of values above {most:.2g} cannot be "
+                f"squared in {X.dtype}: scale them to about 1"
             )
         return sparse.csr_array(X) if sparse.issparse(X) else X
 
@@ -309,7 +309,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     def _restore_fitted_state(self, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
         super()._restore_fitted_state(arrays, plain)
         if len(self.cluster_centers_) != self.n_clusters:
-            raise ValueError(f"there are {len(self.cluster_centers_)} centres, where n_clusters is {self.n_clusters}")
+            raise ValueError(f"there are {len(self.cluster_centers_)} centres, but n_clusters is {self.n_clusters}")
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -326,8 +326,9 @@ def _refuse(method: str, given: dict[str, Any]) -> None:
     """Raise an error for arguments that other clusterers accept."""
     if "sample_weight" in given:
         raise TypeError(
-            f"BalancedKMeans.{method} has no sample_weight, because sizes count samples: repeat the samples, as in "
-            f"X.repeat(weights, axis=0) for whole numbers, or use sklearn.cluster.KMeans, whose groups have any size"
+            f"BalancedKMeans.{method} does not support sample_weight, because sizes count samples: repeat the "
+            f"samples, as in X.repeat(weights, axis=0) for whole numbers, or use sklearn.cluster.KMeans, whose groups "
+            f"have any size"
         )
     if given:
         raise TypeError(f"BalancedKMeans.{method} has no argument {', '.join(map(repr, given))}: leave it out")

@@ -84,8 +84,7 @@ class Rounds:
         n_groups, (n_samples, n_features) = len(self._limits.capacity), self._X.shape
         if centers.shape != (n_groups, n_features) or (prices is not None and prices.shape != (n_groups,)):
             raise ValueError(
-                f"there are {len(centers)} centres, and n_clusters={n_groups} was set after they were found: call fit "
-                f"again"
+                f"there are {len(centers)} centres, but n_clusters={n_groups} was set after fit: call fit again"
             )
         n_places = int(self._limits.capacity.sum()) if self._limits.capacity.min() >= 0 else 0
         if n_places < n_samples or self._limits.minimum.sum() > n_samples:

@@ -47,12 +47,12 @@ def size_limits(
         raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
     if least.sum() > n_samples:
         raise ValueError(
-            f"size_min asks for {least.sum()} samples in {n_clusters} groups, and there are {n_samples}: give a "
+            f"size_min asks for {least.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
             f"size_min of {n_samples // n_clusters} at most, or fewer groups"
         )
     if most.sum() < n_samples:
         raise ValueError(
-            f"size_max has room for {most.sum()} samples in {n_clusters} groups, and there are {n_samples}: give a "
+            f"size_max has room for {most.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
             f"size_max of {-(-n_samples // n_clusters)} at least, or more groups"
         )
     return Limits(np.minimum(most, n_samples), least)
@@ -86,11 +86,11 @@ def batch_limits(counts: Any, n_samples: int, size_min: Any = None, size_max: An
     n_clusters, seen = len(counts), counts.astype(np.int64)
     if size_min is not None:
         raise ValueError(
-            "partial_fit does not know how many samples are to come, and cannot promise size_min: give all samples to "
+            "partial_fit does not know how many samples will follow and cannot guarantee size_min: give all samples to "
             "fit, or limit sizes with size_max or sizes"
         )
     if sizes is not None and size_max is not None:
-        raise ValueError("sizes says how large each group is: give it without size_max")
+        raise ValueError("sizes sets the size of each group: give it without size_max")
     if sizes is None and size_max is None:
         n_all = int(seen.sum()) + n_samples
         least, most = n_all // n_clusters, -(-n_all // n_clusters)
@@ -99,7 +99,7 @@ def batch_limits(counts: Any, n_samples: int, size_min: Any = None, size_max: An
     left = np.clip(_checked(name, given, n_clusters) - seen, 0, n_samples)
     if left.sum() < n_samples:
         raise ValueError(
-            f"{name} leaves room for {left.sum()} samples after the batches before, and this batch has {n_samples}: "
+            f"{name} leaves room for {left.sum()} samples after the previous batches, but this batch has {n_samples}: "
             f"give a larger {name}, more groups or fewer samples"
         )
     return Limits(left, np.zeros(n_clusters, np.int64))
@@ -107,12 +107,12 @@ def batch_limits(counts: Any, n_samples: int, size_min: Any = None, size_max: An
 
 def _exact(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
     if size_min is not None or size_max is not None:
-        raise ValueError("sizes says how large each group is: give it without size_min and size_max")
+        raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
     exact = _checked("sizes", sizes, n_clusters)
     if np.ndim(sizes) != 1 or exact.sum() != n_samples:
         raise ValueError(
-            f"sizes must be {n_clusters} numbers with the sum {n_samples}, the number of samples, and has "
-            f"{np.size(sizes)} with the sum {np.sum(sizes)}"
+            f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
+            f"{np.size(sizes)} whose sum is {np.sum(sizes)}"
         )
     return Limits(exact, exact.copy())
 
@@ -122,9 +122,9 @@ def _checked(name: str, given: Any, n_clusters: int) -> NDArray[np.int64]:
     numbers = np.asarray(given)
     if numbers.dtype.kind not in "iu" or numbers.shape not in ((), (n_clusters,)):
         raise ValueError(
-            f"{name} must be a whole number, or {n_clusters} of them, one for each group, and is of type "
+            f"{name} must be an integer, or {n_clusters} of them, one for each group, but has type "
             f"{numbers.dtype} and shape {numbers.shape}"
         )
     if numbers.size and (numbers.min() < 0 or numbers.max() > 2**62):
-        raise ValueError(f"{name} has {numbers.min()}: no group can be smaller than 0, or larger than 2**62")
+        raise ValueError(f"{name} has the value {numbers.min()}: sizes must be from 0 to 2**62")
     return np.broadcast_to(numbers.astype(np.int64), n_clusters).copy()

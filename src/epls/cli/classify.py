@@ -1,4 +1,4 @@
-"""``epls classify``: from a few labels to those of all images or vectors."""
+"""``epls classify``: predict the labels of images or vectors from a few known ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ..datasets.labels import Label
     from ..utils.types import Array
 
-_FEW = 5  # labels of a class: a remark says that more would help
+_FEW = 5  # with fewer labels of a class, a remark says that more would help
 
 
 @click.command("classify")
@@ -24,7 +24,7 @@ _FEW = 5  # labels of a class: a remark says that more would help
 @click.option("-o", "--output", type=options.path_type, required=True, help="The .csv file to write.")
 @click.option("--labels", type=options.path_type, metavar="FILE",
               help="A .csv file with the columns file (or row) and label, as the page of `epls explore` saves it.  "
-              "[default: the sub-folders that images are in; those in none are labelled]")  # fmt: skip
+              "[default: the sub-folder of an image is its label; images in no sub-folder have none]")  # fmt: skip
 @inputs.sources
 @options.random_state
 @options.threads
@@ -34,7 +34,7 @@ def command(
     data: Path, output: Path, labels: Path | None, model: Path | None, features: Path | None, random_state: int,
     threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Predict the labels of DATA from a few that are known.
+    """Predict the labels of DATA from a few known ones.
 
     The .csv file has a line for each image or vector: file (or row), label, confidence from 0 to 1, and source, which
     is "given" or "predicted". `epls explore DATA --labels` shows it on the map. Features are learned from all images
@@ -45,7 +45,7 @@ def command(
     from ..utils.files import write_atomically
 
     if output.suffix.lower() != ".csv":
-        raise click.UsageError(f"--output {output}: predictions are written as .csv, so give a name that ends in it")
+        raise click.UsageError(f"--output {output}: predictions are written as CSV; choose a name that ends in .csv")
     read = [path for path in (labels, model, features) if path is not None]
     options.check_output(output, force, data, *read)
     started = time.perf_counter()
@@ -73,25 +73,27 @@ def command(
 
 
 def _given(samples: inputs.Samples, path: Path | None, data: Path) -> list[Label | None]:
-    """The labels that people gave; those that were predicted before are predicted again."""
+    """Return the labels that a person gave; labels from an earlier prediction are predicted again."""
     from ..datasets.labels import Label
 
     found = inputs.labels_for(samples, path, data)
     if found is not None:
         return [label if label is not None and label.given else None for label in found]
     if samples.name_column != "file" or samples.is_vectors:
-        raise click.UsageError(f"--labels: {data} has no sub-folders to take labels from; give a .csv file of labels")
+        raise click.UsageError(f"--labels: {data} has no sub-folders to use as labels; give a .csv file of labels")
     return [Label(name.split("/")[0]) if "/" in name else None for name in samples.names]
 
 
 def _check_classes(known: list[Label | None], where: Path) -> None:
-    """Refuse labels that a classifier can do nothing with before features are computed."""
+    """Refuse labels that no classifier can be trained on, before features are computed."""
     classes = {label.label for label in known if label is not None}
     if len(classes) < 2:
         said = f"only the label {next(iter(classes))!r}" if classes else "no labels"
-        raise click.ClickException(f"{where} has {said}: give some samples of each of two classes or more")
+        raise click.ClickException(f"{where} has {said}: label some samples of at least two classes")
     if all(label is not None for label in known):
-        raise click.ClickException(f"{where} labels all {len(known)} samples: there is none left to predict")
+        raise click.ClickException(
+            f"{where} labels all {len(known)} samples: nothing is left to predict; leave some of them without a label"
+        )
 
 
 def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int, progress: StageProgress) -> Array:
@@ -114,7 +116,7 @@ def _tell(facts: dict[str, Any]) -> None:
         f"{facts['seconds']} s, written to {facts['file']}"
     )
     if facts["accuracy"] is not None:
-        options.tell(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly when held out")
+        options.tell(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation")
     few = [name for name, n_labels in facts["classes"].items() if n_labels < _FEW]
     if few:
-        options.tell(f"few labels: {', '.join(few[:5])}; some more of each would help")
+        options.tell(f"these classes have fewer than {_FEW} labels: {', '.join(few[:5])}; more would help")

@@ -1,4 +1,4 @@
-"""``epls cluster``: groups of equal or limited size."""
+"""``epls cluster``: divide data into groups of equal or limited size."""
 
 from __future__ import annotations
 
@@ -24,13 +24,15 @@ _OF_IMAGES = ("n_components", "patch_size", "n_patches", "stride", "grid")
 @click.option("--clusters", type=click.IntRange(min=1), required=True, help="The number of groups.")
 @click.option("--size-min", type=click.IntRange(min=0), help="The smallest size of a group.  [default: equal sizes]")
 @click.option("--size-max", type=click.IntRange(min=1), help="The largest size of a group.  [default: equal sizes]")
-@click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True, help="Starts; the best is kept.")
+@click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Runs with different starts; the best is kept.")  # fmt: skip
 @click.option("--model", type=options.path_type, metavar="FILE",
-              help="Group by the features of this model, which `epls fit` wrote.  [default: vectors as they are, "
-              "features of images by a new one]")  # fmt: skip
+              help="Group by the features of this model, which `epls fit` wrote.  [default: use vectors unchanged, "
+              "learn features from images]")  # fmt: skip
 @options.n_components(100, "Components to learn from images.")
-@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="Of images, in pixels.")
-@options.n_patches(1, usual="100 for each component, or 50,000")
+@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Width and height of patches, in pixels.")  # fmt: skip
+@options.n_patches(1, usual="100 for each component, at least 50,000")
 @options.stride(2)
 @options.grid
 @options.longest_side
@@ -45,16 +47,16 @@ def command(
     context: click.Context, /, data: Path, output: Path, clusters: int, model: Path | None, key: str | None,
     threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Divide DATA into groups of equal size, to within one, or of sizes within limits.
+    """Divide DATA into groups whose sizes differ by at most one, or are within limits.
 
     DATA is anything that `epls fit` accepts. The .csv file has a line for each image or vector: its file name, or its
-    number from 0 on, and the number of its group. Images are grouped by features that are learned from them.
+    number (from 0), and the number of its group. Images are grouped by features that are learned from them.
     """
     from ..datasets.opening import Vectors
     from ..utils.files import write_atomically
 
     if output.suffix.lower() != ".csv":
-        raise click.UsageError(f"--output {output}: groups are written as .csv, so give a name that ends in it")
+        raise click.UsageError(f"--output {output}: groups are written as CSV; choose a name that ends in .csv")
     options.check_output(output, force, data, *([] if model is None else [model]))
     with options.limited(threads), StageProgress() as progress:
         opened, loaded = _opened(data, model, key, chosen, progress)
@@ -89,7 +91,7 @@ def command(
 def _opened(
     data: Path, model: Path | None, key: str | None, chosen: dict[str, Any], progress: StageProgress
 ) -> tuple[Opened, Any]:
-    """The data, and the model whose features to take, if one is given."""
+    """Return the data, and the model that computes features, if one is given."""
     from ..datasets.opening import open_data
     from ..images.models import image_features, open_data_for
     from ..images.pooling import smallest_side
@@ -107,17 +109,19 @@ def _opened(
             return open_data(data, smallest_side=side, key=key, progress=progress, **folder, **more), None
         loaded, notes = load_with_notes(model)
         if not hasattr(loaded, "transform"):
-            raise click.ClickException(f"{model} holds groups, not features: give a model that `epls fit` wrote")
+            raise click.ClickException(
+                f"{model} holds a clustering, which has no features: give a model that `epls fit` wrote"
+            )
         features = image_features(loaded)
         side = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
         return open_data_for(loaded, notes, data, smallest_side=side, key=key, progress=progress, **folder), loaded
 
 
 def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Path | None) -> None:
-    """Options that have no meaning for these data are an error."""
+    """Refuse options that do not apply to these data."""
     names = {
-        **{name: f"is for images, and {data} holds vectors" for name in _OF_IMAGES if vectors},
-        **({} if vectors else {"scale": f"is for vectors, and {data} holds images"}),
+        **{name: f"is for images, but {data} holds vectors: leave it out" for name in _OF_IMAGES if vectors},
+        **({} if vectors else {"scale": f"is for vectors, but {data} holds images: leave it out"}),
     }
     if model is not None:
         names |= dict.fromkeys(
@@ -129,7 +133,7 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
 
 
 def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: StageProgress) -> Any:
-    """What to group by: a row for each image or vector."""
+    """Return what to group by: a row for each image or vector."""
     from ..callbacks import OnEpoch
     from ..datasets.opening import Vectors
     from ..images.features import ImageFeatures
@@ -147,7 +151,7 @@ def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: Stag
 
 
 def _vectors(vectors: Vectors, scale: bool | None) -> Any:
-    """All vectors in memory."""
+    """Return all vectors in memory."""
     from sklearn.preprocessing import StandardScaler
 
     from ..data.blocks import as_blocks
@@ -170,7 +174,7 @@ def _groups(X: Any, n_clusters: int, chosen: dict[str, Any], progress: StageProg
 
 
 def _table(labels: Any, names: Sequence[str] | None) -> bytes:
-    """A line for each sample: its name or its number, and its group."""
+    """Return a line for each sample: its name or its number, and its group."""
     from ..datasets.writing import csv_name
 
     firsts = map(str, range(len(labels))) if names is None else map(csv_name, names)

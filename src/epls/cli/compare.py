@@ -1,4 +1,4 @@
-"""``epls compare``: what each learner gives on one's own images or vectors, and what it costs."""
+"""``epls compare``: accuracy and cost of learners on one's own images or vectors."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
+from .own_learners import LearnerType, load_own
 from .progress import StageProgress
 
 if TYPE_CHECKING:
@@ -24,33 +25,35 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 
 @click.command("compare")
 @click.argument("data", type=options.path_type)
-@click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
+@click.option("--learner", "learners", type=LearnerType(list(LEARNERS)), multiple=True, metavar="NAME",
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
-              help=f"One of {', '.join(LEARNERS)}; may be given several times.")  # fmt: skip
-@click.option("--all", "all_learners", is_flag=True, help="All learners, whatever --learner says.")
+              help=f"One of {', '.join(LEARNERS)}; or a class of your own, as MODULE:CLASS or FILE.py:CLASS, whose "
+              "code is run. May be given several times.")  # fmt: skip
+@click.option("--all", "all_learners", is_flag=True, help="Compare all learners of the library.")
 @click.option("--encoder", "encoders", type=options.encoder_choice, multiple=True,
-              help="May be given several times.  [default: each learner's own]")  # fmt: skip
+              help="Encoder to compare; may be given several times.  [default: each learner's own]")  # fmt: skip
 @options.split_sign
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
 @click.option("--whiten", type=click.Choice(["auto", "yes", "no"]), default="auto", show_default=True,
-              help="Whiten the patches (ZCA); auto does where the learner needs it.")  # fmt: skip
+              help="Whiten the patches (ZCA); auto: if the learner needs it.")  # fmt: skip
 @options.n_components(None, "Components to learn.  [default: 400 for images, 100 for vectors]")
 @options.n_patches(2, default=100_000)
-@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
+@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Width and height of patches, in pixels.")  # fmt: skip
 @options.stride(2)
 @options.grid
 @options.mirror
 @options.layers
 @options.pooling("log")
-@options.n_folds(5, "Of cross-validation; of STL-10, how many of its folds.")
+@options.n_folds(5, "Folds of cross-validation, or how many of STL-10's folds to use.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
-              help="Folder for table, chart and stages that are done.")  # fmt: skip
+              help="Folder for the table, the chart and cached results.")  # fmt: skip
 @options.image_folder
 @click.option("--labels", metavar="COLUMN|FILE",
               help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file.  [default: the "
-              "column that is called label, class, target or y; of .npz, the array labels or y]")  # fmt: skip
+              "column named label, class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
 @click.option("--n-labels", type=click.IntRange(min=2),
-              help="Vectors of each class that a classifier is trained on.  [default: all but a fold]")  # fmt: skip
+              help="Labelled vectors of each class to train the classifier on.  [default: all but a fold]")  # fmt: skip
 @options.vectors
 @options.random_state
 @options.threads
@@ -63,33 +66,45 @@ def command(
     n_folds: int, output: Path, channels: str | None, skip_bad: bool, random_state: int, threads: int | None,
     force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Compare learners and encoders on DATA, each image or vector of which has a class.
+    """Compare learners and encoders on DATA, which has a label for each image or vector.
 
     DATA is a folder with a sub-folder of images for each class, an .npz file with arrays "images" and "labels", or the
-    folder of STL-10 or CIFAR-10. All images must have one size. Labels serve to judge the features only. Each stage is
-    kept in the output folder: an interrupted run goes on where it was, and another one uses what is there.
+    folder of STL-10 or CIFAR-10. All images must have the same size. Labels are used only to evaluate the features.
+    Results of each step are cached in the output folder: an interrupted run continues where it stopped.
 
     DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
-    "labels". Then the columns as they are and PCA are compared, too. Learners of your own are compared in Python, by
-    epls.evaluation.compare.
+    "labels". Then the unchanged columns and PCA are compared, too.
+
+    A learner of your own is any class with fit and transform that can be created without arguments. Importing it runs
+    its code, so name only files that you trust. On images, it learns from patches and must have components_; all
+    learners are then compared by epls.evaluation.compare, and nothing is cached.
     """
     from ..evaluation.cache import Cache
     from ..evaluation.comparison import as_plain, compare_settings, is_of, plain_settings
     from ..evaluation.labelled import load_labelled
     from ..evaluation.labelled_vectors import are_vectors
+    from .compare_own import compare_own
     from .compare_vectors import compare_vectors
 
-    names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
+    own = load_own(name for name in dict.fromkeys(learners) if ":" in name)
+    names = list(LEARNERS) if all_learners else [name for name in dict.fromkeys(learners) if ":" not in name]
     of_vectors = {name: chosen.pop(name) for name in ("labels", "n_labels", "scale", "columns", "drop", "key")}
     if are_vectors(data):
         chosen["n_components"] = chosen["n_components"] or 100
         compare_vectors(
-            context, data, names, settings, output, n_components=chosen["n_components"], n_folds=n_folds,
+            context, data, names, own, settings, output, n_components=chosen["n_components"], n_folds=n_folds,
             random_state=random_state, threads=threads, force=force, as_json=as_json, **of_vectors,
         )  # fmt: skip
         return
     _refuse(of_vectors, data)
     chosen["n_components"] = chosen["n_components"] or 400
+    if own:
+        compare_own(
+            context, data, names, own, settings, output, n_folds=n_folds, channels=channels, skip_bad=skip_bad,
+            encoders=list(dict.fromkeys(map(options.full_name, encoders))), random_state=random_state, threads=threads,
+            force=force, as_json=as_json, **chosen,
+        )  # fmt: skip
+        return
     given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
     options.check_output_folder(output, *_FILES)
@@ -98,7 +113,8 @@ def command(
     table = output / _FILES[0]
     if table.exists() and not force and not is_of(table, str(data), wanted):
         raise click.ClickException(
-            f"{table} is of another comparison: give another --output, or --force to replace it (stages are kept)"
+            f"{table} belongs to another comparison: give another --output, or --force to replace it "
+            f"(cached results are kept)"
         )
     cache = Cache(output / "stages")
     filters: dict[int, Any] = {}
@@ -125,19 +141,19 @@ def command(
         _print(entries)
         options.tell("\n".join(report["files"]))
     if all(entry.failed is not None for entry in entries):
-        raise click.ClickException("none of the learners could be judged: see the reasons above")
+        raise click.ClickException("all learners failed: the reasons are in the table above")
 
 
 def _refuse(of_vectors: dict[str, Any], data: Path) -> None:
     for name, value in of_vectors.items():
         if value not in (None, ()):
-            raise click.UsageError(f"--{name.replace('_', '-')} is for vectors, and {data} holds images")
+            raise click.UsageError(f"--{name.replace('_', '-')} is for vectors, but {data} holds images: leave it out")
 
 
 def _wanted(
     learners: dict[str, dict[str, Any]], encoders: list[str], seed: int, chosen: dict[str, Any]
 ) -> list[Settings]:
-    """The settings to compare: each learner with each encoder, or with its own."""
+    """Return the settings to compare: each learner with each encoder, or with its own."""
     from ..encoders import ENCODERS
     from ..evaluation.experiment import Settings
 
@@ -169,7 +185,7 @@ def _write(
     report: dict[str, Any], entries: Sequence[Entry], facts: list[tuple[str, str]], filters: dict[int, Any],
     output: Path,
 ) -> list[str]:  # fmt: skip
-    """The table as JSON, and as a page and a chart if the libraries for them are there; the names of the files."""
+    """Write the table as JSON and, if their libraries are installed, as a page and a chart; return the file names."""
     from ..report import comparison_page
     from ..utils.files import write_atomically
 

@@ -1,4 +1,4 @@
-"""``epls compare`` on vectors: what learners give there, beside PCA and the columns as they are."""
+"""``epls compare`` on vectors: learners beside PCA and the unchanged columns."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .progress import StageProgress
 if TYPE_CHECKING:
     from ..evaluation.comparing import Comparison
 
-#: Options that mean nothing for vectors.
+#: Options that do not apply to vectors.
 _OF_IMAGES = (
     "encoders", "split_sign", "whiten", "n_patches", "patch_size", "stride", "grid", "mirror", "layers", "pooling",
     "channels", "skip_bad",
@@ -26,10 +26,10 @@ _FILES = ("compare.json", "compare.png")
 
 
 def compare_vectors(
-    context: click.Context, data: Path, learners: Sequence[str], settings: tuple[str, ...], output: Path,
-    *, labels: str | None, n_labels: int | None, scale: bool | None, columns: tuple[str, ...], drop: tuple[str, ...],
-    key: str | None, n_components: int, n_folds: int, random_state: int, threads: int | None, force: bool,
-    as_json: bool,
+    context: click.Context, data: Path, learners: Sequence[str], own: dict[str, Any], settings: tuple[str, ...],
+    output: Path, *, labels: str | None, n_labels: int | None, scale: bool | None, columns: tuple[str, ...],
+    drop: tuple[str, ...], key: str | None, n_components: int, n_folds: int, random_state: int, threads: int | None,
+    force: bool, as_json: bool,
 ) -> None:  # fmt: skip
     """Compare, print, and write the table and a chart."""
     import numpy as np
@@ -40,13 +40,10 @@ def compare_vectors(
     for name in _OF_IMAGES:
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             option = next(p.opts[0] for p in context.command.params if p.name == name)
-            raise click.UsageError(f"{option} is for images, and {data} holds vectors")
-    given = options.settings_of(
-        settings, [*learners], f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
-    )
-    options.check_output_folder(output, *_FILES)
-    if (output / _FILES[0]).exists() and not force:
-        raise click.ClickException(f"{output / _FILES[0]} is there already: give another --output, or --force")
+            raise click.UsageError(f"{option} is for images, but {data} holds vectors: leave it out")
+    names = [*learners, *own]
+    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    check_new(output, force)
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
             vectors, found = load_labelled_vectors(data, labels, key=key, columns=columns or None, drop=drop)
@@ -54,17 +51,33 @@ def compare_vectors(
         X = np.asarray(vectors.X)
         scale = vectors.names is not None if scale is None else scale
         result = compare(
-            _scaled(X) if scale else X, found, _learners(learners, given, X.shape, n_components),
+            _scaled(X) if scale else X, found, _learners(learners, own, given, X.shape, n_components),
             n_labels=n_labels, n_folds=n_folds, random_state=random_state, progress=progress,
         )  # fmt: skip
-    files = _write(result, {"data": str(data), "vectors": len(vectors), "labels for each class": n_labels}, output)
-    if as_json:
-        options.print_json(json.loads((output / _FILES[0]).read_text()))
+    files = write_result(
+        result, {"data": str(data), "vectors": len(vectors), "labels for each class": n_labels}, output
+    )
+    print_result(result, files, json.loads((output / _FILES[0]).read_text()) if as_json else None)
+
+
+def check_new(output: Path, force: bool) -> None:
+    """Refuse an output folder that has a comparison, unless it may be overwritten."""
+    options.check_output_folder(output, *_FILES)
+    if (output / _FILES[0]).exists() and not force:
+        raise click.ClickException(
+            f"{output / _FILES[0]} already exists: give another --output, or --force to overwrite it"
+        )
+
+
+def print_result(result: Comparison, files: list[str], as_json: Any) -> None:
+    """Print the table, or the given values as JSON. Fail if all learners failed."""
+    if as_json is not None:
+        options.print_json(as_json)
     else:
         options.tell(repr(result))
         options.tell("\n".join(files))
     if all(row.failed is not None for row in result):
-        raise click.ClickException("none of the learners could be judged: see the reasons above")
+        raise click.ClickException("all learners failed: the reasons are in the table above")
 
 
 def _scaled(X: Any) -> Any:
@@ -74,25 +87,30 @@ def _scaled(X: Any) -> Any:
 
 
 def _learners(
-    names: Sequence[str], given: dict[str, dict[str, Any]], shape: tuple[int, int], n_components: int
-) -> dict[str, Any]:
-    """The learners by name. The columns as they are and PCA are always among them, since many tables need no more."""
+    names: Sequence[str], own: dict[str, Any], given: dict[str, dict[str, Any]], shape: tuple[int, int],
+    n_components: int,
+) -> dict[str, Any]:  # fmt: skip
+    """Return the learners by name. Unchanged columns and PCA are always among them, since many tables need no more."""
     from sklearn.decomposition import PCA
-
-    from ..evaluation.experiment import with_settings
 
     n_pca = min(n_components, *shape)
     found: dict[str, Any] = {"raw columns": LEARNERS["raw"](), f"pca, {n_pca}": PCA(n_pca)}
-    for name in names:
-        if name == "raw":
-            continue
-        known = {} if LEARNERS[name].complete else {"n_components": n_components}
+    for name, learner in ({name: LEARNERS[name]() for name in names if name != "raw"} | own).items():
         title = ", ".join([name, *(f"{key}={value}" for key, value in given[name].items())])
-        found[title] = with_settings(LEARNERS[name](), known | given[name], name)
+        found[title] = with_components(learner, given[name], name, n_components)
     return found
 
 
-def _write(result: Comparison, facts: dict[str, Any], output: Path) -> list[str]:
+def with_components(learner: Any, settings: dict[str, Any], name: str, n_components: int) -> Any:
+    """Return a learner with these settings and, if it can be chosen, this number of components."""
+    from ..evaluation.experiment import with_settings
+
+    can_choose = "n_components" in learner.get_params() and not getattr(learner, "complete", False)
+    return with_settings(learner, ({"n_components": n_components} if can_choose else {}) | settings, name)
+
+
+def write_result(result: Comparison, facts: dict[str, Any], output: Path) -> list[str]:
+    """Write the table and, if matplotlib is installed, a chart; return the file names."""
     from ..utils.files import write_atomically
 
     output.mkdir(parents=True, exist_ok=True)

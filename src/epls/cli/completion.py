@@ -1,4 +1,4 @@
-"""``epls completion``: what a shell needs to complete commands and options."""
+"""``epls completion``: the shell script that completes commands and options."""
 
 from __future__ import annotations
 

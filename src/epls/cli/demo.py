@@ -1,4 +1,4 @@
-"""``epls demo``, which `make demo` runs: filters of photographs, digits with few labels, and a page to explore them."""
+"""``epls demo`` (`make demo`): filters of photographs, digits with few labels, and a page to explore them."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _LEARNED = """\
   error {first error:.2f} -> {last error:.3f} in {epochs} epochs
   wins of any two units differ by at most {win spread}
   dead units: {unresponsive units}, noise filters: {noise filters}
-  population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1: a single unit, a single \
-sample)"""
+  population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1: one unit per sample, \
+one sample per unit)"""
 
 
 def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) -> dict[str, float]:
@@ -82,7 +82,7 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
     scores: dict[str, list[float]] = {name: [] for name in kinds}
     for train, test in splits.split(X, y):
         for name, features in kinds.items():
-            # The same classifier for all, its penalty by leave-one-out, on a scale that does not depend on the units.
+            # The same classifier for all, its penalty chosen by leave-one-out, relative to the scale of the features.
             penalties = np.logspace(-3, 3, 13) * features.var(axis=0).sum()
             classifier = RidgeClassifierCV(alphas=penalties).fit(features[train], y[train])
             scores[name].append(100 * classifier.score(features[test], y[test]))
@@ -92,19 +92,21 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
 def explore_digits(output: Path, n_digits: int, seed: int) -> None:
     """Write a page to look through some digits, without their labels."""
     images = load_digits().images[:n_digits]
-    page = explore(images, mirror=False, title="Handwritten digits", random_state=seed)  # mirrored, they are no digits
+    page = explore(
+        images, mirror=False, title="Handwritten digits", random_state=seed
+    )  # mirrored digits are not digits
     write_atomically(output / "explore.html", page.encode())
 
 
 @click.command("demo")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
               help="Folder for the pictures.")  # fmt: skip
-@click.option("--quick", is_flag=True, help="Small sizes, to see that it runs.")
+@click.option("--quick", is_flag=True, help="Use small sizes, to check that everything runs.")
 @options.random_state
 @options.threads
 @options.as_json
 def command(output: Path, quick: bool, random_state: int, threads: int | None, as_json: bool) -> None:
-    """Learn filters from two photographs, tell digits apart with ten labels per class, and look through digits."""
+    """Learn filters from two photographs, classify digits with ten labels per class, and write a page of digits."""
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else options.tell
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")

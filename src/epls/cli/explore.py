@@ -16,10 +16,10 @@ from .progress import StageProgress
 @click.argument("data", type=options.path_type)
 @click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
 @click.option("--labels", type=options.path_type, metavar="FILE",
-              help="Labels to show: the .csv file saved on the page, or that of `epls classify`.")  # fmt: skip
+              help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
 @click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
-              help="Groups of equal size, or the dense regions of the map.")  # fmt: skip
-@click.option("--n-groups", type=click.IntRange(min=1), help="How many balanced groups.  [default: up to 24]")
+              help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
+@click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
 @inputs.sources
 @options.random_state
 @options.threads
@@ -29,7 +29,7 @@ def command(
     data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, model: Path | None,
     features: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
-    """Write a page to look through DATA: a map, groups, the nearest of each image, outliers and near-duplicates.
+    """Write a web page to look through DATA: a map, groups, nearest neighbours, outliers and near-duplicates.
 
     DATA is a folder of images, or anything else that `epls fit` accepts, or a .npz file that `epls transform` wrote.
     Features are learned from the images without labels, unless a model or a file of features is given. On the page,
@@ -39,7 +39,7 @@ def command(
     from ..utils.files import write_atomically
 
     if n_groups is not None and groups == "density":
-        raise click.UsageError("--n-groups is for balanced groups: density finds the number itself, leave it out")
+        raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
     read = [path for path in (labels, model, features) if path is not None]
     options.check_output(output, force, data, *read)
     started = time.perf_counter()
@@ -71,6 +71,6 @@ def command(
     else:
         what = "vectors" if samples.is_vectors else "images"
         options.tell(
-            f"{output}, {len(content) / 1e6:.1f} MB, shows {len(samples.names):,} {what}, made in {seconds} s: open it "
+            f"{output}, {len(content) / 1e6:.1f} MB, with {len(samples.names):,} {what}, made in {seconds} s: open it "
             f"in a browser"
         )

@@ -1,4 +1,4 @@
-"""``epls fit``: features from images or vectors."""
+"""``epls fit``: learn features from images or vectors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..algorithm.checkpoint import Checkpoint
     from ..datasets.opening import Vectors
 
-# An option is for what depends on the data or the machine at hand. What has a good default is left to --set.
+# Options are for what depends on the data or the machine. What has a good default is left to --set.
 _OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid", "layers", "mirror")
 # A stack chooses these itself.
 _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
@@ -30,7 +30,7 @@ _SECTIONS = {
 
 
 class _InSections(click.Command):
-    """Shows the options for images and for vectors after the others in its help."""
+    """Shows the options for images and for vectors after the others in the help."""
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         shown = {p.name: p.get_help_record(context) for p in self.get_params(context) if isinstance(p, click.Option)}
@@ -51,9 +51,10 @@ class _InSections(click.Command):
     "images.pooling=sum. May be given several times.",
 )
 @click.option("--encoder", type=options.encoder_choice,
-              help="What computes the codes of patches; sc is sparse_coding.  [default: the learner's]")  # fmt: skip
-@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True, help="In pixels.")
-@options.n_patches(1, usual="100 for each component, or 50,000")
+              help="Computes the codes of patches; sc means sparse_coding.  [default: the learner's own]")  # fmt: skip
+@click.option("--patch-size", type=click.IntRange(min=1), default=10, show_default=True,
+              help="Width and height of patches, in pixels.")  # fmt: skip
+@options.n_patches(1, usual="100 for each component, at least 50,000")
 @options.stride(1)
 @options.grid
 @click.option("--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
@@ -65,7 +66,7 @@ class _InSections(click.Command):
 @options.image_folder
 @options.vectors
 @click.option("--checkpoint", type=options.path_type, metavar="FOLDER",
-              help="Where to keep the training every minute; the same command goes on from there.")  # fmt: skip
+              help="Save the training here every minute; the same command continues from there.")  # fmt: skip
 @options.random_state
 @options.precision
 @options.threads
@@ -83,7 +84,7 @@ def command(
     height, width[, channels]) or of vectors (n, n_features), a .csv or .parquet table of vectors, a folder of .npy
     files of vectors, or a zarr array. Images may have any number of channels. Vectors may be more than fit in memory.
 
-    Learners that need whitened patches get them, and are combined with the encoder that belongs to them.
+    Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
     """
     from ..algorithm.checkpoint import Checkpoint
     from ..datasets.opening import Vectors, open_data
@@ -127,7 +128,7 @@ def command(
         notes = {"data": data.name, **model_summary(model, opened), "seconds": round(seconds, 1)}
         notes |= {"longest_side": longest_side, "channels": channels}
         save_model(model, output, notes=notes)
-        if kept is not None:  # not before the model is on the disk
+        if kept is not None:  # only when the model is on the disk
             kept.clear()
     if as_json:
         options.print_json({"model": str(output), **notes})
@@ -136,13 +137,13 @@ def command(
 
 
 def _refuse_others(context: click.Context, data: Path, vectors: bool, given: dict[str, dict[str, Any]]) -> None:
-    """Options for the other kind of data are an error."""
+    """Refuse options for the other kind of data."""
     names = _OF_IMAGES if vectors else _OF_VECTORS
     others = [f"--{name.replace('_', '-')}" for name in names if _was_given(context, name)]
     others += [f"--set {part}.{name}" for part in ("images", "encoder") if vectors for name in given[part]]
     if others:
         kinds = ("images", "vectors") if vectors else ("vectors", "images")
-        raise click.UsageError(f"{others[0]} is for {kinds[0]}, and {data} holds {kinds[1]}")
+        raise click.UsageError(f"{others[0]} is for {kinds[0]}, but {data} holds {kinds[1]}: leave it out")
 
 
 def _was_given(context: click.Context, name: str) -> bool:
@@ -160,7 +161,9 @@ def _learner(
     learner = LEARNERS[name]()
     available = learner.get_params()
     if n_components is not None and "n_components" not in available:
-        raise click.UsageError(f"--n-components: {name} has as many components as there are features")
+        raise click.UsageError(
+            f"--n-components: {name} always has as many components as there are features; leave it out"
+        )
     if n_components is None and not vectors and not learner.complete:
         n_components = 400
     known = {"n_components": n_components} | {name: chosen[name] for name in ("random_state", "precision")}
@@ -168,7 +171,7 @@ def _learner(
     callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
     if kept is not None:
         if not hasattr(learner, "use_checkpoint"):
-            raise click.UsageError(f"--checkpoint: only epls can go on in the middle, not {name}; leave it out")
+            raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
         callbacks.append(kept)
     return learner.set_callbacks(*callbacks)
 
@@ -178,7 +181,7 @@ def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str
     from ..images.features import ImageFeatures
 
     for name in given["images"].keys() & chosen.keys():
-        raise click.UsageError(f"--set images.{name}: there is an option for it, --{name.replace('_', '-')}")
+        raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
     parameters = {key: chosen[key] for key in _FOR_FEATURES}
     encoder = _encoder(learner, chosen, given)
     features = ImageFeatures(learner, whiten=learner.whitens, encoder=encoder, **parameters)
@@ -204,8 +207,8 @@ def _deep_model(
     for name in _OF_ONE_LAYER:
         if _was_given(context, name):
             raise click.UsageError(
-                f"--{name.replace('_', '-')} is for one layer: leave it out, or give --layers 1; layers of your own "
-                f"are for Python, epls.DeepFeatures([epls.Layer(...), ...])"
+                f"--{name.replace('_', '-')} is for one layer: leave it out, or give --layers 1; to choose the "
+                f"layers, use epls.DeepFeatures([epls.Layer(...), ...]) in Python"
             )
     if given["images"]:
         raise click.UsageError(f"--set images.{next(iter(given['images']))}: a stack has no such setting; leave it out")
@@ -226,14 +229,14 @@ def _vector_model(learner: Any, chosen: dict[str, Any], vectors: Vectors, data: 
 
     scale = chosen["scale"]
     if scale and as_blocks(vectors.X) is not None:
-        raise click.UsageError(f"--scale needs all vectors in memory, and {data} is read in parts: leave it out")
+        raise click.UsageError(f"--scale requires all vectors in memory, but {data} is read in parts: leave it out")
     if scale is None:
         scale = vectors.names is not None
     return make_pipeline(StandardScaler(), learner) if scale else learner
 
 
 def _name_columns(model: Any, vectors: Vectors) -> None:
-    """The names of a table's columns, as a fit on a data frame notes them: other frames are checked by them."""
+    """Note the names of a table's columns, as a fit on a data frame does, to check other frames against them."""
     import numpy as np
     from sklearn.pipeline import Pipeline
 
@@ -244,18 +247,19 @@ def _name_columns(model: Any, vectors: Vectors) -> None:
 
 @contextmanager
 def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
-    """Tells where to go on after Ctrl-C, if a checkpoint has been written."""
+    """Say how to continue after Ctrl-C, if a checkpoint has been written."""
     try:
         yield
     except KeyboardInterrupt as error:
         if checkpoint is None or not any(checkpoint.glob("*-*")):
             raise
-        raise click.ClickException(f"interrupted; the same command goes on from {checkpoint}") from error
+        raise click.ClickException(f"interrupted; run the same command to continue from {checkpoint}") from error
 
 
 def _print(notes: dict[str, Any], output: Path) -> None:
     options.tell(
         f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
         f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
-        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 is the most)"
+        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1: one unit per "
+        f"sample, one sample per unit)"
     )

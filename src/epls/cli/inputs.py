@@ -1,4 +1,4 @@
-"""Data of commands that work on features: the samples, their names, and features from a model, a file, or learned."""
+"""Inputs of commands that work on features: samples, their names, and features learned, from a model or a file."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ if TYPE_CHECKING:
     from ..datasets.opening import Opened
     from ..utils.types import Array
 
-_LONGEST_SIDE = 256  # pixels: as large as pictures on a page are shown
+_LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
 
 
 @dataclass(frozen=True)
 class Samples:
-    """What a command was given.
+    """The inputs of a command.
 
     Attributes
     ----------
     data : Vectors or images
         The samples.
     names : list of str
-        The files of images, else the numbers of rows.
+        The file names of images, otherwise row numbers.
     name_column : str
         "file" or "row".
     columns : list of str or None
@@ -37,7 +37,7 @@ class Samples:
     features : ndarray or None
         Features from a file.
     model : model or None
-        What computes features.
+        The model that computes features.
     """
 
     data: Opened
@@ -49,35 +49,35 @@ class Samples:
 
     @property
     def is_vectors(self) -> bool:
-        """Whether the samples are vectors, not images."""
+        """Whether the samples are vectors rather than images."""
         from ..datasets.opening import Vectors
 
         return isinstance(self.data, Vectors)
 
     def array_or_images(self) -> Any:
-        """The samples as functions in Python accept them."""
+        """Return the samples in the form that the Python functions accept."""
         return _in_memory(self.data) if self.is_vectors else self.data
 
 
 def sources(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that say where features come from, and how data are read."""
+    """Add the options that say where features come from and how data are read."""
     for option in (
         options.array_key,
         click.option("--drop", multiple=True, metavar="COLUMN",
                      help="A column of a table to leave out; may be given several times."),
         options.image_folder,
         click.option("--longest-side", type=click.IntRange(min=1),
-                     help=f"Shrink larger images to so many pixels.  [default: {_LONGEST_SIDE}, or the model's]"),
+                     help=f"Shrink larger images to this many pixels.  [default: {_LONGEST_SIDE}, or the model's]"),
         click.option("--layers", type=click.IntRange(1, 2),
-                     help="Layers to learn from images.  [default: 2 for up to a thousand, 1 for more]"),
+                     help="Layers to learn from images.  [default: 2 for up to 1,000 images, 1 for more]"),
         click.option("--mirror/--no-mirror", default=True, show_default=True,
-                     help="Whether an image and its mirror image count as the same, if features are learned. "
+                     help="Treat an image and its mirror image as the same when learning features. "
                      "Not for digits and letters."),
         click.option("--features", type=options.path_type, metavar="FILE",
                      help="Features of DATA, a .npz file that `epls transform` wrote."),
         click.option("--model", type=options.path_type, metavar="FILE",
-                     help="Compute the features with this model, which `epls fit` wrote.  [default: learn some from "
-                     "images, take vectors as they are]"),
+                     help="Compute the features with this model, which `epls fit` wrote.  [default: learn features "
+                     "from images, use vectors unchanged]"),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -86,11 +86,11 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 def open_samples(
     data: Path, model: Path | None, features: Path | None, chosen: dict[str, Any], progress: StageProgress
 ) -> Samples:
-    """Open data, and the model or the file of features that goes with them."""
+    """Open data and the model or the file of features that belongs to them."""
     from ..datasets.opening import Vectors
 
     if model is not None and features is not None:
-        raise click.UsageError("--model and --features: give one of them")
+        raise click.UsageError("--model and --features: give only one of them")
     if model is not None and chosen["longest_side"] is not None:
         raise click.UsageError("--longest-side is set by the model: leave it out")
     loaded = None
@@ -121,7 +121,7 @@ def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened
     try:
         return open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
     except MixedImagesError:
-        options.tell(f"{data} has gray and color images: all are read as color", err=True)
+        options.tell(f"{data} has gray and color images; all are converted to color", err=True)
         return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
 
 
@@ -130,10 +130,12 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
     from ..persistence import load_with_notes
 
     if chosen["drop"]:
-        raise click.UsageError("--drop: the model knows the columns that it needs, leave it out")
+        raise click.UsageError("--drop: the model already knows which columns it needs; leave --drop out")
     loaded, notes = load_with_notes(model)
     if not hasattr(loaded, "transform"):
-        raise click.ClickException(f"{model} holds groups, not features: give a model that `epls fit` wrote")
+        raise click.ClickException(
+            f"{model} holds a clustering, which has no features: give a model that `epls fit` wrote"
+        )
     features = image_features(loaded)
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
     side = 1 if features is None else least_side(features)
@@ -141,7 +143,7 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
 
 
 def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | None:
-    """The names that `epls transform` wrote beside features, if these are what is opened."""
+    """Return the names that `epls transform` wrote beside features, if the data are such a file."""
     from ..datasets.arrays import archive_keys, load_archive
 
     if path.suffix.lower() != ".npz" or key not in (None, "features") or "names" not in archive_keys(path):
@@ -153,25 +155,31 @@ def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | N
 
 
 def _features_from(path: Path, names: list[str], column: str) -> Array:
-    """The rows of a file of features, in the order of these names."""
+    """Return the rows of a file of features, in the order of ``names``."""
     from ..datasets.arrays import load_array
 
     if path.suffix.lower() not in (".npz", ".npy"):
         raise click.UsageError(f"--features {path}: give a .npz or .npy file that `epls transform` wrote")
     rows = load_array(path, None if path.suffix.lower() == ".npy" else "features")
     if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-        raise click.ClickException(f"{path} has an array of shape {rows.shape} and type {rows.dtype}, not features")
+        raise click.ClickException(
+            f"{path} has an array of shape {rows.shape} and type {rows.dtype}; features are numbers of shape "
+            f"(n_samples, n_features)"
+        )
     named = _names_in_archive(path, None, len(rows)) if column == "file" else None
     if named is not None:
         place = {name: k for k, name in enumerate(named)}
         if missing := [name for name in names if name not in place]:
             raise click.ClickException(
-                f"{path} has no features of {len(missing)} of {len(names)} images, such as {missing[0]!r}: compute "
+                f"{path} lacks the features of {len(missing)} of {len(names)} images, such as {missing[0]!r}: compute "
                 f"them again with epls transform"
             )
         return rows[[place[name] for name in names]]
     if len(rows) != len(names):
-        raise click.ClickException(f"{path} has features of {len(rows)} samples, and the data are {len(names)}")
+        raise click.ClickException(
+            f"{path} has features of {len(rows)} samples, but the data have {len(names)}: use the features of these "
+            f"data"
+        )
     return rows
 
 
@@ -184,7 +192,7 @@ def _in_memory(vectors: Any) -> Any:
 
 
 def labels_for(samples: Samples, path: Path | None, data: Path) -> list[Label | None] | None:
-    """The labels of a .csv file for these samples."""
+    """Return the labels of these samples from a .csv file."""
     from ..datasets.labels import labels_of, read_labels
 
     return None if path is None else labels_of(read_labels(path), samples.names, data)

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 _UNITS_LISTED = 8
 _FEATURES_LISTED = 4
 _LISTED = 6
-_NARROWEST_VALUE = 20  # characters beside a name
-_LARGEST_FILTER = 16  # pixels, else a terminal has room for few
+_NARROWEST_VALUE = 20  # characters, beside its name
+_LARGEST_FILTER = 16  # pixels; few larger ones fit into a terminal
 
 
 @click.command("inspect")
 @click.argument("model", type=options.path_type)
-@click.option("--filters", type=click.IntRange(min=0), default=24, show_default=True, help="How many to draw.")
+@click.option("--filters", type=click.IntRange(min=0), default=24, show_default=True, help="How many filters to draw.")
 @options.as_json
 def command(model: Path, filters: int, as_json: bool) -> None:
-    """Tell what is in MODEL, a file that `epls fit` wrote; draw filters if the terminal has colors."""
+    """Show what is in MODEL, a file that `epls fit` wrote, and its filters if the terminal has colours."""
     from ..evaluation.summary import model_facts
     from ..persistence import load_with_notes
 
@@ -50,7 +50,7 @@ def command(model: Path, filters: int, as_json: bool) -> None:
 
 
 def _show_facts(console: Console, facts: dict[str, str]) -> None:
-    """Names and values side by side, or in a narrow terminal each value below its name; a word may be broken."""
+    """Print names and values side by side, or each value below its name if the terminal is narrow."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text
@@ -101,14 +101,14 @@ def _show_units(console: Console, model: Any, notes: dict[str, Any], filters: in
 
 
 def _show_filters(console: Console, layer: ModelLayer, filters: int) -> None:
-    """Those of the layer that sees the images."""
+    """Draw the filters of the layer that sees the images."""
     from ..plotting import colors_shown
 
     components = getattr(layer.groups[0].estimator_, "components_", None)
     if components is None or len(layer.groups) > 1:  # units of several groups see different channels
         return
     if console.color_system is None:
-        console.print("Filters: epls report draws them, and so does this in a terminal with colors.")
+        console.print("Filters: epls report draws them; so does this command in a terminal with colours.")
     elif layer.patch_size > _LARGEST_FILTER:
         console.print("Filters: epls report draws them; they are too large for a terminal.")
     else:
@@ -118,7 +118,7 @@ def _show_filters(console: Console, layer: ModelLayer, filters: int) -> None:
 
 
 def _draw(console: Console, filters: Any) -> None:
-    """Filters side by side, two pixels a character: the upper one is its ink, the lower one its ground."""
+    """Draw filters side by side, two pixels per character: the upper is its foreground, the lower its background."""
     import numpy as np
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""The ``epls`` command and how it ends: 0 done, 1 failed or interrupted, 2 called wrongly."""
+"""The ``epls`` command. It exits with 0 on success, 1 if it failed or was interrupted, 2 if it was called wrongly."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from .options import one_line, tell
 class _LazyGroup(click.Group):
     """Loads a command's module when the command is called: ``epls --help`` must not wait for numba."""
 
-    # Name, to module and first line of its help.
+    # The module and the short help of each command.
     _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
-        "classify": (".classify", "Predict labels of images or vectors from a few that are known."),
+        "classify": (".classify", "Predict the labels of images or vectors from a few known ones."),
         "cluster": (".cluster", "Divide images or vectors into groups of equal or limited size."),
-        "compare": (".compare", "See what each learner gives on your images or vectors, and what it costs."),
-        "completion": (".completion", "Print what a shell needs to complete commands."),
-        "demo": (".demo", "Learn from bundled data; draw filters, tell digits apart with few labels."),
-        "explore": (".explore", "Write a page to look through images or vectors: map, groups, neighbours."),
+        "compare": (".compare", "Compare the accuracy and cost of learners on your images or vectors."),
+        "completion": (".completion", "Print the shell script that completes epls commands."),
+        "demo": (".demo", "Learn from bundled data: draw filters, classify digits with few labels."),
+        "explore": (".explore", "Write a web page to look through images or vectors."),
         "fit": (".fit", "Learn features from images or vectors."),
-        "inspect": (".inspect", "Tell what is in a model file; draw filters in the terminal."),
-        "report": (".report", "Write a page about a model, to open in a browser."),
+        "inspect": (".inspect", "Show what is in a model file, and its filters, in the terminal."),
+        "report": (".report", "Write a web page about a model."),
         "reproduce": (".reproduce", "Run the paper's experiment on STL-10 or CIFAR-10."),
         "transform": (".transform", "Compute the features of images or vectors with a model."),
     }
@@ -71,7 +71,7 @@ def epls() -> None:
 
 
 def run(arguments: list[str] | None = None) -> int:
-    """Run the command; problems end in one line on stderr. EPLS_DEBUG=1 shows where an unexpected one came from."""
+    """Run the command. Errors are one line on stderr; EPLS_DEBUG=1 shows the traceback of an unexpected one."""
     try:
         with _told_warnings(), _ended_like_ctrl_c():
             epls.main(arguments, prog_name="epls", standalone_mode=False)
@@ -83,7 +83,7 @@ def run(arguments: list[str] | None = None) -> int:
         tell(shown.getvalue().rstrip("\n"), err=True)
         return 2
     except (KeyboardInterrupt, click.Abort):
-        tell("epls: interrupted; no file was left half-written. The same command starts again", err=True)
+        tell("epls: interrupted; no file was left half-written. Run the same command to start again", err=True)
         return 1
     except OSError as error:
         tell(f"epls: {one_line(_explain(error))}", err=True)
@@ -95,14 +95,14 @@ def run(arguments: list[str] | None = None) -> int:
         if os.environ.get("EPLS_DEBUG"):
             raise
         name = type(error).__name__
-        tell(f"epls: {name}: {_first_line(error)}; this is a defect of epls, please report it", err=True)
+        tell(f"epls: {name}: {_first_line(error)}; this is a bug in epls, please report it", err=True)
         return 1
     return 0
 
 
 @contextmanager
 def _ended_like_ctrl_c() -> Iterator[None]:
-    """SIGTERM ends the command as Ctrl-C does: files that are half-written are removed."""
+    """End the command on SIGTERM as on Ctrl-C: half-written files are removed."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -118,12 +118,12 @@ def _ended_like_ctrl_c() -> Iterator[None]:
 
 
 def _first_line(message: BaseException | str) -> str:
-    """scikit-learn adds advice that fills the screen and is not for this command."""
+    """Return the first line: scikit-learn's long advice does not apply to the command line."""
     return (str(message).strip() or type(message).__name__).split("\n")[0]
 
 
 class _TellingHandler(logging.Handler):
-    """Tells what the library logs."""
+    """Prints what the library logs."""
 
     def emit(self, record: logging.LogRecord) -> None:
         _tell_warning(record.getMessage())
@@ -135,13 +135,13 @@ def _tell_warning(message: str) -> None:
 
 @contextmanager
 def _told_warnings() -> Iterator[None]:
-    """Warnings, and what the library logs, are one line on stderr."""
+    """Print each warning and log message as one line on stderr."""
     handler, logger = _TellingHandler(logging.WARNING), logging.getLogger("epls")
     logger.addHandler(handler)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_, **__: _tell_warning(str(message))
-            # Columns are found by name before.
+            # The command has already matched columns by name.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             yield
     finally:
@@ -150,9 +150,9 @@ def _told_warnings() -> Iterator[None]:
 
 def _explain(error: OSError) -> str:
     if error.errno == errno.ENOSPC:
-        return f"the disk is full{_where(error)}: make room, then give the same command again"
+        return f"the disk is full{_where(error)}: free some space, then run the same command again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"not allowed to read or write{_where(error)}: check who may"
+        return f"not allowed to read or write{_where(error)}: check the permissions"
     return str(error)
 
 

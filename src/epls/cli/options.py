@@ -1,4 +1,4 @@
-"""Options that several commands have, each named as the parameter that it sets, and what commands do with them."""
+"""Options that several commands share, each named after the parameter that it sets, and functions that use them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,25 @@ path_type = click.Path(path_type=Path)
 
 random_state = click.option(
     "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
-    help="Fixes all that is random.",
+    help="Seed of everything random.",
 )  # fmt: skip
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
 precision = click.option(
     "--precision", type=click.Choice(["float32", "bfloat16", "auto"]), default="float32", show_default=True,
-    help="Of large products. bfloat16 is faster on processors that have it; auto takes it there.",
+    help="Precision of large matrix products. bfloat16 is faster on processors that support it; auto uses it there.",
 )  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-force = click.option("--force", is_flag=True, help="Overwrite what is there.")
+force = click.option("--force", is_flag=True, help="Overwrite existing files.")
 learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
                        help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
-array_key = click.option("--key", help="The array of a .npz file.  [default: the only one, X, images or features]")
+array_key = click.option(
+    "--key", help="Name of the array in a .npz file.  [default: the only one, or X, images or features]"
+)
 longest_side = click.option(
-    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to so many pixels.  [default: as they are]"
+    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to this many pixels.  [default: unchanged]"
 )
 split_sign = click.option("--split-sign/--no-split-sign", default=None,
-                          help="Codes with the negated components, too: twice as many features.  "
+                          help="Also encode with the negated components: twice as many features.  "
                           "[default: the encoder's]")  # fmt: skip
 grid = click.option(
     "--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions."
@@ -52,18 +54,18 @@ grid = click.option(
 
 layers = click.option(
     "--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
-    help="Layers of a stack whose features stand beside those of the single layer; 1 is the single layer alone.",
+    help="Layers of a stack whose features are added to those of the single layer; 1: the single layer alone.",
 )  # fmt: skip
 mirror = click.option(
     "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
-    help="Mirror images count, too: the features of an image and its mirror image are averaged, or the classifier "
-    "learns from both and its decisions are added. Not for digits and letters.  [default: without; features, if no "
-    "value is given]",
+    help="Use mirror images, too: average the features of an image and its mirror image, or train the classifier on "
+    "both and add its decisions. Not for digits and letters.  [default: no mirror images; --mirror alone means "
+    "features]",
 )  # fmt: skip
 
 
 def n_components(default: int | None, help: str = "Components to learn.") -> Option[Any]:
-    """The option of the number of components."""
+    """Return the option for the number of components."""
     return click.option(
         "--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default,
         show_default=default is not None, help=help,
@@ -71,7 +73,7 @@ def n_components(default: int | None, help: str = "Components to learn.") -> Opt
 
 
 def n_patches(least: int, default: int | None = None, usual: str = "") -> Option[Any]:
-    """The option of the number of patches; ``usual`` says what it is if there is no default."""
+    """Return the option for the number of patches; ``usual`` describes the default if there is no number."""
     return click.option(
         "--n-patches", "--patches", "n_patches", type=click.IntRange(min=least), default=default,
         show_default=default is not None, help="Patches to learn from." + (f"  [default: {usual}]" if usual else ""),
@@ -79,48 +81,52 @@ def n_patches(least: int, default: int | None = None, usual: str = "") -> Option
 
 
 def n_folds(default: int, help: str) -> Option[Any]:
-    """The option of the number of folds."""
+    """Return the option for the number of folds."""
     return click.option(
         "--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, show_default=True, help=help
     )
 
 
 def pooling(default: str | None, usual: str = "") -> Option[Any]:
-    """The option of how codes are pooled; ``usual`` says what it is if there is no default."""
+    """Return the option for how codes are pooled; ``usual`` describes the default if there is no single one."""
     return click.option(
         "--pooling", type=click.Choice(["log", "sum", "mean"]), default=default, show_default=default is not None,
-        help="How codes are pooled; sum is the paper's." + (f"  [default: {usual}]" if usual else ""),
+        help="How codes are pooled; the paper uses sum." + (f"  [default: {usual}]" if usual else ""),
     )  # fmt: skip
 
 
 def settings(metavar: str, help: str) -> Option[Any]:
-    """The option of settings that have no option of their own, see :func:`parsed_settings`."""
+    """Return the option for settings that have no option of their own, see :func:`parsed_settings`."""
     return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
 
 
 def stride(default: int) -> Option[Any]:
-    """The option of the pixels from one encoded patch to the next."""
+    """Return the option for the pixels from one encoded patch to the next."""
     return click.option(
-        "--stride", type=click.IntRange(min=1), default=default, show_default=True, help="Pixels from patch to patch."
+        "--stride",
+        type=click.IntRange(min=1),
+        default=default,
+        show_default=True,
+        help="Pixels from one patch to the next.",
     )
 
 
 def image_folder(command: Command) -> Command:
-    """The options that say how a folder of images is read."""
-    skip_bad = click.option("--skip-bad", is_flag=True, help="Leave out images that cannot be used, and list them.")
+    """Add the options that say how a folder of images is read."""
+    skip_bad = click.option("--skip-bad", is_flag=True, help="Skip images that cannot be read, and list them.")
     channels = click.option(
         "--channels",
         type=click.Choice(["gray", "color", "all"]),
-        help="Convert all images; all: read every band of TIFF files as it is stored.  [default: as they are]",
+        help="Convert all images; all: read every band of TIFF files as it is stored.  [default: unchanged]",
     )
     return skip_bad(channels(command))
 
 
 def vectors(command: Command) -> Command:
-    """The options that say how vectors are read."""
+    """Add the options that say how vectors are read."""
     scale = click.option(
         "--scale/--no-scale", default=None,
-        help="Bring the columns of vectors to one scale first.  [default: those of tables]",
+        help="Standardise the columns of vectors first.  [default: only those of tables]",
     )  # fmt: skip
     columns = click.option(
         "--columns", multiple=True, metavar="COLUMN",
@@ -133,17 +139,17 @@ def vectors(command: Command) -> Command:
 
 
 def full_name(encoder: str) -> str:
-    """The name of an encoder, which may be given by its short name."""
+    """Return the full name of an encoder, which may be given by its short name."""
     return _SHORT_NAMES.get(encoder, encoder)
 
 
 def parsed_settings(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """Settings from NAME=VALUE: numbers, true, false and null as in JSON, all else as text."""
+    """Parse NAME=VALUE: numbers, true, false and null as in JSON, everything else as text."""
     found: dict[str, Any] = {}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
         if not equals:
-            raise click.UsageError(f"--set {assignment}: give NAME=VALUE")
+            raise click.UsageError(f"--set {assignment}: write it as NAME=VALUE")
         try:
             found[name] = json.loads(value)
             json.dumps(found[name], allow_nan=False)  # as it will be written
@@ -155,19 +161,19 @@ def parsed_settings(assignments: tuple[str, ...]) -> dict[str, Any]:
 
 
 def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> dict[str, dict[str, Any]]:
-    """Settings of each part from PART.NAME=VALUE; those without a part are of the part "", if that is one."""
+    """Parse PART.NAME=VALUE into the settings of each part; without PART, they belong to the part "" if allowed."""
     found: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for name, value in parsed_settings(assignments).items():
         part, _, setting = name.rpartition(".")
         if part not in found:
-            raise click.UsageError(f"--set {name}: give {named}")
+            raise click.UsageError(f"--set {name}: write it as {named}")
         found[part][setting] = value
     return found
 
 
 @contextmanager
 def opening() -> Iterator[None]:
-    """An error about a parameter that the data have no use for names the option that sets it."""
+    """Name the option in errors about a parameter that does not apply to the data."""
     from ..datasets.opening import ParameterError
 
     try:
@@ -177,33 +183,33 @@ def opening() -> Iterator[None]:
 
 
 def one_line(text: str) -> str:
-    """Text without control characters, which a terminal would obey: file names and notes come from strangers."""
+    """Escape control characters, which a terminal would obey: file names and notes may come from strangers."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
 def tell(text: str, err: bool = False) -> None:
-    """Print lines, on stdout or stderr, without control characters. All that commands print goes through here."""
+    """Print lines on stdout or stderr with control characters escaped. All output of commands goes through here."""
     click.echo("\n".join(map(one_line, text.split("\n"))), err=err)
 
 
 def tell_skipped(data: Any) -> None:
-    """Lists on stderr the files of a folder that were left out."""
+    """List on stderr the files of a folder that were skipped."""
     for file, reason in getattr(data, "skipped", ()):
         tell(f"skipped {one_line(str(file))}: {one_line(reason)}", err=True)
 
 
 def tell_columns(data: Any) -> None:
-    """Lists on stderr the columns of a table that are used, and warns of those that look like no measurements."""
+    """List on stderr the columns of a table that are used, and warn of those that do not look like measurements."""
     from ..datasets.columns import doubtful_columns, listed
 
     names = getattr(data, "names", None)
     if names is None or not hasattr(data, "X"):
         return
-    tell(f"columns used, {len(names):,}: {listed(names, most=10)}", err=True)
+    tell(f"{len(names):,} columns are used: {listed(names, most=10)}", err=True)
     told = {
-        "label": "look like labels, and features should not know them",
+        "label": "look like labels, which features should not be learned from",
         "identifier": "look like identifiers, by their names or because all values are different whole numbers",
-        "constant": "have a single value, and tell nothing",
+        "constant": "have only one value and carry no information",
     }
     for kind, columns in doubtful_columns(data.X, names).items():
         advice = f"leave them out with --drop {shlex.quote(columns[0])}" if kind != "constant" else "they do no harm"
@@ -212,45 +218,45 @@ def tell_columns(data: Any) -> None:
 
 @contextmanager
 def going_on() -> Iterator[None]:
-    """Tells how to go on after Ctrl-C: stages that are done are kept."""
+    """Say how to continue after Ctrl-C: finished stages are kept."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise click.ClickException("interrupted; the same command goes on from what is done") from error
+        raise click.ClickException("interrupted; run the same command to continue") from error
 
 
 def check_output(path: Path, force: bool, *inputs: Path) -> None:
-    """Refuse to overwrite, above all what is read, or to work for an hour for a place that cannot be written to."""
+    """Refuse to overwrite files, above all inputs, and find out before an hour of work if writing is impossible."""
     for given in inputs:
         if path.exists() and given.exists() and (path.samefile(given) or _is_read_from(path, given)):
-            raise click.ClickException(f"{path} is what is read from: give another name to write to")
+            raise click.ClickException(f"{path} is an input: choose another output")
     if path.is_dir():
-        raise click.ClickException(f"{path} is a folder: give the name of a file")
+        raise click.ClickException(f"{path} is a folder: choose the name of a file")
     if path.exists() and not path.is_file():
-        raise click.ClickException(f"{path} is not a regular file: give another name")
+        raise click.ClickException(f"{path} is not a regular file: choose another name")
     if path.exists() and not force:
-        raise click.ClickException(f"{path} is there already: give another name, or --force to overwrite it")
+        raise click.ClickException(f"{path} already exists: choose another name, or overwrite it with --force")
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
     if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {folder}: make it, or give another place")
+        raise click.ClickException(f"there is no folder {folder}: create it, or choose another folder")
     if not os.access(folder, os.W_OK):
-        raise click.ClickException(f"not allowed to write to the folder {folder}: give another place")
+        raise click.ClickException(f"not allowed to write to the folder {folder}: choose another one")
 
 
 def check_output_folder(folder: Path, *names: str) -> None:
-    """The same for a folder that is made if it is not there, with stages and files of these names that are replaced."""
+    """Do the same for a folder, which is created if missing, and for the stages and files in it that are replaced."""
     if folder.exists() and not folder.is_dir():
-        raise click.ClickException(f"{folder} is a file: give the name of a folder to write to")
+        raise click.ClickException(f"{folder} is a file: choose a folder to write to")
     for path in (folder / "stages", *(folder / name for name in names)):
         if path.exists() and not (path.is_dir() if path.name == "stages" else path.is_file()):
-            raise click.ClickException(f"{path} is in the way: remove it, or give another folder to write to")
+            raise click.ClickException(f"{path} is in the way: remove it, or choose another folder to write to")
     place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not place.is_dir() or not os.access(place, os.W_OK):
-        raise click.ClickException(f"not allowed to write to {place}: give another place")
+        raise click.ClickException(f"not allowed to write to {place}: choose another folder")
 
 
 def _is_read_from(path: Path, folder: Path) -> bool:
-    """Whether a file is part of the data in a folder."""
+    """Return whether a file is part of the data in a folder."""
     if not folder.is_dir():
         return False
     from ..datasets.opening import is_part_of
@@ -259,7 +265,7 @@ def _is_read_from(path: Path, folder: Path) -> bool:
 
 
 def png_of(figure: Any, dpi: int) -> bytes:
-    """A picture of matplotlib as the content of a file, to be written as a whole."""
+    """Return a matplotlib figure as the content of a file, to be written as a whole."""
     picture = io.BytesIO()
     figure.savefig(picture, dpi=dpi)
     return picture.getvalue()
@@ -267,7 +273,7 @@ def png_of(figure: Any, dpi: int) -> bytes:
 
 @contextmanager
 def limited(threads: int | None) -> Iterator[None]:
-    """No more than so many threads."""
+    """Limit the number of threads."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(threads):

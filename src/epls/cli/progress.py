@@ -1,4 +1,4 @@
-"""How far a long run has come, on stderr: bars with the time left in a terminal, now and then a line elsewhere."""
+"""Progress on stderr: in a terminal, bars with the time left; elsewhere, a line now and then."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SECONDS_BETWEEN_LINES = 30.0
 
 
 class StageProgress:
-    """To be called with a stage's name, the steps done and the steps in all; a context manager."""
+    """A context manager that is called with the name of a stage, the steps done and the total number of steps."""
 
     def __init__(self, console: Console | None = None) -> None:
         self._console = console or Console(stderr=True)
@@ -54,7 +54,7 @@ class StageProgress:
             self._bars.update(self._stages[stage], completed=done, total=total)
             return
         now = time.monotonic()
-        # What an earlier run had done says nothing about the speed of this one.
+        # Steps done by an earlier run say nothing about the speed of this one.
         started, done_before = self._first.setdefault(stage, (now, done))
         if done == total or now - self._last_line >= _SECONDS_BETWEEN_LINES:
             self._last_line = now

@@ -14,7 +14,7 @@ from .progress import StageProgress
 @click.command("report")
 @click.argument("model", type=options.path_type)
 @click.option("--data", type=options.path_type, required=True,
-              help="What its units are shown to answer to: as for `epls fit`.")  # fmt: skip
+              help="Data to show the units' responses to: anything that `epls fit` accepts.")  # fmt: skip
 @click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
 @options.image_folder
 @options.array_key
@@ -26,7 +26,7 @@ def command(
     model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
     key: str | None, random_state: int, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Write a page about MODEL to open in a browser: its units, what excites them, how sparse and balanced they are."""
+    """Write a web page about MODEL: its units, what excites them, and how sparse and balanced they are."""
     from ..datasets.opening import Vectors
     from ..images.models import image_features, least_side, noted_columns, open_data_for
     from ..persistence import load_with_notes

@@ -1,4 +1,4 @@
-"""``epls reproduce``: the paper's experiment, its figure beside ours."""
+"""``epls reproduce``: run the paper's experiment and print its figure beside ours."""
 
 from __future__ import annotations
 
@@ -18,29 +18,30 @@ if TYPE_CHECKING:
 
 @click.command("reproduce")
 @click.argument("dataset", type=click.Choice(["stl10", "cifar10"]))
-@click.option("--data", type=options.path_type, required=True, help="Folder of the data set's official files.")
-@click.option("--download", is_flag=True, help="Fetch files that are missing there (STL-10: 2.6 GB).")
+@click.option("--data", type=options.path_type, required=True, help="Folder with the official files of the data set.")
+@click.option("--download", is_flag=True, help="Download missing files to that folder (STL-10: 2.6 GB).")
 @click.option("--output", type=options.path_type, default=Path("epls-results"), show_default=True,
-              help="Folder for results, and for stages that are done.")  # fmt: skip
+              help="Folder for results and cached stages.")  # fmt: skip
 @click.option("--protocol", type=click.Choice(["development", "test"]),
               help="Test on the test set, or on training images that the classifier has not seen.  [default: test, if "
-              "its files are there]")  # fmt: skip
+              "the files of the test set exist]")  # fmt: skip
 @click.option("--paper", is_flag=True,
-              help="As in the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums; but samples "
-              "are centered, and the SVM's intercept is not penalized. The paper does not give the number of patches; "
-              "400,000 are used. For a quick look, --n-components, --n-patches, "
-              "--stride and --n-folds can still be given.")  # fmt: skip
+              help="Settings of the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums; but "
+              "samples are centred, and the SVM's intercept is not penalised. The paper does not state the number of "
+              "patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
+              "--stride and --n-folds can be changed.")  # fmt: skip
 @options.learner
 @options.n_components(1600)
 @options.settings("NAME=VALUE", "A setting of the learner; may be given several times.")
 @options.n_patches(2, usual="the learner's usual number, 400,000 for epls")
-@click.option("--patch-size", type=click.IntRange(min=1), help="In pixels.  [default: 10 for stl10, 6 for cifar10]")
+@click.option("--patch-size", type=click.IntRange(min=1),
+              help="Width and height, in pixels.  [default: 10 for stl10, 6 for cifar10]")  # fmt: skip
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
 @click.option("--encoder", type=options.encoder_choice, default="natural", show_default=True,
-              help="What computes the codes; sc is sparse_coding.")  # fmt: skip
+              help="Computes the codes; sc means sparse_coding.")  # fmt: skip
 @click.option("--alpha", type=float,
-              help="Threshold of soft_threshold, penalty of sparse_coding.  [default: 0.25; chosen from 0.5, 0.75, 1, "
-              "1.25 and 1.5 by cross-validation]")  # fmt: skip
+              help="Threshold of soft_threshold (default 0.25) or penalty of sparse_coding (default: chosen from 0.5, "
+              "0.75, 1, 1.25 and 1.5 by cross-validation).")  # fmt: skip
 @options.split_sign
 @options.stride(1)
 @options.grid
@@ -50,9 +51,9 @@ if TYPE_CHECKING:
               help="The paper's linear SVM, or linear least squares with a ridge penalty.")  # fmt: skip
 @options.pooling(None, usual="log; sum with --paper; sum and log with --table")
 @click.option("--table", is_flag=True,
-              help="All twelve rows of the paper's Table 2 with our figures, and one for EPLS as printed. A long run; "
-              "a quick look with --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
-@options.n_folds(10, "How many of STL-10's folds.")
+              help="Run all twelve rows of the paper's Table 2, and one for EPLS as printed. This takes long; for a "
+              "quick look add --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
+@options.n_folds(10, "How many of STL-10's folds to use.")
 @options.random_state
 @options.precision
 @options.threads
@@ -63,8 +64,8 @@ def command(
 ) -> None:  # fmt: skip
     """Run the paper's experiment on DATASET and print its figure beside ours.
 
-    Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is kept in the output
-    folder: an interrupted run goes on where it was, and another encoder uses the components that are there.
+    Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is cached in the output
+    folder: an interrupted run continues where it stopped, and another encoder reuses the learned components.
     """
     from ..evaluation.cache import Cache
     from ..evaluation.experiment import run_experiment
@@ -100,26 +101,29 @@ def command(
 
 def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
     if paper:
-        raise click.UsageError("--table has a row for EPLS as printed: leave --paper out, or --table")
+        raise click.UsageError("--table already has a row for EPLS as printed: leave out --paper or --table")
     if dataset != "stl10":
-        raise click.UsageError("--table: the paper's table is about stl10")
+        raise click.UsageError("--table: the paper's table is for stl10 only")
     of_rows = {"alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural"}
     if chosen["layers"] > 1:
-        raise click.UsageError("--table: its rows have one layer; leave --layers out")
+        raise click.UsageError("--table: all rows have one layer; leave --layers out")
     if any(chosen[name] != usual for name, usual in of_rows.items()) or chosen["whiten"]:
-        raise click.UsageError("--table has its own learners, encoders and their settings: leave yours out")
+        raise click.UsageError(
+            "--table has fixed learners, encoders and settings: leave out --learner, --encoder, --alpha, --whiten, "
+            "--set"
+        )
 
 
 def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
-    """The settings of --paper, with the sizes and the seed that are given."""
+    """Return the settings of --paper, with the given sizes and seed."""
     from dataclasses import replace
 
     from ..evaluation.paper import PAPER_SETTINGS
 
     if dataset != "stl10":
-        raise click.UsageError("--paper: the paper's experiment is about stl10")
+        raise click.UsageError("--paper: the paper's experiment is for stl10 only")
     if chosen["settings"]:
-        raise click.UsageError("--paper has its own settings of epls: leave --set out, or --paper")
+        raise click.UsageError("--paper has fixed settings: leave out --set or --paper")
     for name in (
         "learner",
         "encoder",
@@ -136,7 +140,7 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
         value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
         if value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
-            has = f"has {wanted}" if wanted else "does without"
+            has = f"has {wanted}" if wanted else "does not use it"
             raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
     sizes = {name: chosen[name] for name in ("n_components", "stride", "precision")}
     return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
@@ -155,7 +159,7 @@ def _settings(
     if alpha is not None and not hasattr(usual, "alpha"):
         raise click.UsageError(f"--alpha: the encoder {name} has no such setting; leave it out")
     if alpha is not None and not 0 < alpha < math.inf:
-        raise click.UsageError(f"--alpha {alpha}: give a number above 0")
+        raise click.UsageError(f"--alpha {alpha}: give a number greater than 0")
     return Settings(
         learner_settings=options.parsed_settings(settings),
         patch_size=patch_size or PATCH_SIZES[dataset],
@@ -176,7 +180,7 @@ def _tell_table(results: dict[str, Any], name: str, output: Path, as_json: bool)
     if as_json:
         options.print_json(results)
         return
-    options.tell(f"{name}: accuracy (std) beside the paper's, which is with 1600 units, sums, and on the test set\n")
+    options.tell(f"{name}: accuracy (std) beside the paper's (1600 units, sums, test set)\n")
     options.tell(f"{'':36} {'paper':>12} " + " ".join(f"{pooling:>12}" for pooling in rows[0]["runs"]))
     for row in rows:
         figures = [_figure(row["paper"]["accuracy"], row["paper"]["std"])]
@@ -187,11 +191,11 @@ def _tell_table(results: dict[str, Any], name: str, output: Path, as_json: bool)
 
 
 def _print_differences(lines: list[str]) -> None:
-    options.tell("\n".join(["different from the paper, or not stated in it:", *(f"  {line}" for line in lines)]))
+    options.tell("\n".join(["differences from the paper, or not stated in it:", *(f"  {line}" for line in lines)]))
 
 
 def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
-    """The report as JSON, and a picture of the filters if Pillow is there."""
+    """Write the report as JSON and, if Pillow is installed, a picture of the filters."""
     import io
 
     from ..plotting import filter_grid
@@ -202,7 +206,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
     try:
         from PIL import Image
     except ImportError:
-        options.tell('no picture of the filters without Pillow: pip install "epls[images]"', err=True)
+        options.tell('no picture of the filters, since Pillow is not installed: pip install "epls[images]"', err=True)
     else:
         size = settings["patch_size"]
         shape = (size, size, outcome.features.n_channels_)
@@ -228,7 +232,7 @@ def _print(report: dict[str, Any], name: str) -> None:
         _print_differences(paper["differences"])
     if report["alphas"]:
         tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
-        options.tell(f"penalty {report['settings']['alpha']:g}, by accuracy in cross-validation ({tried})")
+        options.tell(f"penalty {report['settings']['alpha']:g}, chosen by accuracy in cross-validation ({tried})")
     options.tell(_training_line(report["training"]) + "\n" + _patches_line(report["patches"]))
     for number, layer in enumerate(report["training"].get("layers", ()), 1):
         options.tell(f"layer {number} of the stack: {layer['n_unresponsive']} of {layer['n_units']} units dead")
@@ -242,7 +246,7 @@ def _training_line(training: dict[str, Any]) -> str:
         ended = "" if training["ended_by"] is None else f", ended by the {training['ended_by']}"
         told.append(f"{training['n_iter']} epoch(s){ended}")
     if curve:
-        before = "" if len(curve) < 2 else f" (after the epoch before, {curve[-2]:.6g})"
+        before = "" if len(curve) < 2 else f" (one epoch earlier, {curve[-2]:.6g})"
         told.append(f"error {curve[-1]:.6g}{before}")
     n_silent, n_units = training["n_silent"], training["n_units"]
     if n_silent is None:

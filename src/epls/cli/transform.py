@@ -18,7 +18,7 @@ from .progress import StageProgress
     "--output",
     type=options.path_type,
     required=True,
-    help="The file to write: .csv, .parquet, .npz, or .npy if the data are not a folder of images.",
+    help="The file to write: .csv, .parquet or .npz; also .npy if the data are not a folder of images.",
 )
 @options.image_folder
 @options.array_key
@@ -30,7 +30,7 @@ def command(
     model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
     key: str | None, precision: str, threads: int | None, force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Compute the features of DATA with MODEL, a file that `epls fit` wrote; a row for each image or vector.
+    """Compute the features of DATA with MODEL, a file that `epls fit` wrote: a row for each image or vector.
 
     A .csv or .parquet file is a table with a column for each feature. For a folder of images, the first column, "file",
     has the file of each row. A .npz file holds the array "features" and, for a folder of images, the array "names" with
@@ -48,7 +48,9 @@ def command(
     options.check_output(output, force, model, data)
     loaded, notes = load_with_notes(model)
     if not hasattr(loaded, "transform"):
-        raise click.ClickException(f"{model} holds a {type(loaded).__name__}, which has no features: use its predict")
+        raise click.ClickException(
+            f"{model} holds a {type(loaded).__name__}, which has no features: use its predict in Python"
+        )
     for part in getattr(loaded, "named_steps", {"": loaded}).values():
         if "precision" in part.get_params(deep=False):
             part.set_params(precision=precision)

@@ -78,16 +78,18 @@ class FileBlocks:
                 shape, fortran_order, dtype, offset = read_npy_header(file, n_bytes)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"there is no shard {path}: every one must be where all workers can read it"
+                f"there is no shard {path}: all workers must be able to read every shard at its path"
             ) from None
         except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
         if len(shape) != 2 or 0 in shape:
-            raise ValueError(f"{path} has shape {shape}, and must be (n_samples, n_features) with at least one of each")
+            raise ValueError(
+                f"{path} has shape {shape}, but must have shape (n_samples, n_features), with at least one of each"
+            )
         if dtype.kind not in "fiub" or (fortran_order and shape[1] > 1):
             raise ValueError(
-                f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; what can be read in part is rows "
-                f"of real numbers: write np.ascontiguousarray(X, np.float32)"
+                f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; only rows of real numbers can be "
+                f"read in parts: write np.ascontiguousarray(X, np.float32)"
             )
         return cls(path, offset, (shape[0], shape[1]), dtype)
 
@@ -128,7 +130,7 @@ class DaskBlocks:
     def __init__(self, X: Any) -> None:
         self.X = X.rechunk({1: -1})
         if any(np.isnan(size) for size in self.X.chunks[0]):
-            raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
+            raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = _type_of(X)
         self.sizes = np.array(self.X.chunks[0], np.intp)
@@ -218,8 +220,8 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     for part in parts:
         if part.shape[1] != parts[0].shape[1]:
             raise ValueError(
-                f"{part.path} has {part.shape[1]} features, and {parts[0].path} has {parts[0].shape[1]}: all must have "
-                f"the same; leave out those that do not belong to the data"
+                f"{part.path} has {part.shape[1]} features, but {parts[0].path} has {parts[0].shape[1]}: all must have "
+                f"the same number; leave out files that do not belong to the data"
             )
     return parts[0] if len(parts) == 1 else JoinedBlocks(parts)
 
@@ -248,7 +250,7 @@ def _opened(path: str) -> Iterator[Any]:
     try:
         import fsspec
     except ImportError as error:
-        raise ImportError(f'{path} cannot be read without fsspec: pip install "epls[distributed]"') from error
+        raise ImportError(f'reading {path} needs fsspec: pip install "epls[distributed]"') from error
     with fsspec.open(path, "rb") as file:
         yield file
 
@@ -281,7 +283,7 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     elif kind == "dask" and hasattr(X, "rechunk"):
         blocks = DaskBlocks(_two_dimensional(X))
     elif kind == "polars" and hasattr(X, "collect"):
-        raise TypeError("a LazyFrame of polars has not been computed: give X.collect()")
+        raise TypeError("a polars LazyFrame has not been computed yet: give X.collect()")
     else:
         return None
     return blocks
@@ -291,7 +293,7 @@ def refuse_blocks(X: Any, who: str) -> None:
     """Raise an error for data in parts where all data are needed at once."""
     if isinstance(X, Blocks):
         raise TypeError(
-            f"{who} needs its samples in memory, and was given a {type(X).__name__}, which is read in parts: give an "
+            f"{who} needs its samples in memory, but got a {type(X).__name__}, which is read in parts: give an "
             f"array, or learn with fit"
         )
 
@@ -310,7 +312,9 @@ def checked_blocks(blocks: Blocks) -> Iterator[NDArray[Any]]:
 
 def _two_dimensional(X: Any) -> Any:
     if len(X.shape) != 2 or 0 in X.shape:
-        raise ValueError(f"X has shape {tuple(X.shape)}, and must be (n_samples, n_features) with at least one of each")
+        raise ValueError(
+            f"X has shape {tuple(X.shape)}, but must have shape (n_samples, n_features), with at least one of each"
+        )
     return X
 
 

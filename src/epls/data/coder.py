@@ -126,13 +126,13 @@ def checked_encoder(encode: BlockEncoder, n_codes: int, name: str) -> BlockEncod
                 return codes
         if codes.shape != (len(samples), n_codes):
             raise ValueError(
-                f"{name} returned codes of shape {codes.shape} for {len(samples)} samples, and has {n_codes} codes: "
-                f"its components do not go with its settings"
+                f"{name} returned codes of shape {codes.shape} for {len(samples)} samples, but must return {n_codes} "
+                f"codes each: its components do not match its settings"
             )
         raise ValueError(
             f"{name} returned codes that are not finite: the samples have values of up to {np.abs(samples).max():.2g}, "
-            f"and their squares and products with the components must stay below {np.finfo(samples.dtype).max:.1g} in "
-            f"{samples.dtype}. Bring them to the scale of those that the components were learned from, or give float64"
+            f"but their squares and products with the components must stay below {np.finfo(samples.dtype).max:.1g} in "
+            f"{samples.dtype}. Scale them like the data that the components were learned from, or give float64"
         )
 
     return checked

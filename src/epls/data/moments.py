@@ -1,4 +1,4 @@
-"""Mean, scale and second moments of samples, in one pass, little memory and double precision."""
+"""Mean, scale and second moments of samples, in one pass, with little memory, in double precision."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BLOCK_ROWS = 2048
 class Moments:
     """The mean and the spread of samples that come in parts.
 
-    Deviations are taken from the first sample, so that those of constants are exactly 0.
+    Deviations are from the first sample, so those of constants are exactly 0.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class Moments:
         self._first, self._mean = np.zeros(0), np.zeros(0)
 
     def add(self, array: Array) -> None:
-        """Take more samples into account, some at a time: memory maps are not copied."""
+        """Add more samples, a few at a time, so that memory maps are not copied."""
         for rows in row_blocks(len(array), max(1, _BLOCK_ELEMENTS // max(array.shape[1], 1))):
             part = Moments()
             block = array[rows].astype(np.float64)
@@ -35,13 +35,13 @@ class Moments:
             part._differs = bool(block.any())
             part._mean = block.mean(axis=0)
             block -= part._mean
-            with np.errstate(over="ignore", invalid="ignore"):  # reported in the end
-                # Not with the BLAS, whose sums depend on the number of threads.
+            with np.errstate(over="ignore", invalid="ignore"):  # reported at the end
+                # Not by the BLAS, whose sums depend on the number of threads.
                 part._squares = float(np.einsum("ij,ij->", block, block))
             self.merge(part)
 
     def merge(self, other: Moments) -> None:
-        """Take the samples of another one into account."""
+        """Add the samples of another object."""
         if other.n_samples == 0:
             return
         if self.n_samples == 0:
@@ -51,7 +51,8 @@ class Moments:
         shift = other._first - self._first
         with np.errstate(over="ignore", invalid="ignore"):
             away = other._mean + shift - self._mean
-            # Two groups' squared deviations add up to the whole's but for the distance of their means.
+            # The squared deviations of two groups add up to those of all samples, plus a term for the distance of
+            # means.
             self._squares += (
                 other._squares + float(np.einsum("i,i->", away, away)) * self.n_samples * other.n_samples / n_total
             )
@@ -60,14 +61,14 @@ class Moments:
         self.n_samples = n_total
 
     def center_and_scale(self) -> tuple[Array, float]:
-        """The mean of every feature, and the root of the features' mean variance; 1 for constant data."""
+        """Return the mean of every feature, and the root of the features' mean variance; 1 for constant data."""
         scale = float(np.sqrt(self._squares / max(self.n_samples * self._mean.size, 1)))
         _check_squares(np.isfinite(scale), scale > 0 or not self._differs)
         return self._first + self._mean, scale or 1.0
 
 
 def moments_of(arrays: Iterable[Array]) -> Moments:
-    """The moments of samples that come in arrays."""
+    """Return the moments of samples in several arrays."""
     moments = Moments()
     for array in arrays:
         moments.add(array)
@@ -75,12 +76,12 @@ def moments_of(arrays: Iterable[Array]) -> Moments:
 
 
 def center_and_scale(X: Array) -> tuple[Array, float]:
-    """The mean of every feature, and the root of the features' mean variance."""
+    """Return the mean of every feature, and the root of the features' mean variance."""
     return moments_of([X]).center_and_scale()
 
 
 def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) -> Float64:
-    """The sum of x x' over all samples x, each of them centred and divided by a scale before."""
+    """Return the sum of x x' over all samples x, after they are centred and divided by a scale."""
     moments = np.zeros((X.shape[1], X.shape[1]))
 
     def of_block(rows: slice) -> Float64:
@@ -96,7 +97,7 @@ def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) ->
 
 
 def _check_squares(finite: bool, some: bool) -> None:
-    """Whether numbers are such that double precision holds their squares."""
+    """Raise an error if squares overflow or underflow in double precision."""
     if not finite:
         raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")
     if not some:

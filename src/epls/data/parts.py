@@ -1,4 +1,4 @@
-"""Encoding data that come in parts: block by block here, or lazily by dask wherever it computes."""
+"""Encode data in parts: block by block in this process, or lazily by dask."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
 
 def transform_in_parts(model: Any, X: Any) -> Any:
-    """The codes of data in blocks, as an array, or as a dask array if the data are one; None for all other data."""
+    """Return the codes of data in blocks as an array, those of a dask array as a dask array; None for other data."""
     if is_dask(X):
         return lazy_transform(model, X)
     blocks = as_blocks(X)
@@ -31,7 +31,7 @@ def transform_in_parts(model: Any, X: Any) -> Any:
 
 
 def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
-    """The codes of some samples after the other, whatever the data are read from."""
+    """Iterate over the codes of samples, block by block, from any source."""
     blocks = as_blocks(X)
     if blocks is None:
         blocks = ArrayBlocks(X)
@@ -44,47 +44,47 @@ def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
 
 
 def lazy_transform(model: Any, data: Any) -> Any:
-    """The codes of data as a dask array, which is computed when and where it is needed.
+    """Return the codes of data as a dask array, which is computed on demand.
 
     Parameters
     ----------
     model : fitted model
         Anything with ``transform`` and ``get_feature_names_out``: EPLS, another learner, ImageFeatures.
-    data : dask array, or Blocks such as open_shards gives, zarr array or memory map
-        Samples in rows, or images. Nothing is read yet. Blocks of a dask array stay what they are; other data are read
-        by the workers, each its part.
+    data : dask array, Blocks as returned by open_shards, zarr array or memory map
+        Samples in rows, or images. Nothing is read yet. The blocks of a dask array are kept; each worker reads its part
+        of other data.
 
     Returns
     -------
     dask.array.Array of float32 or float64, of shape (n_samples, n_codes)
-        The codes. ``to_zarr`` writes them from the workers; ``compute`` brings them here.
+        The codes. ``to_zarr`` writes them from the workers; ``compute`` returns them to this process.
     """
     try:
         import dask
         import dask.array as da
     except ImportError as error:
-        raise ImportError('lazy arrays need dask: pip install "epls[distributed]"') from error
+        raise ImportError('lazy arrays require dask: pip install "epls[distributed]"') from error
     pieces: list[Any]
     if package_of(data) == "zarr" and data.ndim > 2:
         data = da.from_zarr(data)
     if is_dask(data):
         if any(np.isnan(size) for size in data.chunks[0]):
-            raise ValueError("the dask array does not know the sizes of its blocks: call compute_chunk_sizes() on it")
+            raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
         data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
         pieces, sizes = [(piece,) for piece in data.to_delayed().reshape(-1)], [int(n) for n in data.chunks[0]]
     else:
         blocks = as_blocks(data, smallest_map=0)
         if blocks is None:
             raise TypeError(
-                f"data is a {type(data).__name__}, and must be a dask array, a zarr array, or what open_shards gives: "
-                f"call the model's own transform for an array in memory"
+                f"data is a {type(data).__name__}, but must be a dask array, a zarr array, or the result of "
+                f"open_shards: call the model's own transform for an array in memory"
             )
         shared_blocks = dask.delayed(blocks, pure=True)
         runs = list(_runs(blocks))
         pieces = [(shared_blocks, first, last) for first, last in runs]
         sizes = [int(blocks.sizes[first:last].sum()) for first, last in runs]
     n_codes, dtype = n_codes_of(model), _type_of_codes(model, data)
-    shared = dask.delayed(model, pure=True)  # it travels once, and not with each piece
+    shared = dask.delayed(model, pure=True)  # sent once, not with each piece
     codes = (dask.delayed(_codes)(shared, dtype, *piece) for piece in pieces)
     return da.concatenate(
         [da.from_delayed(code, (size, n_codes), dtype) for code, size in zip(codes, sizes, strict=True)]
@@ -92,12 +92,12 @@ def lazy_transform(model: Any, data: Any) -> Any:
 
 
 def is_dask(X: Any) -> bool:
-    """Whether data are a dask array; without loading dask."""
+    """Return whether data are a dask array, without importing dask."""
     return package_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
 def n_codes_of(model: Any) -> int:
-    """How many codes a fitted model has, without a name for each."""
+    """Return the number of codes of a fitted model, without creating a name for each."""
     n_codes = getattr(model, "_n_features_out", None)
     return len(model.get_feature_names_out()) if n_codes is None else int(n_codes)
 
@@ -107,7 +107,7 @@ def _rows_at_a_time(blocks: Blocks) -> int:
 
 
 def _runs(blocks: Blocks) -> Iterator[tuple[int, int]]:
-    """Consecutive blocks to be read together, as the first and the one after the last: each is read once."""
+    """Return runs of consecutive blocks to read together, as (first, last + 1). Each block is read once."""
     n_rows, first, gathered = _rows_at_a_time(blocks), 0, 0
     for number, size in enumerate(blocks.sizes):
         if gathered + size > n_rows and gathered > 0:
@@ -124,10 +124,10 @@ def _read(blocks: Blocks, first: int, last: int) -> NDArray[Any]:
 
 
 def _codes(model: Any, dtype: np.dtype[Any], data: Any, *run: int) -> NDArray[Any]:
-    """Of an array, or of a run of blocks: who encodes them reads them, so that they do not travel."""
+    """Encode an array or a run of blocks. The worker that encodes blocks also reads them, so they are not sent."""
     return np.asarray(model.transform(_read(data, *run) if run else data), dtype)
 
 
 def _type_of_codes(model: Any, data: Any) -> np.dtype[Any]:
-    """What the model makes of a sample of zeros."""
+    """Return the type of the model's codes, from those of a sample of zeros."""
     return np.asarray(model.transform(np.zeros((1, *data.shape[1:]), data.dtype))).dtype

@@ -248,8 +248,8 @@ class StreamSamples(Samples):
             yield array
         if n_samples != self.shape[0]:
             raise ValueError(
-                f"a pass over the data had {n_samples} samples, and the first one {self.shape[0]}: every pass must "
-                f"return all of them, so give a function that makes a new iterator each time"
+                f"a pass over the data had {n_samples} samples, but the first one had {self.shape[0]}: every pass must "
+                f"return all samples, so give a function that returns a new iterator each time"
             )
 
     def _buffers(self) -> Iterator[Array]:

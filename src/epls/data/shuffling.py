@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 
 from ..utils.types import Indices
 
-Array = NDArray[Any]  # as they are stored, small integers too
-Batch = tuple[Array, Indices]  # an array, and which of its rows
+Array = NDArray[Any]  # in the stored type, including small integers
+Batch = tuple[Array, Indices]  # an array and the rows of it that make up the batch
 
 
 def batch_cuts(n_samples: int, batch_size: int, *, even: bool = False, skip: int = 0) -> Indices:
-    """Where an epoch is cut into mini-batches: the first sample of each, and the end.
+    """Return where an epoch is cut into mini-batches: the first sample of each, and the end.
 
-    Batches have ``batch_size`` samples and the last one what is left. If ``even``, all have the same size to within
-    one, and ``batch_size`` at most. The first ``skip`` batches are left out.
+    Batches have ``batch_size`` samples, and the last one has the rest. If ``even``, the sizes differ by at most one and
+    are at most ``batch_size``. The first ``skip`` batches are left out.
     """
     n_batches = -(-n_samples // batch_size)
     numbers = np.arange(min(skip, n_batches), n_batches + 1)
@@ -31,20 +31,20 @@ def batch_cuts(n_samples: int, batch_size: int, *, even: bool = False, skip: int
 
 
 def cut(X: Array, order: Indices, cuts: Indices) -> Iterator[Batch]:
-    """The mini-batches of an array, in an order that is given."""
+    """Iterate over the mini-batches of an array, in the given order."""
     for start, stop in pairwise(cuts):
         yield X, order[start:stop]
 
 
 def shuffled(buffers: Iterable[tuple[int, Array]], cuts: Indices, seed: int) -> Iterator[Batch]:
-    """Mini-batches of buffers that are shuffled one by one, each by its number; what is left of one goes to the next.
+    """Iterate over mini-batches of buffers. Each is shuffled with its own seed, and its last rows go to the next.
 
     ``cuts`` count from the first row of the first buffer; rows before the first cut are left out.
     """
     expected = np.diff(cuts).tolist()
-    sizes = chain(expected, repeat(max(expected, default=1)))  # whoever counts the samples sees it if there are more
+    sizes = chain(expected, repeat(max(expected, default=1)))  # the code that counts samples reports extra ones
     size, n_left_out = next(sizes), int(cuts[0])
-    waiting: Array | None = None  # the end of a buffer that is less than a batch
+    waiting: Array | None = None  # the end of a buffer, smaller than a batch
     for number, rows in buffers:
         order = np.random.RandomState([seed, number]).permutation(len(rows))[n_left_out:]
         n_left_out = max(n_left_out - len(rows), 0)
@@ -66,7 +66,7 @@ def shuffled(buffers: Iterable[tuple[int, Array]], cuts: Indices, seed: int) -> 
 
 
 def ahead(items: Iterator[Array]) -> Iterator[Array]:
-    """The same items; each is made in a thread while the one before it is used."""
+    """Iterate over the same items; a thread computes each while the previous one is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="epls-read") as reader:
         coming = reader.submit(next, items, None)
         while (item := coming.result()) is not None:

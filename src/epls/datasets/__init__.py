@@ -1,7 +1,7 @@
-"""Images to learn from: known data sets read from their official files, folders of images, and what scikit-learn has.
+"""Images to learn from: official files of known data sets, folders of images, and images that come with scikit-learn.
 
-All loaders give images as uint8 of shape (height, width) or (height, width, 3) and labels as int64 from 0. They read
-what lies in the folder that they are given; nothing is downloaded unless asked for.
+All loaders return images as uint8 of shape (height, width) or (height, width, 3) and labels as int64 from 0. They read
+the files in the given folder and download nothing unless asked to.
 """
 
 from .bundled import Bundled, load_bundled

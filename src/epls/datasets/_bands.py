@@ -1,4 +1,4 @@
-"""One image of any number of bands, as its values are stored: a TIFF file, or a .npy file (height, width, channels)."""
+"""Images with any number of bands and their stored values: TIFF files, and .npy files (height, width, channels)."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ from numpy.typing import NDArray
 
 from ..utils.npy import read_npy, read_npy_header
 
-#: Pixels times bands of an image, at most: half a gigabyte in float32. Pixels that only fill up tiles count.
+#: The largest number of pixels times bands of an image: half a gigabyte in float32. Padding in tiles counts.
 LARGEST_VALUES = 2**27
-_LARGEST_SEGMENT = 2**28  # bytes of a strip or tile that is decompressed in one piece
+_LARGEST_SEGMENT = 2**28  # bytes of a strip or tile, which is decompressed in one piece
 _LONGEST_SIDE = 2**16 - 1
-# Their decoders can be stopped when they have filled what a strip or tile has room for.
+# Their decoders can be stopped when a strip or tile is full.
 _UNCOMPRESSED, _LZW, _PACK_BITS, _DEFLATE = 1, 5, 32773, (8, 32946)
 _CODECS = (_UNCOMPRESSED, _LZW, _PACK_BITS, *_DEFLATE)
-# White is zero, black is zero, RGB, inks: others have to be converted before bands can be told apart.
+# White is zero, black is zero, RGB, inks: others must be converted before bands can be separated.
 _PHOTOMETRICS = (0, 1, 2, 5)
 # Subfile, sizes, bits, compression, meaning, strips, tiles, bands and their order, type of values, depth.
 _TAGS = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 339, 32997, 32998}
 _REDUCED_OR_MASK = 0b101  # in the tag NewSubfileType
 _TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4", "f8")
 _STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
-# Formats with rules of their own, which tifffile would follow into other parts of a file.
+# Formats with special rules, which tifffile would follow into other parts of a file.
 _OTHER_RULES = {f"is_{name}": False for name in ("lsm", "scanimage", "ndpi", "ome", "imagej", "stk")}
 _NO_MESSAGES = logging.NullHandler()
 
 
 class BadImageError(ValueError):
-    """A file that is no usable image. The message is the reason, without the file's name."""
+    """A file is not a usable image. The message is the reason, without the name of the file."""
 
 
 def is_tiff(file: BinaryIO) -> bool:
-    """Whether a file begins as TIFF files do. It is left at its start."""
+    """Return whether a file begins like a TIFF file. It is left at its start."""
     start = file.read(4)
     file.seek(0)
     return start in _STARTS
 
 
 def quiet_logger(name: str) -> None:
-    """Keep a library's messages about damaged files from the terminal, unless somebody has asked for them."""
+    """Keep a library's messages about damaged files from the terminal, unless logging is configured."""
     logging.getLogger(name).addHandler(_NO_MESSAGES)
 
 
 class NpyImage:
-    """The image of a .npy file, of which only the header is read at first.
+    """The image of a .npy file. At first, only its header is read.
 
     Attributes
     ----------
@@ -70,15 +70,15 @@ class NpyImage:
             raise BadImageError(f"not a .npy file that can be read: {error}") from error
         if len(shape) != 3:
             raise BadImageError(
-                f"an array of shape {shape}, where a .npy file in a folder of images is one image (height, width, "
-                f"channels): give an array of many images, or of vectors, by itself"
+                f"an array of shape {shape}; a .npy file in a folder of images must hold one image (height, width, "
+                f"channels). Pass a .npy file of many images, or of vectors, by itself"
             )
         if dtype.kind not in "uifb":
-            raise BadImageError(f"values of type {dtype}, where pixels must be real numbers")
+            raise BadImageError(f"values of type {dtype}: pixels must be real numbers")
         self.n_values = _checked_size(shape[0], shape[1], shape[2], math.prod(shape))
 
     def read(self) -> NDArray[Any]:
-        """The image (height, width, channels), of the type that is stored; float64 as float32."""
+        """Return the image (height, width, channels) in the stored type; float64 becomes float32."""
         self._file.seek(0)
         image = read_npy(self._file, self._n_bytes)
         with np.errstate(over="ignore"):  # infinite values are refused
@@ -87,20 +87,20 @@ class NpyImage:
 
 @dataclass(frozen=True)
 class _Page:
-    """A page of a TIFF file, checked: where its strips or tiles are, and what they hold.
+    """A checked page of a TIFF file: the positions and contents of its strips or tiles.
 
     Attributes
     ----------
     height, width, n_bands : int
-        Of the page.
+        The size of the page.
     planes : int
-        Into how many parts the bands are sorted: one, of all bands of a pixel side by side, or as many as bands.
+        The number of parts: one, with all bands of a pixel side by side, or one for each band.
     rows, columns : int
-        Pixels of a strip or tile.
+        The size of a strip or tile in pixels.
     is_tiled : bool
-        Whether all are of that size; the last strip is as high as the image requires.
+        Whether all have this size; otherwise the last strip is only as high as needed.
     dtype : dtype
-        As it is stored.
+        The stored type.
     codec, predictor : int
         As in TIFF.
     places : list of (int, int)
@@ -124,21 +124,21 @@ class _Page:
 
     @property
     def samples(self) -> int:
-        """The bands that are side by side."""
+        """The number of bands that are side by side."""
         return self.n_bands // self.planes
 
     @property
     def segment_bytes(self) -> int:
-        """The size of a strip or tile, once it is decompressed."""
+        """The size of a decompressed strip or tile."""
         return self.rows * self.columns * self.samples * self.dtype.itemsize
 
     @property
     def n_values(self) -> int:
-        """The values that are decoded, also those that only fill up tiles."""
+        """The number of decoded values, including padding in tiles."""
         return len(self.places) * self.rows * self.columns * self.samples
 
     def segments(self) -> Iterator[tuple[tuple[int, int], int, int, int]]:
-        """Offset and number of bytes of each strip or tile, its plane, its top and its left."""
+        """Iterate over the offset, number of bytes, plane, top and left of each strip or tile."""
         places = iter(self.places)
         for plane in range(self.planes):
             for top in range(0, self.height, self.rows):
@@ -147,10 +147,10 @@ class _Page:
 
 
 class TiffBands:
-    """All bands of a TIFF file, of which only the tags are read at first. Needs tifffile.
+    """All bands of a TIFF file. At first, only its tags are read. Needs tifffile.
 
-    Strips and tiles are decompressed here and by Pillow, no further than to the size that they must have: tifffile
-    would expand all that it is given.
+    Strips and tiles are decompressed here and by Pillow, only up to the size that they must have: tifffile would expand
+    everything.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ class TiffBands:
     file : binary file
         The file.
     as_bands : bool
-        Whether pages of one band each are bands of one image, and whether a single band will do.
+        Whether pages of one band each are the bands of one image, and whether a single band is allowed.
 
     Attributes
     ----------
     n_values : int
-        What is to be decoded.
+        The number of values to decode.
     orientation : int
         As in EXIF.
     """
@@ -187,7 +187,7 @@ class TiffBands:
                     self._pages += _more_bands(tiff, self._pages[0], n_bytes)
         except BadImageError:
             raise
-        except Exception as error:  # tags that make no sense raise almost anything
+        except Exception as error:  # invalid tags raise almost anything
             raise BadImageError(f"not an image, or a damaged TIFF file ({error})") from error
         first = self._pages[0]
         if not as_bands and first.n_bands == 1:
@@ -200,7 +200,7 @@ class TiffBands:
         self.n_values = _checked_size(first.height, first.width, len(self._pages) * first.n_bands, n_values)
 
     def read(self) -> NDArray[Any]:
-        """The image (height, width, bands), or (height, width) of one band, of the type that is stored."""
+        """Return the image (height, width, bands), or (height, width) for one band, in the stored type."""
         first = self._pages[0]
         shape = (first.height, first.width, len(self._pages) * first.n_bands)
         image = np.empty(shape, _type_in_memory(first.dtype))
@@ -224,7 +224,7 @@ class TiffBands:
 
 
 def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
-    """The pages after the first, if all are bands of the same image; small copies and masks are passed over."""
+    """Return the pages after the first, if all are bands of the same image; small copies and masks are skipped."""
     seen, number = {tiff.pages[0].offset}, 1
     while True:
         try:
@@ -232,7 +232,7 @@ def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
         except IndexError:
             return
         if page.offset in seen:
-            raise BadImageError("a damaged TIFF file, whose pages go round in a circle")
+            raise BadImageError("a damaged TIFF file: its pages form a cycle")
         seen.add(page.offset)
         number += 1
         if int(page.subfiletype) & _REDUCED_OR_MASK:
@@ -240,15 +240,15 @@ def _more_bands(tiff: Any, first: _Page, n_bytes: int) -> Iterator[_Page]:
         band = _checked_page(page, tiff.byteorder, n_bytes)
         if (band.height, band.width, band.n_bands, band.dtype) != (first.height, first.width, 1, first.dtype):
             raise BadImageError(
-                f"pages of different kinds, page {number} with {band.width} x {band.height} pixels of {band.n_bands} "
-                f"x {band.dtype.name} and the first with {first.width} x {first.height} of {first.dtype.name}: save "
+                f"pages of different kinds: page {number} has {band.width} x {band.height} pixels of {band.n_bands} "
+                f"x {band.dtype.name}, the first {first.width} x {first.height} of {first.dtype.name}. Save "
                 f"the bands of an image in one page"
             )
         yield band
 
 
 def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
-    """What the tags of a page say, if it can be true in a file of so many bytes."""
+    """Return what the tags of a page say, after checking that it is possible in a file of this size."""
     if lost := _tags_in(page) - {tag.code for tag in page.tags}:
         raise BadImageError(f"a damaged or truncated TIFF file: its tags {sorted(lost)} cannot be read")
     width, height = _number(page, "imagewidth", 2**32), _number(page, "imagelength", 2**32)
@@ -256,19 +256,19 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     kind = "" if page.dtype is None else np.dtype(page.dtype).str[1:]
     if kind not in _TYPES or page.bitspersample != 8 * np.dtype(kind).itemsize:
         raise BadImageError(
-            f"{n_bands} band(s) of {str(page.bitspersample)[:40]} bits, where all must have whole numbers of 8, 16 or "
-            f"32 bits, or floating-point numbers of 16, 32 or 64: convert it with another program"
+            f"{n_bands} band(s) of {str(page.bitspersample)[:40]} bits; supported are integers of 8, 16 or 32 bits "
+            f"and floating-point numbers of 16, 32 or 64, the same for all bands. Convert it with another program"
         )
     if int(page.photometric) not in _PHOTOMETRICS or page.imagedepth != 1 or page.fillorder != 1:
         raise BadImageError(
-            "a TIFF file with a palette, with colors other than RGB, or with several layers or bits in reverse order, "
-            "whose bands cannot be read: convert it with another program"
+            "a TIFF file with a palette, with colours other than RGB, with several layers or with bits in reverse "
+            "order, whose bands cannot be read: convert it with another program"
         )
     codec, predictor = int(page.compression), int(page.predictor)
     if codec not in _CODECS or predictor not in (1, 2, 3) or (predictor == 3 and kind[0] != "f"):
         raise BadImageError(
-            f"bands that are compressed by method {codec} with predictor {predictor}, where none, LZW, Deflate and "
-            f"PackBits can be read: save it with one of these"
+            f"bands that are compressed by method {codec} with predictor {predictor}; no compression, LZW, Deflate and "
+            f"PackBits are supported: save it with one of these"
         )
     is_tiled = bool(page.is_tiled)
     rows = _number(page, "tilelength" if is_tiled else "rowsperstrip", 2**32)
@@ -277,7 +277,7 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     expected = planes * -(-height // rows) * -(-width // columns)
     if not len(page.dataoffsets) == len(page.databytecounts) == expected:
         n_places = len(page.dataoffsets)
-        raise BadImageError(f"a damaged TIFF file: {n_places} strips or tiles, where {expected} are needed")
+        raise BadImageError(f"a damaged TIFF file: {n_places} strips or tiles instead of {expected}")
     places = [(int(start), int(size)) for start, size in zip(page.dataoffsets, page.databytecounts, strict=True)]
     if any(start < 0 or size < 0 or start + size > n_bytes for start, size in places):
         raise BadImageError("a truncated TIFF file: some of its strips or tiles are beyond its end")
@@ -288,19 +288,19 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
     )  # fmt: skip
     if checked.segment_bytes > _LARGEST_SEGMENT and codec != _UNCOMPRESSED:
         raise BadImageError(
-            f"strips or tiles of {checked.segment_bytes:,} bytes, which are to be decompressed in one piece; the limit "
+            f"strips or tiles of {checked.segment_bytes:,} bytes, which must be decompressed in one piece; the limit "
             f"is {_LARGEST_SEGMENT:,}: save it in smaller ones, or without compression"
         )
     n_stored, n_needed = sum(size for _, size in places), checked.dtype.itemsize * height * width * n_bands
     if codec == _UNCOMPRESSED and n_stored < n_needed:
-        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, where its pixels need {n_needed:,}")
+        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, but its pixels need {n_needed:,}")
     if max(size for _, size in places) > 2 * checked.segment_bytes + 2**16:
         raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
     return checked
 
 
 def _tags_in(page: Any) -> set[int]:
-    """The tags of a page that say how to read it, whatever their values are: tifffile leaves out damaged ones."""
+    """Return the tags that say how to read a page, even damaged ones, which tifffile leaves out."""
     file, tiff = page.parent.filehandle, page.parent
     form, n_bytes = ("Q", 20) if tiff.is_bigtiff else ("H", 12)
     file.seek(page.offset)
@@ -318,36 +318,36 @@ def _number(page: Any, name: str, limit: int) -> int:
 
 
 def _checked_size(height: int, width: int, n_bands: int, n_values: int) -> int:
-    """The number of values, if an image may have so many."""
+    """Return the number of values, after checking that an image may have this many."""
     if min(height, width, n_bands) < 1:
-        raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: there is nothing in it")
+        raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: the image is empty")
     if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
+        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
     if n_values > LARGEST_VALUES:
         raise BadImageError(
             f"{width} x {height} pixels of {n_bands} channels, {n_values:,} values to decode; the limit is "
-            f"{LARGEST_VALUES:,}: cut it up"
+            f"{LARGEST_VALUES:,}: cut it into parts"
         )
     return n_values
 
 
 def _decompressed(pillow: Any, content: bytes, codec: int, shape: tuple[int, int, int], itemsize: int) -> bytes:
-    """As many bytes as a strip or tile of that shape has, and no more."""
+    """Return exactly the bytes of a strip or tile of this shape."""
     n_bytes = math.prod(shape) * itemsize
     if codec in _DEFLATE:
         content = zlib.decompressobj().decompress(content, n_bytes)
     elif codec != _UNCOMPRESSED:
         content = _by_pillow(pillow, content, codec, shape[0], n_bytes // shape[0])
     if len(content) < n_bytes:
-        raise BadImageError(f"a truncated TIFF file: {len(content):,} bytes of a strip or tile that has {n_bytes:,}")
+        raise BadImageError(f"a truncated TIFF file: {len(content):,} of {n_bytes:,} bytes of a strip or tile")
     return content[:n_bytes]
 
 
 def _by_pillow(pillow: Any, content: bytes, codec: int, n_rows: int, n_columns: int) -> bytes:
-    """Bytes decompressed by Pillow, for which they are the pixels of a gray image."""
+    """Return bytes decompressed by Pillow, as the pixels of a grey image."""
     if n_rows * n_columns > (pillow.MAX_IMAGE_PIXELS or _LARGEST_SEGMENT):
         raise BadImageError(
-            f"strips or tiles of {n_rows * n_columns:,} bytes, which Pillow is to decompress in one piece; its limit "
+            f"strips or tiles of {n_rows * n_columns:,} bytes, which Pillow must decompress in one piece; its limit "
             f"is {pillow.MAX_IMAGE_PIXELS:,}: save it in smaller ones, or without compression"
         )
     # Width, height, bits, compression, black is zero, offset, samples, rows in the strip, its bytes.
@@ -359,8 +359,8 @@ def _by_pillow(pillow: Any, content: bytes, codec: int, n_rows: int, n_columns: 
 
 
 def _values(content: bytes, page: _Page, shape: tuple[int, int, int]) -> NDArray[Any]:
-    """The numbers of a strip or tile, of which those after the first in a row may be stored as differences."""
-    if page.predictor == 3:  # of bytes: the first of all numbers of a row, then the second of all, and so on
+    """Return the numbers of a strip or tile; those after the first in a row may be stored as differences."""
+    if page.predictor == 3:  # of bytes: the first bytes of all numbers in a row, then the second, and so on
         differences = np.frombuffer(content, np.uint8).reshape(shape[0], -1, shape[2])
         planes = np.cumsum(differences, axis=1, dtype=np.uint8).reshape(shape[0], page.dtype.itemsize, -1)
         numbers = np.ascontiguousarray(planes.transpose(0, 2, 1)).view(page.dtype.newbyteorder(">"))
@@ -385,7 +385,7 @@ def _finite(image: NDArray[Any]) -> NDArray[Any]:
 def shrunk_bands(
     image: NDArray[Any], size: tuple[int, int], resize: Callable[[NDArray[Any]], NDArray[Any]]
 ) -> NDArray[Any]:
-    """An image with each of its bands brought to a width and height by a function from float32 to float32."""
+    """Return an image with each band resized by a function from float32 to float32."""
     bands = image.reshape(*image.shape[:2], -1)
     small = np.empty((size[1], size[0], bands.shape[2]), image.dtype)
     for band in range(bands.shape[2]):

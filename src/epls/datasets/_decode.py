@@ -1,4 +1,4 @@
-"""One image file as an array: bytes, gray or color, whatever it holds; or bands as they are stored. Needs Pillow."""
+"""Read an image file as an array: bytes, gray or color, or bands with their stored values. Needs Pillow."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..utils.files import NotRegularError, open_regular
 from ._bands import BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
 from ._files import Bytes
 
-# What turns an image upright, for each EXIF orientation but the upright one (EXIF 2.3, tag 0x0112).
+# The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     2: lambda image: image[:, ::-1],
     3: lambda image: image[::-1, ::-1],
@@ -28,24 +28,24 @@ _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
     8: lambda image: image.swapaxes(0, 1)[::-1],
 }
 _ORIENTATION = 0x0112
-# Pillow knows more, and hands some of them to other programs: PostScript to Ghostscript.
+# Pillow supports more, and passes some of them to other programs, such as PostScript to Ghostscript.
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
-#: Pixels of an image, at most, and of all images that are decoded at the same time. Decoders take up to 12 bytes for
-#: each, and the result takes 3: a gigabyte in all.
+#: The largest number of pixels of an image, and of all images that are decoded at the same time. Decoders need up to 12
+#: bytes for each, and the result needs 3: a gigabyte in total.
 LARGEST_IMAGE = 2**26
-_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow takes some bytes for every row, and decodes whole rows
-# A pixel of these costs more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
+_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow needs a few bytes for every row, and decodes whole rows
+# Pixels of these cost more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
 _LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
 _STRIP = 2**20  # pixels that are converted at a time
 _TIFF_TILE = 322, 323  # the tags of a tile's width and height
 _SAMPLES_PER_PIXEL, _PLANAR_CONFIGURATION, _EXTRA_SAMPLES = 277, 284, 338
-# Filters of warnings belong to the whole process: one thread at a time may set them. Pixels are decoded outside of it.
+# Warning filters belong to the whole process: only one thread may set them at a time. Pixels are decoded outside of it.
 _WARNINGS = threading.Lock()
 
 
 def require_pillow() -> Any:
-    """The module PIL.Image, or an error that says how to get it."""
+    """Return the module PIL.Image, or raise an error that says how to install it."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -55,7 +55,7 @@ def require_pillow() -> Any:
 
 
 class _Room:
-    """So many pixels may be decoded at a time, by however many threads."""
+    """Limits the number of pixels that all threads together decode at a time."""
 
     def __init__(self, n_pixels: int) -> None:
         self._left = self._all = n_pixels
@@ -63,7 +63,7 @@ class _Room:
 
     @contextmanager
     def taken(self, n_pixels: int) -> Iterator[None]:
-        """Wait until there is room, and occupy it."""
+        """Wait until there is room, and reserve it."""
         n_pixels = min(n_pixels, self._all)
         with self._changed:
             self._changed.wait_for(lambda: n_pixels <= self._left)
@@ -80,31 +80,31 @@ _ROOM = _Room(LARGEST_IMAGE)
 
 
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
-    """Read an image file, turned upright as its EXIF data say.
+    """Read an image file, turned upright according to its EXIF data.
 
-    Photographs become bytes. TIFF files whose bands are more than gray or color, which Pillow cannot read, and .npy
-    files stay as they are stored, but for float64, which becomes float32.
+    Photographs become bytes. TIFF files with more bands than grey or colour, which Pillow cannot read, and .npy files
+    keep their stored values, except that float64 becomes float32.
 
     An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
-    side may have more than 65,535. What has more is refused before it is decoded: a small file can hold an image that
-    fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its size
-    or less. What stays as it is stored may have 134,217,728 values (2**27), pixels times channels.
+    side may have more than 65,535. Larger images are refused before they are decoded: a small file can hold an image
+    that fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its
+    size or less. An image with stored values may have 134,217,728 values (2**27), pixels times channels.
 
     Parameters
     ----------
     path : Path
-        The file. Of an animation, the first image is taken.
+        The file. The first image of an animation is used.
     channels : {"gray", "color", "all"} or None
-        What to convert it to; by default gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha
-        is dropped, and 16 bits per pixel are rounded to 8. "all" keeps the values of all bands of a TIFF file; if its
+        How to convert it. By default, grey images stay grey, and others (palettes, CMYK, ...) become RGB. Alpha is
+        dropped, and 16 bits per pixel are rounded to 8. "all" keeps the values of all bands of a TIFF file; if its
         pages have one band each, they are the bands.
     longest_side : int or None
-        Pixels of height or width, whichever is more, that a larger image is shrunk to; by default none is.
+        Larger images are shrunk so that their longer side has this many pixels. By default, they are not.
 
     Returns
     -------
     ndarray of shape (height, width) or (height, width, channels)
-        The pixels, uint8 unless they stay as they are stored.
+        The pixels: uint8, unless they are stored values.
 
     Raises
     ------
@@ -113,20 +113,20 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     """
     module = require_pillow()
     try:
-        # Given a name, Pillow maps uncompressed TIFF files and garbles those that are to be turned on their side.
+        # Given a name, Pillow maps uncompressed TIFF files and garbles those that must be rotated.
         with open_regular(path) as file:
             if (bands := _bands(module, path, file, channels)) is not None:
-                with _ROOM.taken(bands.n_values // 2):  # a value takes up to 8 bytes while it is read
+                with _ROOM.taken(bands.n_values // 2):  # reading a value needs up to 8 bytes
                     return _as_stored(module, bands, longest_side)
             image, size = _opened(module, file, longest_side)
             with _ROOM.taken(image.width * image.height):
                 image.load()
                 with _quiet():
                     orientation = _orientation(image)
-                # Alpha is dropped anyhow, and Pillow warns about some ways of giving it.
+                # Alpha is dropped anyway, and Pillow warns about some ways of storing it.
                 image.info.pop("transparency", None)
                 pixels = _pixels(image, channels)
-                del image  # before there are copies of the result
+                del image  # before the result is copied
                 if pixels.shape[1::-1] != size:
                     pixels = np.array(module.fromarray(pixels).resize(size, module.Resampling.LANCZOS))
                 turn = _UPRIGHT.get(orientation)
@@ -138,35 +138,35 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     except MemoryError as error:
         raise BadImageError("does not fit in memory") from error
     except module.UnidentifiedImageError as error:
-        raise BadImageError("not an image, or of a kind that Pillow cannot read") from error
+        raise BadImageError("not an image, or of a format that Pillow cannot read") from error
     except module.DecompressionBombError as error:
-        raise BadImageError(f"larger than Pillow opens ({error}): shrink it with another program") from error
+        raise BadImageError(f"too large for Pillow ({error}): shrink it with another program") from error
     except Exception as error:  # decoders of damaged files raise almost anything
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise BadImageError(reason or type(error).__name__) from error
 
 
 def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any, tuple[int, int]]:
-    """An image of which only the header is read, and the width and height that it is to have."""
+    """Return an image of which only the header was read, and its final width and height."""
     with _quiet():
         image = module.open(file, formats=_FORMATS)
     width, height = image.size
     size = _small_size(image.size, longest_side)
     if size != image.size:
-        # JPEG decodes to a half, a quarter or an eighth in less time. The last step is left to Lanczos.
+        # JPEG decodes faster to a half, a quarter or an eighth. Lanczos does the last step.
         image.draft(None, (2 * size[0], 2 * size[1]))
     if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels, where no side may have more than {_LONGEST_SIDE:,}: cut it up")
+        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
-        n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept in full until their last byte is read
+        n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept whole until their last byte is read
     elif image.format == "WEBP":
         limit = _LARGEST_WEBP
     elif image.format == "BMP" and image.tile and image.tile[0][0] == "bmp_rle":
         limit = _LARGEST_PACKED_BMP
     elif image.format == "TIFF":
         n_pixels = max(n_pixels, math.prod(int(image.tag_v2.get(tag, 0)) for tag in _TIFF_TILE))
-    limit = min(limit, module.MAX_IMAGE_PIXELS or limit)  # Pillow's may be set to less
+    limit = min(limit, module.MAX_IMAGE_PIXELS or limit)  # Pillow's limit may be lower
     if n_pixels > limit:
         advice = ", or set longest_side (on the command line, --longest-side)" if image.format == "JPEG" else ""
         raise BadImageError(
@@ -177,7 +177,7 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
 
 
 def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> NpyImage | TiffBands | None:
-    """A file whose values are to stay as they are stored; None for others, which Pillow is left to read."""
+    """Return a file whose stored values are kept; None for other files, which Pillow reads."""
     found: NpyImage | TiffBands
     if path.suffix.lower() == ".npy":
         found = NpyImage(file)
@@ -187,18 +187,18 @@ def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> Npy
         return None
     if channels in ("gray", "color"):
         raise BadImageError(
-            f'channels of its own, which are not converted to {channels}: leave out channels="{channels}" (on the '
+            f'several bands, which cannot be converted to {channels}: leave out channels="{channels}" (on the '
             f"command line, --channels)"
         )
     return found
 
 
 def _is_for_pillow(module: Any, file: BinaryIO) -> bool:
-    """Whether Pillow knows what the bands of a TIFF file mean, or will say what is wrong. It is left at its start."""
+    """Return whether Pillow knows the bands of a TIFF file, or reports what is wrong. The file is left at its start."""
     try:
         with _quiet():
             image = module.open(file, formats=("TIFF",))
-        # Of bands that are stored one after the other it sees the first only: it returns that one, or fails later.
+        # If bands are stored one after the other, it sees only the first: it returns that one, or fails later.
         return len(image.getbands()) > 1 or not _is_planar(image.tag_v2)
     except module.UnidentifiedImageError:
         return False
@@ -209,7 +209,7 @@ def _is_for_pillow(module: Any, file: BinaryIO) -> bool:
 
 
 def _is_planar(tags: Any) -> bool:
-    """Whether there are several bands, one after the other, and the last of two is not transparency."""
+    """Return whether there are several bands, one after the other, and the last of two is not transparency."""
     n_samples, alpha = int(tags.get(_SAMPLES_PER_PIXEL, 1)), tags.get(_EXTRA_SAMPLES) in ((1,), (2,))
     return tags.get(_PLANAR_CONFIGURATION) == 2 and n_samples > (2 if alpha else 1)
 
@@ -228,7 +228,7 @@ def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | Non
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence Pillow's warnings: those about metadata do no harm, and sizes are checked by :func:`_opened`."""
+    """Silence Pillow's warnings: those about metadata are harmless, and :func:`_opened` checks sizes."""
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
@@ -236,15 +236,15 @@ def _quiet() -> Iterator[None]:
 
 def _orientation(image: Any) -> int:
     if image.format == "TIFF":
-        return 1  # Pillow has turned it, and not all versions forget the tag then
+        return 1  # Pillow has turned it, and not all versions remove the tag
     try:
         return int(image.getexif().get(_ORIENTATION, 1))
-    except Exception:  # damaged metadata raise almost anything, and the pixels are good without them
+    except Exception:  # damaged metadata raise almost anything, but the pixels are valid
         return 1
 
 
 def _pixels(image: Any, channels: str | None) -> Bytes:
-    """Converted strip by strip, so that there is no second copy of a large image."""
+    """Convert an image strip by strip, without a second copy of a large image."""
     is_gray = image.mode in _GRAY_MODES or image.mode.startswith("I;16")
     to_gray = channels == "gray" or (is_gray and channels is None)
     pixels = np.empty((image.height, image.width) if to_gray else (image.height, image.width, 3), np.uint8)
@@ -255,13 +255,13 @@ def _pixels(image: Any, channels: str | None) -> Bytes:
             gray = _eight_bits(np.asarray(strip)) if image.mode[0] in "IF" else np.asarray(strip.convert("L"))
             pixels[top : top + n_rows] = gray if to_gray else gray[:, :, None]
         else:
-            color = strip.convert("RGB")  # "L" straight from CMYK and others is not always known to Pillow
+            color = strip.convert("RGB")  # Pillow cannot always convert CMYK and others directly to "L"
             pixels[top : top + n_rows] = np.asarray(color.convert("L") if to_gray else color)
     return pixels
 
 
 def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, int]:
-    """Width and height, in proportion, of which the larger is no more than that."""
+    """Return width and height in the same proportion, with the larger one at most this long."""
     longest = max(size)
     if longest_side is None or longest <= longest_side:
         return size
@@ -270,10 +270,10 @@ def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, i
 
 
 def _eight_bits(gray: NDArray[Any]) -> Bytes:
-    """Numbers from 0 to 65535 rounded to bytes, so that black and white stay what they are."""
+    """Round numbers from 0 to 65535 to bytes, so that black stays black and white stays white."""
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
-            f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}, where 0 to 65535 in whole numbers is "
-            f'the most: convert it to 8 or 16 bits, or keep the values of a TIFF file with channels="all"'
+            f"{gray.dtype.name} pixels from {gray.min():g} to {gray.max():g}; only integers from 0 to 65535 are "
+            f'supported: convert it to 8 or 16 bits, or read the values of a TIFF file with channels="all"'
         )
     return ((gray.astype(np.uint32) * 255 + 32767) // 65535).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""Files and archives of data sets: where they are, and how to fetch them when asked to. Fetching needs pooch."""
+"""Files and archives of data sets, downloaded on request. This needs pooch."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ._files import checked_folder
 
 
 def target_folder(folder: str | os.PathLike[str], *, download: bool) -> Path:
-    """The folder as a path, if it is one; a folder to download to may be missing."""
+    """Return the folder as a path, after checking that it is one; a folder to download to may be missing."""
     path = Path(folder).expanduser()
     return path if download and not path.exists() else checked_folder(path)
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that a data set's authors, or others for them, publish.
+    """A file of a data set, published by its authors or others.
 
     Attributes
     ----------
     title : str
-        The data set's name.
+        The name of the data set.
     url, md5 : str
-        Where the file is, and its checksum.
+        The address of the file, and its checksum.
     """
 
     title: str
@@ -40,11 +40,11 @@ class RemoteFile:
 
     @property
     def name(self) -> str:
-        """The file's name."""
+        """The name of the file."""
         return PurePosixPath(self.url).name
 
     def fetch(self, folder: Path, then: Callable[[Path], None] = lambda path: None) -> None:
-        """Fetch the file to a folder, unless it is there with the right checksum, and do with it what is to be done."""
+        """Download the file to a folder, unless it exists with the right checksum, and process it."""
         try:
             import pooch
         except ImportError as error:
@@ -52,24 +52,24 @@ class RemoteFile:
                 f'downloading needs pooch: pip install "epls[data]"; or {self._by_hand} {self.url} in {folder} by hand'
             ) from error
         try:
-            # pooch writes to a temporary file and renames it once the checksum is right.
+            # pooch writes to a temporary file and renames it if the checksum is right.
             pooch.retrieve(self.url, known_hash=f"md5:{self.md5}", fname=self.name, path=folder)
             then(folder / self.name)
         except (OSError, ValueError, EOFError, tarfile.TarError) as error:
             raise OSError(
-                f"{self.title} could not be fetched from {self.url} to {folder} ({error}): try again later, or "
-                f"download it by other means, {self._by_hand} it in {folder} and load without downloading"
+                f"{self.title} could not be downloaded from {self.url} to {folder} ({error}): try again later, or "
+                f"download it another way, {self._by_hand} it in {folder} and load it without download"
             ) from error
 
 
 @dataclass(frozen=True)
 class Archive(RemoteFile):
-    """A data set's official archive.
+    """The official archive of a data set.
 
     Attributes
     ----------
     title, url, md5 : str
-        As for any file.
+        See :class:`RemoteFile`.
     folder : str
         The folder that it unpacks to.
     files : tuple of str
@@ -83,11 +83,11 @@ class Archive(RemoteFile):
 
     @property
     def advice(self) -> str:
-        """What to do about a file that is missing or damaged."""
-        return f"unpack {self.url} again, or delete the file if it is there and load with download=True"
+        """Advice about a missing or damaged file."""
+        return f"unpack {self.url} again, or delete the file if it exists and load with download=True"
 
     def locate(self, folder: str | os.PathLike[str], *, download: bool) -> Path:
-        """The folder of the files: ``folder`` itself or the one in it; what is missing is fetched if asked for."""
+        """Return the folder of the files: ``folder`` or the one in it. Download missing files if requested."""
         named = target_folder(folder, download=download)
         is_itself = named.name == self.folder or any((named / name).exists() for name in self.files)
         home = named if is_itself and not (named / self.folder).is_dir() else named / self.folder
@@ -105,10 +105,10 @@ class Archive(RemoteFile):
         was_there = packed.exists()
         self.fetch(named, lambda path: self._unpack(path, home))
         if not was_there:
-            packed.unlink()  # as large as the data, and no longer needed
+            packed.unlink()  # as large as the data, and not needed any more
 
     def _unpack(self, packed: Path, home: Path) -> None:
-        """Unpack the files that are not there yet, and nothing else that the archive may hold."""
+        """Unpack only the missing files of the archive."""
         home.mkdir(parents=True, exist_ok=True)
         with tarfile.open(packed) as archive:
             for member in archive:

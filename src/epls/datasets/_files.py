@@ -1,4 +1,4 @@
-"""What the loaders share: files of checked size, checked labels, and results that show as shapes."""
+"""Shared by the loaders: files of checked size, checked labels, and results that are shown by their shapes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Content = TypeVar("_Content")
 
 
 class Described:
-    """A dataclass of arrays whose ``repr`` gives their shapes instead of their pixels."""
+    """A dataclass of arrays whose ``repr`` shows shapes instead of pixels."""
 
     def __repr__(self) -> str:
         values = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
@@ -30,10 +30,10 @@ class Described:
         return f"{type(self).__name__}({', '.join(shown)})"
 
 
-# Without eq=False, dataclass would compare arrays by ==, whose result has no truth value.
+# Without eq=False, dataclass would compare arrays with ==, whose result has no truth value.
 @dataclass(frozen=True, eq=False, repr=False)
 class TrainTest(Described):
-    """Labelled images for training and for testing."""
+    """Labelled images for training and testing."""
 
     train_images: Bytes
     train_labels: Labels
@@ -43,7 +43,7 @@ class TrainTest(Described):
 
 
 def checked_folder(folder: str | os.PathLike[str]) -> Path:
-    """The folder as a path, if it is one."""
+    """Return the folder as a path, after checking that it is one."""
     path = Path(folder).expanduser()
     if not path.exists():
         raise FileNotFoundError(f"there is no folder {path}: check the path")
@@ -53,7 +53,7 @@ def checked_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Content:
-    """What ``read`` makes of a file; a file that is missing or not readable is named in the error."""
+    """Return the result of ``read`` for a file. Errors name a file that is missing or cannot be read."""
     try:
         open_regular(path).close()
         return read(path)
@@ -61,11 +61,11 @@ def read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Con
         raise FileNotFoundError(f"there is no file {path}: {advice}") from error
     except OSError as error:
         reason = error.strerror or error
-        raise OSError(f"{path} cannot be read ({reason}): check what it is and who may read it") from error
+        raise OSError(f"{path} cannot be read ({reason}): check the file and its permissions") from error
 
 
 def map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[int, Path] | None = None) -> Bytes:
-    """A file of equally large items as a read-only memory map, one item per row.
+    """Return a file of items of equal size as a read-only memory map, one item per row.
 
     Parameters
     ----------
@@ -74,11 +74,11 @@ def map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[i
     item_bytes : int
         The size of an item.
     item : str
-        What it is, in the singular, for errors.
+        The name of an item, in the singular, for errors.
     advice : str
         What to do about a bad file, for errors.
     like : (int, Path), optional
-        How many there must be, and the file that says so; any positive number by default.
+        The required number of items, and the file that determines it; any positive number by default.
 
     Returns
     -------
@@ -93,13 +93,13 @@ def map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[i
             f"{found}; {like[1]} has {like[0]}, which would be {expected} bytes here. The file is {state}: {advice}"
         )
     if size == 0 or size % item_bytes:
-        raise ValueError(f"{found}; it should be a whole number of times, at least one: {advice}")
+        raise ValueError(f"{found}; it must hold a whole number of them, at least one: {advice}")
     return read_file(path, lambda p: np.memmap(p, np.uint8, "r", shape=(size // item_bytes, item_bytes)), advice)
 
 
 def checked_labels(raw: NDArray[Any], path: Path, n_classes: int, *, first: int = 0) -> Labels:
-    """Labels counted from 0, from those of a file that counts from ``first``."""
-    raw = np.asarray(raw)  # of a memory map, the results would call themselves memory maps
+    """Return labels counted from 0, given those of a file that counts from ``first``."""
+    raw = np.asarray(raw)  # results computed from a memory map would be memory maps
     bad = np.flatnonzero((raw < first) | (raw >= first + n_classes))
     if bad.size:
         raise ValueError(

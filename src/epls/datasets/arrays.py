@@ -56,7 +56,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
             if chosen is not None:
                 return archive[chosen]()
             raise ValueError(
-                f"{path} holds the arrays {', '.join(archive)}: say which one with key (on the command line, --key)"
+                f"{path} holds the arrays {', '.join(archive)}: choose one with key (on the command line, --key)"
             )
     with _explained(path), open_regular(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
@@ -71,7 +71,7 @@ def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDA
     path = existing_file(path)
     with _opened_archive(path) as archive:
         if missing := sorted(set(names) - set(archive)):
-            raise ValueError(f"{path} has no {' and '.join(missing)}, but {', '.join(archive)}")
+            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {', '.join(archive)}")
         return [archive[name]() for name in names]
 
 
@@ -85,9 +85,9 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
     """Reject a small file that expands to fill the memory. Sizes are in bytes, of the content and as stored."""
     if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
         raise ValueError(
-            f"{path} has {stored:,} bytes that stand for {content:,}: data of a gigabyte or more are not read if they "
-            f"were compressed to less than one part in {LARGEST_RATIO}, because a small file could then fill the "
-            f"memory; if you trust it, save the data as .npy"
+            f"{path} has {stored:,} bytes that decompress to {content:,}: a gigabyte or more of data is not read if it "
+            f"was compressed to less than 1/{LARGEST_RATIO}, because a small file could then fill the "
+            f"memory; if you trust the file, save the data as .npy"
         )
 
 
@@ -114,7 +114,7 @@ def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]
             with archive.open(member) as content:
                 array = read_npy(content, member.file_size)
                 if content.read(1):  # reads to the end, where the checksum is compared
-                    raise ValueError("there is more after the array")
+                    raise ValueError("there are more bytes after the array")
             return array
 
         yield {member.filename.removesuffix(".npy"): partial(read, member) for member in archive.infolist()}
@@ -126,7 +126,7 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except MemoryError as error:
-        raise ValueError(f"{path} holds an array that does not fit in memory: give less data") from error
+        raise ValueError(f"{path} holds an array that does not fit in memory: use less data") from error
     except Exception as error:
         if (isinstance(error, OSError) and error.errno is not None) or str(path) in str(error):
             raise

@@ -35,7 +35,7 @@ def load_bundled(name: str) -> Bundled:
     Parameters
     ----------
     name : {"digits", "photographs"}
-        1797 handwritten digits of 8 x 8 pixels in ten classes, or two color photographs of 427 x 640 pixels. The
+        1797 handwritten digits of 8 x 8 pixels in ten classes, or two colour photographs of 427 x 640 pixels. The
         photographs need Pillow (``pip install "epls[images]"``).
 
     Returns
@@ -68,7 +68,7 @@ def _photographs() -> Bundled:
     try:
         photographs = load_sample_images().images
     except ImportError as error:  # scikit-learn's message names only the library
-        raise ImportError('the photographs need Pillow: pip install "epls[images]"') from error
+        raise ImportError('reading the photographs needs Pillow: pip install "epls[images]"') from error
     return Bundled(np.stack(photographs), labels=None, class_names=None)
 
 

@@ -28,6 +28,18 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     return ", ".join(names[:most]) + more
 
 
+def delimiter_hint(names: Sequence[str]) -> str:
+    """Return advice for the end of an error message, if a table has other delimiters than commas; otherwise nothing.
+
+    Examples
+    --------
+    >>> delimiter_hint(["width;height"]), delimiter_hint(["width", "height"])
+    (' (are its values separated by semicolons or tabs? Use commas)', '')
+    """
+    other = len(names) == 1 and any(delimiter in names[0] for delimiter in ";\t")
+    return " (are its values separated by semicolons or tabs? Use commas)" if other else ""
+
+
 def doubtful_columns(X: NDArray[Any], names: Sequence[str]) -> dict[str, list[str]]:
     """Find the columns that do not look like measurements, grouped by what they look like.
 

@@ -27,7 +27,7 @@ _N_NAMED = 5  # the number of bad files that an error names
 Channels: TypeAlias = Literal["gray", "color", "all"]
 Expected: TypeAlias = Literal["gray", "color"] | int
 _NUMBERS = {"gray": 1, "color": 3}
-_MIXED = re.compile(r"(gray|color), (where|among \d+) (gray|color) (is needed|images)")
+_MIXED = re.compile(r"(gray|color), (but|among \d+) (gray|color) (is needed|images)")
 
 
 class MixedImagesError(ValueError):
@@ -131,7 +131,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
         files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
         if not files:
             endings = ", ".join(sorted(SUFFIXES))
-            raise ValueError(f"{root} and the folders in it hold no image files ({endings} or .npy)")
+            raise ValueError(f"{root} and its sub-folders hold no image files ({endings} or .npy): check the path")
         findings = _inspect(files, channels, expected, smallest_side, longest_side, progress)
         bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
         good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
@@ -166,18 +166,18 @@ class ImageFolder(Sequence[NDArray[Any]]):
             image = decode_image(path, self._channels, self._longest_side)
         except BadImageError as error:
             raise OSError(
-                f"{path} could be read when the folder was opened, but no longer ({error}): put it back, or open the "
-                f"folder again"
+                f"{path} cannot be read any more, although it could when the folder was opened ({error}): restore it, "
+                f"or open the folder again"
             ) from error
         if image.shape != expected:
             raise OSError(
-                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: put it back, or "
+                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: restore it, or "
                 f"open the folder again"
             )
         if image.dtype != self._type:
             raise OSError(
-                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: put it "
-                f"back, or open the folder again"
+                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: restore "
+                f"it, or open the folder again"
             )
         return image
 
@@ -208,7 +208,7 @@ def _is_image(name: str) -> bool:
 
 
 def _cannot_list(error: OSError) -> None:
-    raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check who may read it") from error
+    raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check its permissions") from error
 
 
 class _Found(NamedTuple):
@@ -238,7 +238,8 @@ def _inspect(
         except BadImageError as error:
             return str(error)
         if min(image.shape[:2]) < smallest_side:
-            return f"{image.shape[0]} x {image.shape[1]} pixels, where {smallest_side} x {smallest_side} is the least"
+            size = f"{image.shape[0]} x {image.shape[1]} pixels"
+            return f"{size}, but at least {smallest_side} x {smallest_side} are needed"
         return _Found(image.shape, image.dtype)
 
     findings: list[_Found | str] = []
@@ -264,8 +265,8 @@ def _of_one_kind(findings: list[_Found | str], expected: Expected | None) -> lis
             return found
         name = _kind_name(found.n_channels, found.dtype)
         if needed is not None and found.n_channels != needed:
-            return f"{name}, where {_kind_name(needed)} is needed"
-        assert wanted is not None  # this one is of a kind that could be
+            return f"{name}, but {_kind_name(needed)} is needed"
+        assert wanted is not None  # this image has a possible kind
         return f"{name}, among {counts[wanted]} {_kind_name(*wanted)} images"
 
     return [checked(found) for found in findings]
@@ -281,12 +282,12 @@ def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
     named = "; ".join(f"{file.relative_to(root).as_posix()}: {reason}" for file, reason in bad[:_N_NAMED])
     more = f"; and {len(bad) - _N_NAMED} more" if len(bad) > _N_NAMED else ""
     advice = (
-        "none is left; check that it is the folder that you mean"
+        "no images are left; check the path of the folder"
         if len(bad) == n_files
-        else "mend or remove them, or leave them out with skip_bad=True (on the command line, --skip-bad)"
+        else "repair or remove them, or skip them with skip_bad=True (on the command line, --skip-bad)"
     )
     if any(_MIXED.fullmatch(reason) for _, reason in bad):
-        advice += '; channels="color" or channels="gray" makes all images alike'
+        advice += '; channels="color" or channels="gray" converts all images'
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"
 
 

@@ -1,4 +1,4 @@
-"""Labels of samples in a CSV table: given by people, or predicted by a classifier."""
+"""Labels of samples: by name in a CSV table, given by people or predicted, or as a column of a table of vectors."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ..utils.files import open_regular
 from .arrays import existing_file
+from .columns import delimiter_hint, is_label_name, listed
+from .tables import check_encoding, read_columns
 
 GIVEN, PREDICTED = "given", "predicted"
 _LARGEST = 2**28  # bytes
@@ -62,7 +69,8 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     with open_regular(path) as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
-        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, which is no table of labels: give another file")
+        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file")
+    check_encoding(path, content)
     text = io.StringIO(content.decode("utf-8", "surrogateescape").removeprefix(_BOM), newline="")
     try:
         header, *rows = csv.reader(text, strict=True)
@@ -73,15 +81,18 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     place = {name.strip().lower(): k for k, name in enumerate(header)}
     name_column = "file" if "file" in place else "row"
     if missing := [name for name in (name_column, "label") if name not in place]:
-        there = ", ".join(header[:8])
-        wanted = "file (or row, for vectors) and label"
-        raise ValueError(f"{path} has no column {missing[0]}, but {there}: the first line must name {wanted}")
+        raise ValueError(
+            f"{path} has no column {missing[0]}; it has {listed(header)}: the first line must name file (or row, for "
+            f"vectors) and label{delimiter_hint(header)}"
+        )
     found: dict[str, Label] = {}
     for number, row in enumerate(rows, 2):
         if not row:
             continue
         if len(row) != len(header):
-            raise ValueError(f"row {number} of {path} has {len(row)} values, and the first has {len(header)} names")
+            raise ValueError(
+                f"row {number} of {path} has {len(row)} values, but the first line has {len(header)} names"
+            )
         name, label = row[place[name_column]], _label_of(row, place, f"row {number} of {path}")
         if label is None:
             continue
@@ -97,7 +108,7 @@ def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None
     if not label:
         return None
     if len(label) > _LONGEST_LABEL:
-        raise ValueError(f"{where} has a label of {len(label)} characters, and {_LONGEST_LABEL} are the most")
+        raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
     source = row[place["source"]] if "source" in place else GIVEN
     if source not in (GIVEN, PREDICTED):
         raise ValueError(f"{where} has the source {source[:40]!r}: it must be {GIVEN} or {PREDICTED}")
@@ -144,3 +155,47 @@ def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str
         source = GIVEN if label.given else PREDICTED
         writer.writerow([name, label.label, f"{label.confidence:.4f}", source])
     return text.getvalue().encode("utf-8", "surrogateescape")
+
+
+def load_label_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
+    """Load the labels in a column of a table, numbers or texts, and the name of the column.
+
+    Parameters
+    ----------
+    path : path-like
+        A .csv or .parquet file, as for :func:`epls.datasets.tables.load_table`.
+    column : str or None, default=None
+        The column. None uses the only column, or the only one whose name suggests labels, such as "label" or "class".
+    """
+    path = existing_file(path)
+    table = read_columns(path, lambda schema: [_label_column(path, schema.names, column)])
+    from pyarrow import ArrowException, string, types
+
+    (name,), (labels,) = table.column_names, table.columns
+    if labels.null_count:
+        raise ValueError(f"{path} has {labels.null_count} rows without {name}: fill or remove them")
+    if types.is_integer(labels.type) or types.is_boolean(labels.type):
+        return np.asarray(labels.to_numpy()), name
+    try:
+        if not types.is_dictionary(labels.type):
+            return np.asarray(labels.cast(string()).to_numpy()), name
+        labels = labels.unify_dictionaries().combine_chunks()
+        texts = np.asarray(labels.dictionary.cast(string()).to_numpy(zero_copy_only=False), dtype=object)
+        return texts[labels.indices.to_numpy()], name
+    except ArrowException as error:
+        raise ValueError(
+            f"the column {name} of {path} has values of type {labels.type}: labels must be numbers or texts"
+        ) from error
+
+
+def _label_column(path: Path, names: list[str], column: str | None) -> str:
+    if column is not None:
+        if column not in names:
+            raise ValueError(f"{path} has no column {column}; it has {listed(names)}{delimiter_hint(names)}")
+        return column
+    found = names if len(names) == 1 else [name for name in names if is_label_name(name)]
+    if len(found) != 1:
+        raise ValueError(
+            f"which column of {path} has the labels? It has {listed(names)}. Name one{delimiter_hint(names)}"
+        )
+    return found[0]

@@ -1,4 +1,4 @@
-"""MNIST, Fashion-MNIST and other data sets in their format: small gray images in ten classes, as idx files."""
+"""MNIST, Fashion-MNIST and other data sets in their format: small grey images in ten classes, as idx files."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def load_mnist(folder: str | os.PathLike[str], *, download: str | None = None) -
     test_images, test_labels = _labelled(home, "t10k")
     if train_images.shape[1:] != test_images.shape[1:]:
         raise ValueError(
-            f"the images for training in {home} are {_times(train_images.shape[1:])}, those for testing "
-            f"{_times(test_images.shape[1:])}: put files of one data set there"
+            f"the training images in {home} are {_times(train_images.shape[1:])}, but the test images "
+            f"{_times(test_images.shape[1:])}: use the files of one data set"
         )
     return MNIST(train_images, train_labels, test_images, test_labels, tuple(map(str, range(_N_CLASSES))))
 
@@ -115,7 +115,7 @@ def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
     images, labels = read_idx(images_path, 3), read_idx(labels_path, 1)
     if len(images) != len(labels):
         raise ValueError(
-            f"{images_path} has {len(images)} images, but {labels_path} has {len(labels)} labels: take both from one "
+            f"{images_path} has {len(images)} images, but {labels_path} has {len(labels)} labels: use both from one "
             f"data set"
         )
     return images, checked_labels(labels, labels_path, _N_CLASSES)
@@ -162,8 +162,8 @@ def read_idx(path: Path, n_axes: int) -> Bytes:
     magic, start = bytes((0, 0, 8, n_axes)), 4 + 4 * n_axes
     if content[:4] != magic:
         raise ValueError(
-            f"{path} begins with the bytes {tuple(content[:4])}, an idx file of bytes with {n_axes} axes begins with "
-            f"{tuple(magic)}: {_ADVICE}"
+            f"{path} begins with the bytes {tuple(content[:4])}, but an idx file of bytes with {n_axes} axes begins "
+            f"with {tuple(magic)}: {_ADVICE}"
         )
     if len(content) < start:
         raise ValueError(f"{path} has {len(content)} bytes and ends within its header of {start}: {_ADVICE}")

@@ -128,7 +128,7 @@ def open_data(
     if path.is_file():
         raise ValueError(
             f"{path} is not a folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one "
-            f"of these, and a single image in a folder"
+            f"of these; put a single image in a folder"
         )
     return ImageFolder(
         path,
@@ -192,7 +192,7 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
         return Vectors(array)
     if array.ndim not in (3, 4):
         raise ValueError(
-            f"{path} has an array of shape {array.shape}; vectors have shape (n, n_features), images (n, height, "
+            f"{path} has an array of shape {array.shape}; vectors must have shape (n, n_features), images (n, height, "
             f"width) or (n, height, width, channels)"
         )
     if isinstance(array, np.memmap) and array.flags.c_contiguous:
@@ -204,7 +204,7 @@ def _zarr_array(path: Path) -> Any:
     try:
         import zarr
     except ImportError as error:
-        raise ImportError(f'{path} is a zarr array, and reading it needs zarr: pip install "epls[zarr]"') from error
+        raise ImportError(f'reading the zarr array {path} needs zarr: pip install "epls[zarr]"') from error
     try:
         return zarr.open_array(path, mode="r")
     except Exception as error:  # zarr, its codecs and JSON raise errors of their own

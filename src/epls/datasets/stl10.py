@@ -1,4 +1,4 @@
-"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 color photographs, a few with labels and many without."""
+"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 colour photographs, a few with labels and many without."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
 
 def _images(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
     items = map_items(path, 3 * _SIDE * _SIDE, "image of 96 x 96 x 3", ARCHIVE.advice, like)
-    # The file has one plane per color for each image, stored column by column.
+    # The file has one plane per colour for each image, stored column by column.
     return items.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 3, 2, 1)
 
 
@@ -123,25 +123,25 @@ def _folds(path: Path, n_train: int) -> Labels:
     try:
         rows = [[int(word) for word in line.split()] for line in lines]
     except ValueError as error:
-        raise ValueError(f"{path} should hold nothing but whole numbers ({error}): {ARCHIVE.advice}") from error
+        raise ValueError(f"{path} must hold only integers ({error}): {ARCHIVE.advice}") from error
     lengths = sorted({len(row) for row in rows})
     if len(rows) != _N_FOLDS or len(lengths) != 1 or lengths == [0]:
         raise ValueError(
-            f"{path} has {len(rows)} lines of {' or '.join(map(str, lengths)) or 'no'} indices; it should have "
-            f"{_N_FOLDS} of as many each: {ARCHIVE.advice}"
+            f"{path} has {len(rows)} lines of {' or '.join(map(str, lengths)) or 'no'} indices; it must have "
+            f"{_N_FOLDS} of the same length: {ARCHIVE.advice}"
         )
     for number, row in enumerate(rows, 1):
         outside = [index for index in row if not 0 <= index < n_train]
         if outside:
             raise ValueError(
-                f"{path}, line {number}, has index {outside[0]}, but there are {n_train} training images, 0 to "
+                f"{path}, line {number}, has index {outside[0]}, but the training images are 0 to "
                 f"{n_train - 1}: {ARCHIVE.advice}"
             )
         if len(set(row)) < len(row):
             index = max(row, key=row.count)
             raise ValueError(
-                f"{path}, line {number}, has index {index} {row.count(index)} times, but a fold has an image once: "
-                f"{ARCHIVE.advice}"
+                f"{path}, line {number}, has index {index} {row.count(index)} times, but a fold contains each image "
+                f"only once: {ARCHIVE.advice}"
             )
     return np.array(rows, dtype=np.int64)
 
@@ -151,7 +151,5 @@ def _class_names(path: Path) -> tuple[str, ...]:
         return CLASS_NAMES
     names = tuple(read_file(path, lambda p: p.read_text("utf-8", errors="replace"), ARCHIVE.advice).split())
     if len(names) != len(CLASS_NAMES):
-        raise ValueError(
-            f"{path} has {len(names)} names, not one for each of {len(CLASS_NAMES)} classes: {ARCHIVE.advice}"
-        )
+        raise ValueError(f"{path} has {len(names)} names for {len(CLASS_NAMES)} classes: {ARCHIVE.advice}")
     return names

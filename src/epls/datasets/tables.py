@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from ..utils.files import open_regular
 from .arrays import check_expansion, existing_file
-from .columns import is_label_name, listed
+from .columns import delimiter_hint, listed
 
 TABLES = (".csv", ".parquet")
 _VALUE_BYTES = 8
@@ -43,22 +44,13 @@ def load_table(
         The names of the columns.
     """
     path = existing_file(path)
-    pa, csv, parquet = _pyarrow(path)
-    try:
-        if path.suffix.lower() == ".csv":
-            _check_width(path)
-            table = csv.read_csv(path)
-            table = table.select(_chosen_columns(path, table.schema, drop, columns))
-        else:
-            with parquet.ParquetFile(path) as file:
-                # Before reading: a text that many rows share may be stored only once.
-                chosen = _chosen_columns(path, file.schema_arrow, drop, columns)
-                check_expansion(path, file.metadata.num_rows * len(chosen) * _VALUE_BYTES, path.stat().st_size)
-                table = file.read(columns=chosen).select(chosen)
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
+    table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
+    pa, _, _ = _pyarrow(path)
     if table.num_columns == 0 or table.num_rows == 0:
-        raise ValueError(f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: nothing to use")
+        raise ValueError(
+            f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: at least one of each is "
+            f"needed"
+        )
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -73,40 +65,52 @@ def load_table(
     return X, list(table.column_names)
 
 
-def load_labels(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
-    """Load the labels in a column of a table, numbers or texts, and the name of the column.
+def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
+    """Read some columns of a .csv or .parquet file as a pyarrow table.
 
-    Parameters
-    ----------
-    path : path-like
-        A .csv or .parquet file, as for :func:`load_table`.
-    column : str or None, default=None
-        The column. None uses the only column, or the only one whose name suggests labels, such as "label" or "class".
+    ``choose`` returns the names of the columns, given the schema of the file, whose names have been checked.
     """
-    path = existing_file(path)
     pa, csv, parquet = _pyarrow(path)
-    is_csv = path.suffix.lower() == ".csv"
     try:
-        if is_csv:
+        if path.suffix.lower() == ".csv":
             _check_width(path)
             table = csv.read_csv(path)
-            names = table.column_names
-        else:
-            names = parquet.read_schema(path).names
-        _check_names(path, names)
-        column = _label_column(path, names, column)
-        if not is_csv:
-            with parquet.ParquetFile(path) as file:
-                check_expansion(path, file.metadata.num_rows * _VALUE_BYTES, path.stat().st_size)
-                table = file.read(columns=[column])
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {error}") from error
-    labels = table[column]
-    if labels.null_count:
-        raise ValueError(f"{path} has {labels.null_count} rows without {column}: fill or remove them")
-    if not (pa.types.is_integer(labels.type) or pa.types.is_boolean(labels.type)):
-        labels = labels.cast(pa.string())
-    return np.asarray(labels.to_numpy()), column
+            _check_names(path, table.column_names)
+            return table.select(choose(table.schema))
+        with parquet.ParquetFile(path) as file:
+            _check_names(path, file.schema_arrow.names)
+            chosen = choose(file.schema_arrow)
+            # Before reading: a value that many rows share may be stored only once.
+            n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, _unpacked_bytes(file.metadata, chosen))
+            check_expansion(path, n_bytes, path.stat().st_size)
+            texts = [name for name in chosen if _is_text(file.schema_arrow.field(name).type)]
+        with parquet.ParquetFile(path, read_dictionary=texts) as file:  # keeps one copy of a text that rows share
+            return file.read(columns=chosen).select(chosen)
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} has text that is not UTF-8 ({error}): save it as UTF-8") from error
+    except (pa.ArrowException, OSError) as error:
+        if (
+            getattr(error, "errno", None) is not None
+        ):  # the file could not be opened; pyarrow's own errors have no number
+            raise
+        reason = " ".join(str(error).split())
+        raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {reason}") from error
+
+
+def _unpacked_bytes(metadata: Any, names: Sequence[str]) -> int:
+    """Return the size of some columns of a Parquet file after decompression, as the file states it."""
+    chunks = (
+        metadata.row_group(group).column(k)
+        for group in range(metadata.num_row_groups)
+        for k in range(metadata.num_columns)
+    )
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
 def _pyarrow(path: Path) -> tuple[Any, Any, Any]:
@@ -119,27 +123,17 @@ def _pyarrow(path: Path) -> tuple[Any, Any, Any]:
     return pyarrow, csv, parquet
 
 
-def _label_column(path: Path, names: list[str], column: str | None) -> str:
-    if column is not None:
-        if column not in names:
-            raise ValueError(f"{path} has no column {column}; it has {listed(names)}")
-        return column
-    found = names if len(names) == 1 else [name for name in names if is_label_name(name)]
-    if len(found) != 1:
-        raise ValueError(f"which column of {path} has the labels? It has {listed(names)}: name one")
-    return found[0]
-
-
 def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Sequence[str] | None) -> list[str]:
     """Return the names of the columns to load, after checking that all of them hold numbers."""
     from pyarrow import types
 
-    _check_names(path, schema.names)
-    there = set(schema.names)
-    if missing := [name for name in (*drop, *(columns or ())) if name not in there]:
+    if missing := [name for name in (*drop, *(columns or ())) if name not in set(schema.names)]:
         similar = get_close_matches(missing[0], schema.names, n=1)
         meant = f" (did you mean {similar[0]}?)" if similar else ""
-        raise ValueError(f"{path} has no column {listed(missing)}{meant}; it has {listed(schema.names)}")
+        raise ValueError(
+            f"{path} has no column {listed(missing)}{meant}; it has {listed(schema.names)}"
+            f"{delimiter_hint(schema.names)}"
+        )
     chosen = [name for name in (schema.names if columns is None else columns) if name not in drop]
     kinds = dict(zip(schema.names, schema.types, strict=True))
     texts = [
@@ -150,30 +144,38 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
     if texts:
         raise ValueError(
             f"{path} has columns that are not numbers: {listed(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
-            f"the command line, --drop {texts[0]}), or turn them into numbers"
+            f"the command line, --drop {texts[0]}), or turn them into numbers{delimiter_hint(schema.names)}"
         )
     return chosen
 
 
 def _check_width(path: Path) -> None:
     with open_regular(path) as file:
-        n_columns = file.readline(2**24).count(b",") + 1
+        first = file.readline(2**24)
+    check_encoding(path, first)
+    n_columns = first.count(b",") + 1
     if n_columns > _MOST_CSV_COLUMNS:
         raise ValueError(
-            f"{path} has {n_columns:,} columns, and a .csv table may have {_MOST_CSV_COLUMNS:,}: save it as .parquet, "
-            f"or the numbers as .npy"
+            f"{path} has {n_columns:,} columns; a .csv table may have at most {_MOST_CSV_COLUMNS:,}: save it as "
+            f".parquet, or the numbers as .npy"
         )
+
+
+def check_encoding(path: Path, content: bytes) -> None:
+    """Raise an error if a .csv file is UTF-16, as some spreadsheets save it."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise ValueError(f"{path} is UTF-16 text: save it as UTF-8")
 
 
 def _check_names(path: Path, names: list[str]) -> None:
     if twice := sorted(name for name, n_columns in Counter(names).items() if n_columns > 1):
         raise ValueError(
-            f"{path} has several columns called {listed(list(map(repr, twice)))}: give each a name of its own"
+            f"{path} has several columns called {listed(list(map(repr, twice)))}: rename all but one of them"
         )
     if names and all(_is_number(name) for name in names):
         raise ValueError(
-            f"the first line of {path} holds numbers, {', '.join(names[:3])} and so on, where the names of the columns "
-            f"are expected: add a line of names"
+            f"the first line of {path} must hold the names of the columns, but holds numbers: {', '.join(names[:3])} "
+            f"and so on. Add a line of names"
         )
 
 

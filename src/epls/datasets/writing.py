@@ -70,17 +70,17 @@ def features_file(
 
         yield write_rows
         if n_rows != shape[0]:
-            raise ValueError(f"{shape[0]} rows of features were expected, and {n_rows} were made")
+            raise ValueError(f"{shape[0]} rows of features were expected, but {n_rows} were written")
 
 
 def check_ending(path: Path, *, has_names: bool) -> None:
     """Reject a file name that features cannot be written to, before they are computed."""
     ending = path.suffix.lower()
     if ending not in _WRITERS:
-        raise ValueError(f"features are written as {', '.join(_WRITERS)}, so give a name that ends in one of them")
+        raise ValueError(f"features are written as {', '.join(_WRITERS)}: choose a name that ends in one of them")
     if has_names and ending == ".npy":
         raise ValueError(
-            "each row belongs to a file, and .npy has no room for the names of these files: give a name that ends in "
+            "each row belongs to a file, but a .npy file cannot hold the file names: choose a name that ends in "
             ".npz, .csv or .parquet"
         )
     if ending == ".parquet":

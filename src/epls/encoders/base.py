@@ -50,7 +50,7 @@ class Encoder(Coder):
         if self.dictionary is None:
             raise ValueError(
                 f"{type(self).__name__} has no dictionary: give it a fitted learner or an array of shape "
-                f"(n_components, n_features); in ImageFeatures it gets the learner by itself"
+                f"(n_components, n_features); ImageFeatures passes its learner automatically"
             )
         for name in ("components_", "cluster_centers_"):
             if hasattr(self.dictionary, name):
@@ -81,7 +81,7 @@ class Encoder(Coder):
         """
         raise ValueError(
             f"the codes of {type(self).__name__} with the components of {type(self.dictionary).__name__} are not the "
-            f"outputs of one layer of units, as other libraries compute them: use the soft threshold, or the natural "
+            f"outputs of one layer of units, which other libraries can compute: use the soft threshold, or the natural "
             f"encoder of EPLS, SparseAutoencoder or SparseRBM"
         )
 

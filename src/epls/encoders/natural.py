@@ -48,8 +48,8 @@ class NaturalEncoder(Encoder):
         components = super().components()
         if not hasattr(self.dictionary, "transform"):
             raise ValueError(
-                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: components "
-                f"alone have no code of their own; use another encoder for them"
+                f"the natural encoder needs a learner with transform, got {type(self.dictionary).__name__}: an array "
+                f"of components has no natural code; use another encoder for it"
             )
         return components
 
@@ -57,7 +57,12 @@ class NaturalEncoder(Encoder):
     def n_codes(self) -> int:
         """The number of codes of a sample."""
         learner = self.dictionary
-        n_outputs = len(self.components()) if self.is_layer else len(learner.get_feature_names_out())
+        if self.is_layer:
+            n_outputs = len(self.components())
+        elif hasattr(learner, "get_feature_names_out"):
+            n_outputs = len(learner.get_feature_names_out())
+        else:  # a learner of somebody's own need not have names
+            n_outputs = np.shape(learner.transform(np.zeros((1, self.n_features))))[1]
         return n_outputs * (2 if self.split_sign else 1)
 
     def as_layer(self) -> UnitLayer:

@@ -1,4 +1,4 @@
-"""Judging features: comparisons of learners on one's own data, and the paper's experiment."""
+"""Evaluate features: comparisons of learners on one's own data, and the paper's experiment."""
 
 import lazy_loader
 

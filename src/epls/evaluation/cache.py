@@ -174,7 +174,7 @@ class _Journal:
 
 def _made_again(path: Path) -> None:
     """Remove a damaged result, and warn about it."""
-    warnings.warn(f"{path} is damaged, and is made again", stacklevel=3)
+    warnings.warn(f"{path} is damaged and is computed again", stacklevel=3)
     path.unlink()
 
 
@@ -193,4 +193,4 @@ def read_dict(path: Path) -> dict[str, Any]:
 
 
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")

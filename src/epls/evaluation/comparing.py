@@ -158,7 +158,7 @@ def compare(
     labels = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
     n_samples = len(X)
     if labels.shape != (n_samples,):
-        raise ValueError(f"y has shape {np.shape(y)}, where X has {n_samples} samples: give one label for each")
+        raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
     random = check_random_state(random_state)
     folds = list(_folds(labels, n_labels, n_folds, random))
     named = _named(X, learners)
@@ -184,8 +184,10 @@ def _compared(
         for train in folds:
             test = np.setdiff1d(np.arange(len(labels)), train)
             accuracies.append(_accuracy(features[train], labels[train], features[test], labels[test]))
-    except (ValueError, TypeError) as error:
-        return ComparedLearner(name, failed=str(error).strip().split("\n")[0])
+    except Exception as error:  # learners of users may raise anything, and the others are still compared
+        reason = str(error).strip().split("\n")[0]
+        known = isinstance(error, (ValueError, TypeError))
+        return ComparedLearner(name, failed=reason if known else f"{type(error).__name__}: {reason}")
     times.append(time.perf_counter())
     return ComparedLearner(
         name,
@@ -255,7 +257,7 @@ def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[s
     for learner in learners:
         name = " ".join(str(learner).split())
         if name in named:
-            raise ValueError(f"{name} is among the learners twice: give a dict, with a name for each")
+            raise ValueError(f"two learners are called {name}: give a dict with a name for each")
         named[name] = learner
     return named
 

@@ -48,16 +48,16 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All settings that determine the figures, except the images.
 
-    ``learner_settings`` are those of the learner that are not as usual. By default, a learner gets its usual number of
-    patches, which is Coates and Ng's. ``pooling="sum"`` is the paper's, see ``ImageFeatures``.
-    ``alpha`` is the encoder's, if it has one; None is its default, and for sparse coding the one of :data:`ALPHAS` that
-    cross-validation finds best. With ``mirror``, mirror images count, too: "features" averages the features of an image
-    and its mirror image; "decisions" trains the classifier on both and adds its decisions about both. With ``layers``
-    above 1, the features of a stack of so many layers (:func:`epls.images.stacks.usual_layers`) stand beside those of
-    the single layer that the other settings describe. They have the same learner, with its own whitening and encoder;
-    the highest layer has the ``encoder`` of these settings, if that is another than the natural one. The ``classifier``
-    is "svm" or "least_squares", see :func:`epls.evaluation.protocol.judge`.
-    ``precision`` is that of encoding and, where the learner has one, of learning.
+    ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
+    usual one of the learner, that of Coates and Ng. The paper uses ``pooling="sum"``, see ``ImageFeatures``. ``alpha``
+    is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
+    best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
+    mirror image; "decisions" trains the classifier on both and adds its decisions about both. If ``layers`` is above 1,
+    the features of a stack of this many layers (:func:`epls.images.stacks.usual_layers`) are added to those of the
+    single layer that the other settings describe. The stack has the same learner, with its own whitening and encoder;
+    its highest layer has the ``encoder`` of these settings, unless that is the natural one. The ``classifier`` is "svm"
+    or "least_squares", see :func:`epls.evaluation.protocol.judge`. ``precision`` applies to encoding and, if the
+    learner supports it, to learning.
     """
 
     learner: str = "epls"
@@ -83,8 +83,8 @@ class Settings:
             object.__setattr__(self, "n_patches", LEARNERS[self.learner].usual_patches)
         if self.classifier == "least_squares" and self.mirror == "decisions":
             raise ValueError(
-                "the penalty of least_squares would be chosen with the mirror images of samples that are left out: "
-                "average the features of mirror images, or let the svm decide about both"
+                "least_squares would choose its penalty on mirror images of training samples, which are not "
+                "independent: average the features of mirror images, or use the svm"
             )
 
     def some(self, names: Sequence[str]) -> dict[str, Any]:
@@ -106,8 +106,8 @@ class Task:
 
     Features are learned from ``unlabelled``: images of their own, or the first images of ``train`` without their
     labels, as ``source`` says. For each of the ``folds``, a classifier is trained on the images of ``train`` with its
-    numbers and tested on ``test``; without that, on the other images of ``train``: the development protocol, which
-    keeps the test set unseen. ``remarks`` are what a user should be told about the images.
+    numbers and tested on ``test``. If there is no ``test``, it is tested on the other images of ``train``: this is the
+    development protocol, which keeps the test set unseen. ``remarks`` are messages about the images for the user.
     """
 
     unlabelled: Any
@@ -148,8 +148,8 @@ class Task:
         if min(sides) < least:
             raise ValueError(
                 f"images of {sides} pixels are too small for patches of {settings.patch_size}, stride "
-                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least}; choose a smaller "
-                f"patch size, stride or grid"
+                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least} pixels a side; "
+                f"choose a smaller patch size, stride or grid"
             )
 
 
@@ -157,12 +157,12 @@ class Task:
 class Outcome:
     """The result of an experiment.
 
-    The settings, with the penalty that was chosen; the fitted features, the verdict of each fold, the accuracy in
-    cross-validation of each penalty if one had to be chosen, the seconds that stages took, how learning went
-    (:func:`~.summary.training_facts` and dead units), and where patches came from (:meth:`Task.origin`).
+    It has the settings, with the chosen penalty; the fitted features; the verdict of each fold; the accuracy of each
+    penalty in cross-validation, if one had to be chosen; the seconds of each stage; the course of training
+    (:func:`~.summary.training_facts` and dead units); and the source of the patches (:meth:`Task.origin`).
 
-    One penalty serves all folds. In the development protocol it was therefore chosen with labels of some images that
-    folds are tested on, though never by a test on them: a choice among five.
+    One penalty is used for all folds. In the development protocol, it was therefore chosen with the labels of some
+    images that folds are tested on, though never by testing on them. It is a choice among five.
     """
 
     settings: Settings
@@ -316,7 +316,7 @@ def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progre
 def _lifeless(
     learned: ImageFeatures, settings: Settings, unlabelled: Any, inputs: dict[str, Any], cache: Cache
 ) -> dict[str, Any]:
-    """The number of units, and how many of them learned in vain: see :func:`dead_units` and :func:`silent_units`."""
+    """Return the number of units and of useless ones: see :func:`dead_units` and :func:`silent_units`."""
     assert settings.n_patches is not None  # set when settings are created
     (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
     count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)

@@ -88,7 +88,7 @@ def load_official(
     if protocol == "test" and (stl.test_images is None or stl.test_labels is None):
         raise ValueError(
             f'protocol="test" needs test_X.bin and test_y.bin, which are not in {folder}: get them with download=True '
-            f'(on the command line, --download), or take protocol="development", which tests each fold on the other '
+            f'(on the command line, --download), or use protocol="development", which tests each fold on the other '
             f"training images"
         )
     return _stl10(stl, n_folds, protocol, with_unlabelled=True)
@@ -101,12 +101,12 @@ def _stl10(stl: STL10, n_folds: int, protocol: str | None = "development", *, wi
         task = replace(task, unlabelled=stl.unlabelled_images, source="unlabelled")
     elif with_unlabelled:
         remarks.append(
-            "there is no unlabeled_X.bin: patches are drawn from the training images instead, without their labels"
+            "unlabeled_X.bin is missing: patches are drawn from the training images instead, without their labels"
         )
     if protocol != "development" and stl.test_images is not None and stl.test_labels is not None:
         task = replace(task, test=LabelledImages(stl.test_images, stl.test_labels))
     elif protocol is None:
-        remarks.append("there is no test_X.bin: each fold is tested on the training images outside of it")
+        remarks.append("test_X.bin is missing: each fold is tested on the training images outside of it")
     return replace(task, remarks=tuple(remarks))
 
 
@@ -123,7 +123,7 @@ def _from_archive(path: Path) -> LabelledImages:
     images, labels = load_archive(path, ("images", "labels"))
     if images.ndim not in (3, 4) or labels.shape != images.shape[:1]:
         raise ValueError(
-            f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not go together: give "
+            f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not match: give "
             f"(n, height, width[, channels]) and (n,)"
         )
     return LabelledImages(images, _numbered(labels))
@@ -138,7 +138,7 @@ def _from_folder(path: Path, channels: Any, skip_bad: bool) -> LabelledImages:
     sizes = sorted({shape[:2] for shape in folder.shapes})
     if len(sizes) > 1:
         raise ValueError(
-            f"the images of {path} have {len(sizes)} sizes, from {sizes[0]} to {sizes[-1]}: bring them all to one"
+            f"the images of {path} have {len(sizes)} sizes, from {sizes[0]} to {sizes[-1]}: resize all to the same size"
         )
     return LabelledImages(np.stack([folder[k] for k in range(len(folder))]), folder.labels)
 

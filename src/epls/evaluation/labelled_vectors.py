@@ -10,8 +10,9 @@ from zipfile import BadZipFile, ZipFile
 from numpy.typing import NDArray
 
 from ..datasets.arrays import load_archive, load_array
+from ..datasets.labels import load_label_column
 from ..datasets.opening import Vectors, open_data
-from ..datasets.tables import TABLES, load_labels
+from ..datasets.tables import TABLES
 
 _NAMES = ("labels", "y")  # of labels in a .npz file
 
@@ -54,7 +55,7 @@ def load_labelled_vectors(
     if labels is not None and Path(labels).suffix.lower() in (".npy", *TABLES) and Path(labels).is_file():
         found = _from_file(Path(labels))
     elif is_table:
-        found, column = load_labels(path, labels)
+        found, column = load_label_column(path, labels)
         drop = [*drop, *([column] if columns is None or column in columns else [])]
     elif path.suffix.lower() == ".npz":
         found = _from_archive(path, labels)
@@ -66,12 +67,12 @@ def load_labelled_vectors(
     if not isinstance(data, Vectors):
         raise ValueError(f"{path} holds images, not vectors: give (n, n_features)")
     if found.shape != (len(data),):
-        raise ValueError(f"there are {len(data):,} vectors and labels of shape {found.shape}: give one for each")
+        raise ValueError(f"there are {len(data):,} vectors, but labels of shape {found.shape}: give one label for each")
     return data, found
 
 
 def _from_file(path: Path) -> NDArray[Any]:
-    return load_labels(path)[0] if path.suffix.lower() in TABLES else load_array(path)
+    return load_label_column(path)[0] if path.suffix.lower() in TABLES else load_array(path)
 
 
 def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
@@ -79,7 +80,9 @@ def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
         there = [member.removesuffix(".npy") for member in archive.namelist()]
     wanted = next((n for n in ([name] if name is not None else _NAMES) if n in there), None)
     if wanted is None:
-        raise ValueError(f"{path} has the arrays {', '.join(there)}, and no {name or ' or '.join(_NAMES)}")
+        raise ValueError(
+            f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_NAMES)}: name the array of labels"
+        )
     return load_archive(path, [wanted])[0]
 
 

@@ -1,4 +1,4 @@
-"""What linear one-vs-all classifiers have in common."""
+"""The common base of linear one-vs-all classifiers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class OneVsAll(ClassifierMixin, BaseEstimator):
         self.classes_, labels = np.unique(labels, return_inverse=True)
         if len(self.classes_) == 1:
             raise ValueError(
-                f"all {len(data)} samples are of one class, {self.classes_[0]!r}, and a classifier needs two or more: "
-                f"give samples of another class too"
+                f"all {len(data)} samples belong to one class, {self.classes_[0]!r}, but a classifier needs two or "
+                f"more: give samples of another class too"
             )
         positive = np.arange(len(self.classes_))[1 if len(self.classes_) == 2 else 0 :, None]
         return data, labels, np.where(labels == positive, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""Table 2 of Romero, Radeva and Gatta (2014), accuracy on the test set of STL-10 as mean (std) over folds, and ours."""
+"""Table 2 of Romero, Radeva and Gatta (2014), accuracy on the test set of STL-10: mean (std) over folds; and ours."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .cache import Cache
 from .comparison import Entry, as_plain, numbered, one_entry
 from .experiment import ALPHAS, Progress, Settings, Task, new_learner
 
-# Of each data set: how it is written, the side of its patches, and its folds.
+# For each data set: its title, the side of its patches, and its number of folds.
 TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
 PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _FOLDS = {"stl10": 10, "cifar10": 1}
 
-#: What the paper's experiment with natural codes is, in all that a user may choose except the sizes.
+#: The settings of the paper's experiment with natural codes, except the sizes.
 PAPER_SETTINGS = Settings(learner_settings=PAPER, pooling="sum")
 _UNITS = str(PAPER_SETTINGS.n_components)
 
 
 @dataclass(frozen=True)
 class Row:
-    """A row of the table; with a plain learner's name, encoder, and whether the signs were split.
+    """A row of the table, with the name of the learner, the encoder, and whether the signs were split.
 
-    ``settings`` are those of the learner that are not as usual when we run the row; those of the paper's own runs are
-    not known, except for EPLS.
+    ``settings`` are those that differ from the learner's defaults when we run the row. Those of the paper's own runs
+    are unknown, except for EPLS.
     """
 
     method: str
@@ -39,12 +39,12 @@ class Row:
     settings: dict[str, Any] = field(default_factory=dict, hash=False)
 
     def name(self, n_components: int) -> str:
-        """How the row is called with another number of units."""
+        """Return the name of the row with another number of units."""
         return self.method.replace(_UNITS, str(n_components))
 
 
 TABLE_2 = (
-    # Chosen among 0.5, 1.5, 5 and 15: see docs/learners.md. Our figures of all other rows are with default settings.
+    # Chosen from 0.5, 1.5, 5 and 15: see docs/learners.md. Our figures in all other rows use the default settings.
     Row("RICA, 1600, natural", "rica", "natural", False, False, 52.9, None, {"reconstruction_penalty": 1.5}),
     Row("OMP-1, 1600, natural", "omp", "natural", False, False, 51.8, 0.47),
     Row("OMP-1, whitening, 1600, natural", "omp", "natural", False, True, 53.1, 0.52),
@@ -61,13 +61,13 @@ TABLE_2 = (
 
 
 def row_for(learner: str, encoder: str, split_sign: bool, whiten: bool) -> Row | None:
-    """The paper's row for such an experiment, if it has one."""
+    """Return the paper's row for an experiment, if it has one."""
     wanted = (learner, encoder, split_sign, whiten)
     return next((row for row in TABLE_2 if (row.learner, row.encoder, row.split_sign, row.whiten) == wanted), None)
 
 
 def rows_to_run() -> list[Row]:
-    """The paper's rows, each EPLS being the library's; and before these, the paper's own algorithm."""
+    """Return the paper's rows, with the library's EPLS, and before these a row with the paper's own algorithm."""
     rows = list(TABLE_2)
     ours = next(k for k, row in enumerate(rows) if row.learner == "epls")
     printed = replace(rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER)
@@ -75,7 +75,7 @@ def rows_to_run() -> list[Row]:
 
 
 def paper_beside(dataset: str, settings: Settings, task: Task) -> dict[str, Any] | None:
-    """The paper's row for an experiment and in what this one differs, as plain values; None if there is no row."""
+    """Return the paper's row for an experiment and the differences, as plain values; None if there is no row."""
     row = row_for(settings.learner, settings.encoder, settings.split_sign, settings.whiten)
     if dataset != "stl10" or row is None:
         return None
@@ -84,12 +84,12 @@ def paper_beside(dataset: str, settings: Settings, task: Task) -> dict[str, Any]
 
 
 def differences(settings: Settings, task: Task) -> list[str]:
-    """In what an experiment differs from the paper's on STL-10 with the same learner and encoder: a line for each.
+    """List the differences between an experiment and the paper's on STL-10 with the same learner and encoder.
 
-    The last two lines are always there: one about the learner, and one about what the paper does not tell.
+    The last two lines are always present: one about the learner, and one about what the paper does not state.
     """
     paper, found = PAPER_SETTINGS, []
-    n_units = new_learner(settings).get_params().get("n_components")  # None where it follows from the data
+    n_units = new_learner(settings).get_params().get("n_components")  # None if it depends on the data
     if task.test is None:
         found.append("tested on the training images outside of each fold, not on the test set")
     if len(task.folds) != _FOLDS["stl10"]:
@@ -118,17 +118,17 @@ def differences(settings: Settings, task: Task) -> list[str]:
     if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
         found.append(f"penalty {settings.alpha:g}, not one of {', '.join(f'{alpha:g}' for alpha in ALPHAS)}")
     found.append(_difference_of_learner(settings))
-    found.append(f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalized")
+    found.append(f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalised")
     return found
 
 
 def _difference_of_learner(settings: Settings) -> str:
-    """In what the learner differs from the paper's, as far as that is known."""
+    """Describe how the learner differs from the paper's, as far as known."""
     if settings.learner != "epls":
         given = ", ".join(f"{name}={value}" for name, value in settings.learner_settings.items())
-        return f"{settings.learner} with {given or 'the default settings'}; the paper does not tell its settings"
+        return f"{settings.learner} with {given or 'the default settings'}; the paper does not state its settings"
     params = _in_effect(new_learner(settings).get_params(), settings)
-    # The limit on epochs is ours in any case: it matters only if it ends training, which the report says.
+    # The limit on epochs is always ours. It matters only if it ends training, and the report says so.
     known = [(name, value) for name, value in PAPER.items() if name != "max_iter"]
     other = [f"{name}={params[name]} ({value})" for name, value in known if params[name] != value]
     known_names = {*PAPER, "n_components", "random_state", "device", "precision"}
@@ -139,7 +139,8 @@ def _difference_of_learner(settings: Settings) -> str:
 
 
 def _in_effect(params: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Parameters of EPLS, where those that follow from sizes and are the paper's at these sizes are given as such."""
+    """Return the parameters of EPLS; those that depend on sizes appear as the paper's if they are equal at these "
+    "sizes."""
     n_components, n_features = params["n_components"], 3 * settings.patch_size**2
     found = dict(params)
     if params["max_norm"] == "auto":
@@ -158,10 +159,10 @@ def run_table(
     cache: Cache,
     progress: Progress,
 ) -> dict[str, Any]:
-    """The paper's rows with our figures for each way of pooling, as plain values.
+    """Return the paper's rows with our figures for each way of pooling, as plain values.
 
-    Learners, encoders and their settings are those of :func:`rows_to_run`. Codes are made once for all ways of pooling;
-    a penalty of sparse coding is therefore chosen with the first. ``n_patches=None`` takes the usual number of each
+    Learners, encoders and their settings are those of :func:`rows_to_run`. Codes are computed once for all ways of
+    pooling, so the penalty of sparse coding is chosen with the first. ``n_patches=None`` uses the usual number of each
     learner.
     """
     rows, found = rows_to_run(), []
@@ -193,7 +194,7 @@ def run_table(
 
 
 def result_name(dataset: str, settings: Settings, task: Task) -> str:
-    """A name for the files of a result. It says all that is not as usual, so that no other result has it."""
+    """Return a name for the files of a result. It includes all settings that are not defaults, so it is unique."""
     parts = [dataset, *_images(task), settings.learner]
     parts += [f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
     parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
@@ -212,7 +213,7 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
 
 
 def table_name(settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
-    """A name for the file of a table. It says all that is not as usual, so that no other table has it."""
+    """Return a name for the file of a table. It includes all settings that are not defaults, so it is unique."""
     unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed", "precision"))
     patches = [] if n_patches is None else [f"patches{n_patches}"]
     mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []

@@ -1,4 +1,4 @@
-"""How features are judged: by a linear classifier for each fold of labelled images, on images it has not seen."""
+"""Evaluate features by a linear classifier for each fold of labelled images, on images that it has not seen."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BLOCK_SAMPLES = 5_000
 
 @dataclass(frozen=True)
 class Verdict:
-    """Percent of test images that one classifier classified correctly, with the C or the penalty that it chose."""
+    """The percentage of test images that a classifier classified correctly, and the C or the penalty that it chose."""
 
     accuracy: float
     C: float | None = None
@@ -31,14 +31,14 @@ class Verdict:
 
 
 def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels, classifier: str = "svm") -> Verdict:
-    """Train the paper's classifier on features, test it on others. Both arrays are overwritten.
+    """Train the paper's classifier on features and test it on others. Both arrays are overwritten.
 
     Features are (n_samples, n_features), or (n_samples, 2, n_features) for two views of each sample: the classifier
     then learns from both, and its decisions about both are added.
 
     Features are standardised by mean and variance of the training samples. The classifier is linear and one-vs-all.
-    "svm" has the squared hinge loss, and its C is chosen by 5-fold cross-validation on the training samples; of many
-    samples, a fifth held out once tells as much. "least_squares" has the squared loss, see :class:`LeastSquaresCV`.
+    "svm" has the squared hinge loss, and its C is chosen by 5-fold cross-validation on the training samples; with many
+    samples, a single held-out fifth is enough. "least_squares" has the squared loss, see :class:`LeastSquaresCV`.
     """
     n_views, n_features = (train.shape[1] if train.ndim == 3 else 1), train.shape[-1]
     rows, tested = train.reshape(-1, n_features), test.reshape(-1, n_features)
@@ -56,7 +56,7 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels, 
 
 
 def cross_validated(features: Array, labels: Labels) -> float:
-    """Percent classified correctly in cross-validation with the best C, to compare features by.
+    """Return the percentage classified correctly in cross-validation with the best C, to compare features.
 
     The array is overwritten.
     """
@@ -65,7 +65,7 @@ def cross_validated(features: Array, labels: Labels) -> float:
 
 
 def _fitted_scaler(features: Array) -> StandardScaler:
-    """Transforms in place. It is given some samples at a time: for the variance it makes a copy in double precision."""
+    """Transforms in place, a few samples at a time, because it makes a copy in double precision for the variance."""
     scaler = StandardScaler(copy=False)
     for some in row_blocks(len(features), _BLOCK_SAMPLES):
         scaler.partial_fit(features[some])
@@ -73,7 +73,7 @@ def _fitted_scaler(features: Array) -> StandardScaler:
 
 
 def _svm(labels: Labels, n_views: int = 1) -> L2SVMCV:
-    # Shuffled: samples that come in some order make folds that differ, and a C that suits none.
+    # Shuffled: folds of sorted samples would differ, and no C would suit all of them.
     if len(labels) < _MANY_SAMPLES:
         n_parts = min(5, int(np.unique(labels, return_counts=True)[1].min()))
         splitter: Any = StratifiedKFold(max(n_parts, 2), shuffle=True, random_state=0)
@@ -81,7 +81,7 @@ def _svm(labels: Labels, n_views: int = 1) -> L2SVMCV:
         splitter = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
     if n_views == 1:
         return L2SVMCV(cv=splitter)
-    # The views of a sample stay on one side: C would be chosen by samples that are all but known.
+    # Both views of a sample stay on the same side. Otherwise C would be chosen on samples that are almost known.
     views = np.arange(len(labels) * n_views).reshape(-1, n_views)
     splits = splitter.split(labels, labels)
     return L2SVMCV(cv=[(views[train].ravel(), views[test].ravel()) for train, test in splits])

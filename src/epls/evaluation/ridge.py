@@ -14,13 +14,13 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .linear import OneVsAll
 
-# Penalties as multiples of the mean squared norm of the centered rows, in half decades from the largest. The error is
+# Penalties as multiples of the mean squared norm of the centred rows, in half decades from the largest. The error is
 # smooth in the penalty and has one minimum, so the search stops once it has risen twice.
 _RELATIVE_ALPHAS = np.logspace(2, -5, 15)
 _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
-_BLOCK_ELEMENTS = 2**24  # values of samples that are centered in double precision at a time
+_BLOCK_ELEMENTS = 2**24  # values of samples that are centred in double precision at a time
 
 
 class LeastSquaresCV(OneVsAll):
@@ -100,14 +100,14 @@ class LeastSquaresCV(OneVsAll):
 
 
 class _Problem(ABC):
-    """Least squares with centered samples and targets, for any penalty.
+    """Least squares with centred samples and targets, for any penalty.
 
     Attributes
     ----------
     means : ndarray of shape (n_features,)
         The means of the samples.
     mean_square : float
-        The mean squared norm of the centered rows, or 1 if all rows are equal.
+        The mean squared norm of the centred rows, or 1 if all rows are equal.
     """
 
     def __init__(self, X: Array, targets: Array) -> None:
@@ -117,12 +117,12 @@ class _Problem(ABC):
             self._matrix = self._inner_products()
             square = float(np.trace(self._matrix)) / len(X)
         if not np.isfinite(square):
-            raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
+            raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
         self.mean_square = square or 1.0
 
     @abstractmethod
     def _inner_products(self) -> Array:
-        """Return the inner products of the centered rows or columns."""
+        """Return the inner products of the centred rows or columns."""
 
     @abstractmethod
     def error(self, alpha: float) -> float:

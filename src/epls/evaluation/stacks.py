@@ -1,4 +1,4 @@
-"""The layers of a stack in an experiment, beside its single layer."""
+"""The layers of a stack in an experiment, in addition to its single layer."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from .cache import Cache
 if TYPE_CHECKING:
     from .experiment import Progress, Settings
 
-_SAMPLE = 1000  # rows that tell whether a feature ever changes
+_SAMPLE = 1000  # rows that are checked for features that never change
 
 
 class Stack:
-    """Learned layers, and their features of sets of images; all of it kept in a cache.
+    """Learned layers and their features of sets of images, kept in a cache.
 
     Parameters
     ----------
     settings : Settings
-        Those of the experiment.
+        The settings of the experiment.
     learner : estimator
         The learner of all layers, with its own whitening and encoder.
     encoder : Encoder or None
-        That of the highest layer; None leaves it the learner's own.
+        The encoder of the highest layer; None uses the learner's own.
     unlabelled : images
-        To learn from.
+        The images to learn from.
     inputs : dict
-        What tells ``unlabelled`` and the learner apart from others.
+        Identifies ``unlabelled`` and the learner.
     cache, progress
-        As for ``run_experiment``.
+        See ``run_experiment``.
 
     Attributes
     ----------
     features : DeepFeatures
         The fitted layers.
     seconds : dict
-        What learning took, and encoding so far.
+        The time of learning, and of encoding so far.
     """
 
     def __init__(
@@ -81,9 +81,9 @@ class Stack:
         self.seconds = {"learn": learn_seconds, "encode": 0.0}
 
     def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
-        """The features (n_images, n_features) of images; for decisions about mirror images, (n_images, 2, n_features).
+        """Return the features (n_images, n_features) of images; for mirrored decisions, (n_images, 2, n_features).
 
-        ``name`` tells the images apart from others.
+        ``name`` identifies the images.
         """
         features = self.features
         collection = features.fitting_images(images)
@@ -102,7 +102,7 @@ class Stack:
         return found
 
     def facts(self, encoded: NDArray[np.float32]) -> list[dict[str, int]]:
-        """The units of each layer, and those whose features never change over some images."""
+        """Return the number of units of each layer, and of those whose features never change over some images."""
         found, start = [], 0
         sample = np.asarray(encoded[:_SAMPLE]).reshape(-1, encoded.shape[-1])
         for layer in self.features.layers_:

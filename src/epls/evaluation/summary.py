@@ -28,7 +28,7 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 
 _SAMPLES = 10_000
-_IMAGES = 100  # that these are drawn from, where maps are made
+_IMAGES = 100  # that samples are drawn from if maps are computed
 
 
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
@@ -121,7 +121,7 @@ def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _facts(model: Any) -> dict[str, Any]:
-    """Of a model with one learner."""
+    """Describe a model with one learner."""
     learner = learner_of(model)
     facts: dict[str, Any] = {"learner": type(learner).__name__}
     components = getattr(learner, "components_", None)
@@ -141,7 +141,7 @@ def _facts(model: Any) -> dict[str, Any]:
 
 
 def _stack_facts(features: DeepFeatures) -> dict[str, Any]:
-    """Of layers, each with a learner for each of its groups."""
+    """Describe layers, each with a learner for each of its groups."""
     layers = layers_of(features)
     return {
         "units": sum(layer.n_units for layer in layers),

@@ -179,7 +179,7 @@ class L2SVMCV(OneVsAll):
         Cs = np.atleast_1d(np.asarray(self.Cs, dtype=np.float64))
         if Cs.ndim != 1 or not len(Cs) or not (np.isfinite(Cs) & (Cs > 0)).all():
             raise ValueError(
-                f"Cs={self.Cs!r} must be one number or a list of one or more numbers, all finite and above 0; None "
-                f"takes a grid that suits the data"
+                f"Cs={self.Cs!r} must be one number or a list of one or more numbers, all finite and above 0, or None "
+                f"for a grid that suits the data"
             )
         return Cs

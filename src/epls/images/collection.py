@@ -58,7 +58,7 @@ class ImageCollection:
             )
         if hasattr(images, "column_names"):  # of the datasets library
             raise TypeError(
-                f"a {type(images).__name__} has columns, {listed(list(images.column_names))}: give the one that holds "
+                f"a {type(images).__name__} has the columns {listed(list(images.column_names))}: give the column with "
                 f'the images, as in dataset["image"]'
             )
         if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
@@ -89,13 +89,13 @@ class ImageCollection:
             raise ValueError(f"{self._name(number)} has pixels that are NaN or infinite: remove or replace them")
         if image.dtype != np.uint8 and (largest := max(float(image.max()), -float(image.min()))) > LARGEST_PIXEL:
             raise ValueError(
-                f"{self._name(number)} has pixels of up to {largest:.2g}, and at most {LARGEST_PIXEL:.0e} can be "
+                f"{self._name(number)} has pixels of up to {largest:.2g}, but at most {LARGEST_PIXEL:.0e} can be "
                 f"squared and summed over a patch in single precision: divide all images by one number"
             )
         if self._type is not None and image.dtype != self._type:
             raise ValueError(
-                f"{self._name(number)} has values of type {image.dtype}, the first image {self._type}: bring all to "
-                f"one type and one scale"
+                f"{self._name(number)} has values of type {image.dtype}, but the first image {self._type}: convert "
+                f"all to the same type and scale"
             )
         if _is_whole(image.dtype) != self.whole_numbers:
             raise ValueError(
@@ -107,7 +107,7 @@ class ImageCollection:
             kinds = {image.shape[2], self.n_channels}
             advice = "make all images gray or all color" if kinds <= {1, 3} else "give images with the same channels"
             raise ValueError(
-                f"{self._name(number)} has {image.shape[2]} channel(s) where {self.n_channels} are needed: {advice}"
+                f"{self._name(number)} has {image.shape[2]} channel(s), but {self.n_channels} are needed: {advice}"
             )
         return np.ascontiguousarray(image, image.dtype if image.dtype in _TYPES else np.float32)
 
@@ -185,7 +185,7 @@ def _warn_of_one_image(shape: tuple[int, ...], smallest_side: int) -> None:
         return
     warnings.warn(
         f"an array of shape {shape} is read as {shape[0]} gray images of {shape[1]} x {shape[2]} pixels. If it is one "
-        f"image with {shape[2]} channels, give [image]; if not, shape {(*shape, 1)} says so",
+        f"image with {shape[2]} channels, give [image]; if they are gray images, give shape {(*shape, 1)}",
         UserWarning,
         stacklevel=5,
     )

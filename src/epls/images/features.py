@@ -188,8 +188,8 @@ class ImageFeatures(ImageTransformer):
         by_image = self.sampling == "images"
         if by_image and not hasattr(estimator, "fit_samples"):
             raise ValueError(
-                f'sampling="images" needs a learner of this library, or another with fit_samples, and '
-                f'{type(estimator).__name__} has none: give such a learner, or sampling="patches"'
+                f'sampling="images" requires a learner with fit_samples, such as those of this library, but '
+                f'{type(estimator).__name__} has no fit_samples: give another learner, or sampling="patches"'
             )
         n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
@@ -337,7 +337,7 @@ class ImageFeatures(ImageTransformer):
         self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
         if self.typical_code_ == 0 and self.pooling == "log":
-            raise ValueError("typical_code_ must be above 0 for log pooling")
+            raise ValueError("typical_code_ must be greater than 0 for log pooling")
         self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:

@@ -163,7 +163,7 @@ class Layer(Saved, BaseEstimator):
             channels = similar_channels(by_channel[:, 0], self.n_groups, self.group_size, random)
         if self.patch_size == 1 and min(map(len, channels)) == 1:
             raise ValueError(
-                "patches of one pixel of one channel are all 0, once their mean is subtracted: give a patch_size or a "
+                "patches of one pixel and one channel are 0 when their mean is subtracted: give a patch_size or a "
                 "group_size of at least 2"
             )
         seeds = random.randint(2**31 - 1, size=len(channels))
@@ -211,7 +211,7 @@ class Layer(Saved, BaseEstimator):
     def _fitting(self, part: Any, n_channels: int) -> ImageFeatures:
         """Return the features of a group after checking that they fit this layer; they may come from a file."""
         if not isinstance(part, ImageFeatures) or part.n_channels_ != n_channels:
-            raise ValueError(f"a group of {n_channels} channels must have features of so many channels")
+            raise ValueError(f"a group of {n_channels} channels must have features of {n_channels} channels")
         if (part.patch_size, part.stride, part.mirror) != (self.patch_size, self.stride, False):
             raise ValueError("the features of a group must have the layer's patch_size and stride, and no mirror")
         return part

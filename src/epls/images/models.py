@@ -152,7 +152,9 @@ def open_data_for(
     data = open_data(path, smallest_side=smallest_side, key=key, columns=columns, progress=progress, **folder)
     if (features is not None) == isinstance(data, Vectors):
         kinds = ("vectors", "images") if features is None else ("images", "vectors")
-        raise ValueError(f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}")
+        raise ValueError(
+            f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}: give data of the same kind"
+        )
     return data
 
 

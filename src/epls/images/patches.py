@@ -57,7 +57,7 @@ def sample_placed_patches(
     """Return the result of :func:`sample_patches`, and a row for each patch: the number of its image, top and left."""
     collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)
     if n_patches < 1:
-        raise ValueError(f"n_patches={n_patches}: ask for at least one")
+        raise ValueError(f"n_patches={n_patches}: give at least 1")
     random = check_random_state(random_state)
     numbers = random.randint(len(collection), size=n_patches)
     where = random.uniform(size=(n_patches, 2))
@@ -102,8 +102,8 @@ def normalize_patches(patches: ArrayLike, *, contrast_floor: float = 10.0) -> Ar
         variances = np.square(pixels).mean(axis=1, keepdims=True)
     if not np.isfinite(variances).all():
         raise ValueError(
-            f"the patches have values of up to {np.abs(checked).max():.2g}, whose squares and sums {pixels.dtype} "
-            f"cannot hold: divide all of them by one number, so that they are of about 1 to 255"
+            f"the patches have values of up to {np.abs(checked).max():.2g}, whose squares and sums overflow in "
+            f"{pixels.dtype}: divide all of them by one number, so that they are of about 1 to 255"
         )
     pixels /= np.sqrt(variances + pixels.dtype.type(contrast_floor))
     return pixels
@@ -115,7 +115,7 @@ def contrast_floor_of(pixels: NDArray[Any]) -> float:
     contrast_floor = _CONTRAST_FLOOR * full_range**2 if full_range > 0 else 1.0
     if contrast_floor < np.finfo(np.float32).tiny:
         raise ValueError(
-            f"the pixels range over {full_range:.2g} only, whose square single precision cannot hold: multiply all "
+            f"the pixels range over {full_range:.2g} only, whose square underflows in single precision: multiply all "
             f"images by one number, so that they range over about 1 to 255"
         )
     return contrast_floor

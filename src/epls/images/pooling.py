@@ -216,8 +216,8 @@ def typical_code(encoder: Any, patches: Array, pooling: str) -> float:
     typical = float(np.abs(encoder.transform(patches)).mean())
     if typical == 0 and pooling == "log":
         raise ValueError(
-            f"all codes of patches by {type(encoder).__name__} are 0, so that there is nothing to "
-            f"compare the codes of images with: lower the encoder's threshold, or take more units"
+            f"all codes of patches by {type(encoder).__name__} are 0, so log pooling has no scale: "
+            f"lower the encoder's threshold, or use more components"
         )
     return typical
 

@@ -61,7 +61,9 @@ def usual_layers(
     """
     learner = EPLS() if estimator is None else estimator
     if "n_components" not in learner.get_params():
-        raise ValueError(f"layers need a learner with n_components: {type(learner).__name__} has none, give another")
+        raise ValueError(
+            f"layers require a learner with n_components, but {type(learner).__name__} has none: give another learner"
+        )
     shared: dict[str, Any] = {"encoder": encoder, "whiten": whiten}
     side = min(height, width)
     patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH

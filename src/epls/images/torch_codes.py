@@ -234,7 +234,7 @@ def check_images(images: torch.Tensor, n_channels: int, least: int) -> None:
     """Raise an error if images are not (N, channels, height, width) of a least height and width."""
     if images.ndim != 4 or images.shape[1] != n_channels or min(images.shape[2:]) < least:
         raise ValueError(
-            f"images have shape {tuple(images.shape)}; needed is (N, {n_channels}, height, width) with a "
+            f"images have shape {tuple(images.shape)}, but must have shape (N, {n_channels}, height, width) with a "
             f"height and width of at least {least}: channels come before rows and columns"
         )
 

@@ -1,7 +1,7 @@
 """The logistic function and the matching loss, in place.
 
-The target of a logistic unit that lost is 0: its output is its difference from the target. So the logistic function
-comes with the sums of squares that the error needs, and only the winners' entries are left to change.
+The target of a logistic unit that lost is 0, so its output is its difference from the target. The logistic function
+also returns the sums of squares that the error needs; afterwards only the winners' entries change.
 """
 
 import numpy as np
@@ -9,21 +9,21 @@ from numba import njit
 
 from .intrinsics import float32_from_bits
 
-# Sums may be reordered and products fused. The number of threads plays no part: one thread sums a row.
+# Sums may be reordered and products fused. The result does not depend on the number of threads: one thread sums a row.
 _FAST = {"contract", "nnan", "nsz", "arcp", "reassoc"}
 
 
-# One function, without calls: what LLVM makes of a call depends on whether the callee was compiled in this process
-# or came from the cache, and with fast-math the last bits of the outputs would depend on it, too.
+# One function, without calls: LLVM compiles a call differently if the callee was compiled in this process or came from
+# the cache, and with fast-math the last bits of the outputs would differ, too.
 @njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
 def logistic_float32(rows, squares):
-    """Replace net inputs by 1 / (1 + exp(-z)), for float32, and write the sum of their squares over each row."""
+    """Replace float32 net inputs by 1 / (1 + exp(-z)), and write the sum of their squares over each row."""
     for i in range(rows.shape[0]):
         row = rows[i]
         total = np.float32(0.0)
         for j in range(row.size):
-            # exp(-z) = 2**y: the whole part of y becomes exponent bits, a minimax polynomial on [-1/2, 1/2] does the
-            # rest. The error is a few units in the last place, and unlike a call of exp it vectorises.
+            # exp(-z) = 2**y: the integer part of y becomes exponent bits, and a minimax polynomial on [-1/2, 1/2]
+            # computes the rest. The error is a few units in the last place. Unlike a call of exp, this vectorises.
             y = min(max(-row[j], np.float32(-87.0)), np.float32(87.0)) * np.float32(1.4426950408889634)
             whole = np.floor(y + np.float32(0.5))
             rest = y - whole
@@ -68,7 +68,7 @@ def subtract_target(outputs, squares, winners, inactive, active, errors):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def squared_error_of_logistic(differences, outputs, curvatures):
-    """Turn ``outputs - T`` into the slopes of half the squared error by net inputs; write the second derivatives.
+    """Replace ``outputs - T`` by the derivative of half the squared error by net inputs; write the second derivatives.
 
     Both follow from the outputs h: f' = h (1 - h) and f'' = f' (1 - 2 h).
     """
@@ -81,10 +81,10 @@ def squared_error_of_logistic(differences, outputs, curvatures):
             difference[j] *= slope
 
 
-# In one pass: an array of outputs does not fit in the cache, and reading it costs more than this arithmetic.
+# One pass: an array of outputs does not fit in the cache, and reading it takes longer than this arithmetic.
 @njit(cache=True, nogil=True, error_model="numpy")
 def through_logistic(slopes, outputs, added):
-    """Turn derivatives by outputs, ``added`` being what all samples have in common, into those by net inputs."""
+    """Replace derivatives by outputs by those by net inputs; ``added`` is the part that all samples share."""
     one = slopes.dtype.type(1)
     for i in range(slopes.shape[0]):
         slope, output = slopes[i], outputs[i]

@@ -1,20 +1,20 @@
 """A forward auction for the balanced assignment of rows to units.
 
-Every row of ``values`` wants one unit, unit ``j`` takes at most ``capacity[j]`` rows, and the sum of the values at the
-chosen places shall be as large as can be. In Bertsekas' auction a row without a unit offers, for the unit that it likes
-best at the going prices, the most it could pay without regret (what its second best unit would leave it), plus an
-increment. A full unit drops its lowest offer, and its price is the lowest that remains. The sum reached falls short of
-the best by no more than the sum of the increments.
+Every row of ``values`` gets one unit, unit ``j`` has at most ``capacity[j]`` rows, and the sum of the values at the
+chosen places should be as large as possible. In Bertsekas' auction, a row without a unit bids for the unit that is best
+for it at current prices. It offers as much as would make its second-best unit equally good, plus an increment. A full
+unit drops its lowest offer, and its price is the lowest that remains. The final sum is below the optimum by at most the
+sum of the increments.
 
 A unit's places can have prices to start from: the first costs ``reserves[j]``, each further one ``rise`` more. An offer
-must be above what the cheapest place costs, and what is maximised is the sum of the values less these prices. With all
-of them 0, it is the sum of the values.
+must be above the cost of the cheapest place, and the sum of the values minus these prices is maximised. If all of them
+are 0, it is the sum of the values.
 
-A row's increment is a share of what the value that it wants has over a low one of its own. A single increment of the
-same sum for all rows would be coarse for those with low values: their winners would be arbitrary.
+A row's increment is a fraction of the difference between the value it bids for and a low value of the row. A single
+increment for all rows would be too coarse for those with low values: their winners would be arbitrary.
 
-Prices only rise, so the maximum of ``values - prices`` over a block of units, once true, is an upper bound ever after.
-A row's first bid computes these block maxima; a later one looks again only at the few blocks that could still matter.
+Prices only rise, so the maximum of ``values - prices`` over a block of units remains an upper bound. A row's first bid
+computes these block maxima; later bids recompute only the few blocks that could still matter.
 """
 
 import numpy as np
@@ -24,12 +24,12 @@ from .places import around, replace_lowest
 from .scan import index_of, index_of_net, largest, largest_net, smallest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
-# Only where many rows want the same units equally does it come to this, and there a coarser auction ends as well.
+# More are needed only if many rows value the same units equally, and then a coarser auction is good enough.
 PATIENCE = 32
-# By then the increments have doubled so often that any number is outbid: what has not ended is not made of numbers.
+# By then the increments have doubled so many times that any number is outbid, so the values are not finite.
 _MOST_BIDS = PATIENCE + 300
 _TINY = 1e-30  # an increment for rows of zeros
-BLOCK = 128  # units to a bound: measured, on 1600 units
+BLOCK = 128  # units per bound; measured with 1600 units
 
 
 @njit(cache=True)
@@ -41,9 +41,9 @@ def _block_net(row, prices, block):
 
 @njit(cache=True)
 def _best_two(row, prices, bounds):
-    """The first unit with the largest net value, and the largest net value among the other units."""
+    """Return the first unit with the largest net value, and the largest net value among the other units."""
     block, best_value = 0, bounds[0]
-    for _ in range(bounds.size + 1):  # a block is looked at again once at the most
+    for _ in range(bounds.size + 1):  # a block is recomputed at most once
         best_value = largest(bounds)
         block = index_of(bounds, best_value)
         exact = _block_net(row, prices, block)
@@ -55,7 +55,7 @@ def _best_two(row, prices, bounds):
     stop = min(start + BLOCK, row.size)
     best = start + index_of_net(row[start:stop], prices[start:stop], best_value)
     price = prices[best]
-    prices[best] = np.inf  # out of the way while the second is searched, and so is its block
+    prices[best] = np.inf  # excludes it, and its block, from the search for the second
     second_value = _block_net(row, prices, block)
     prices[best] = price
     bounds[block] = -np.inf
@@ -75,7 +75,7 @@ def _best_two(row, prices, bounds):
 
 @njit(cache=True)
 def _increment(row, best, price, relative_increment, precision):
-    """A share of what the value wanted has over a low one of the row, but no less than makes a difference to it."""
+    """Return a fraction of the value's distance from a low value of the row, large enough to change the value."""
     low = smallest(row[:BLOCK])
     least = max(precision * max(abs(row[best]), abs(low), abs(price)), _TINY)
     return max(relative_increment * (row[best] - low), row.dtype.type(least))
@@ -83,8 +83,7 @@ def _increment(row, best, price, relative_increment, precision):
 
 @njit(cache=True)
 def _open_places(capacity, reserves, rise):
-    """Each unit's places one after another, an empty heap: what they cost, whose they are (-1: nobody's), and where
-    those of a unit begin."""
+    """Return each unit's places, an empty heap: their costs, their owners (-1: nobody), and each unit's first place."""
     first = np.empty(capacity.size + 1, np.int64)
     first[0] = 0
     for j in range(capacity.size):
@@ -101,10 +100,10 @@ def _open_places(capacity, reserves, rise):
 
 @njit(cache=True, nogil=True)
 def auction(values, capacity, reserves, rise, relative_increment, least_increment, precision, winners):
-    """Write the unit of each row to ``winners``; return the prices of the units in the end.
+    """Write the unit of each row to ``winners``; return the final prices of the units.
 
-    Rows bid in their order, a row that lost its unit at the end of the queue. The sum of ``capacity`` must not be less
-    than the number of rows. ``precision`` is the type's; reserves and scalars are of the type of ``values``.
+    Rows bid in order; a row that loses its unit goes to the end of the queue. The sum of ``capacity`` must be at least
+    the number of rows. ``precision`` is that of the type; reserves and scalars have the type of ``values``.
     """
     n_rows, n_units = values.shape
     costs, owners, first_place = _open_places(capacity, reserves, rise)
@@ -131,13 +130,13 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
             increments[row] = max(increment, least_increment)
         increment = growth * increments[row]
         if second_value == -np.inf:
-            second_value = values[row, best] - prices[best]  # a single unit is open: there is no rival to outbid
+            second_value = values[row, best] - prices[best]  # only one unit is open, so there is no second-best
         offer = values[row, best] - second_value + increment
         n_bids += 1
         if n_bids > _MOST_BIDS * n_rows:
             raise FloatingPointError("the values to be assigned are not finite")
         if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
-            growth += growth  # twice; a product with an integer would be of another type
+            growth += growth  # doubled; a product with an integer would have another type
         winners[row] = best
         start, stop = first_place[best], first_place[best + 1]
         if owners[start] >= 0:
@@ -150,14 +149,14 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
 
 @njit(cache=True, nogil=True)
 def mean_margin(values, prices):
-    """What the best unit has over the second at these prices, on average over the rows."""
+    """Return the mean over rows of the difference between the best and the second-best unit at these prices."""
     total = 0.0
     prices = prices.copy()
     for i in range(values.shape[0]):
         best_net = largest_net(values[i], prices)
         best = index_of_net(values[i], prices, best_net)
         price = prices[best]
-        prices[best] = np.inf  # out of the way while the second is searched
+        prices[best] = np.inf  # excludes it from the search for the second
         second_net = largest_net(values[i], prices)
         prices[best] = price
         if second_net > -np.inf:

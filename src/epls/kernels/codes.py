@@ -1,4 +1,4 @@
-"""What encoders do to the products of samples and components, row by row."""
+"""From products of samples and components to codes, row by row."""
 
 import numpy as np
 from numba import njit
@@ -19,7 +19,7 @@ def add_to_regions(codes, regions, totals):
 def add_to_cells(codes, rows, columns, size, stride, totals):
     """Add each row of codes to all square cells of ``totals`` (rows, columns, n_codes) that its position lies in.
 
-    Cells of ``size`` positions a side begin every ``stride`` positions; positions after the last cell are in none.
+    Cells of ``size`` positions a side begin every ``stride`` positions; positions after the last cell are in no cell.
     """
     for i in range(codes.shape[0]):
         row = codes[i]
@@ -32,7 +32,7 @@ def add_to_cells(codes, rows, columns, size, stride, totals):
 
 @_kernel
 def raise_cells(codes, rows, columns, size, stride, largest):
-    """As :func:`add_to_cells`, but keep the largest code of each cell."""
+    """Like :func:`add_to_cells`, but keep the largest code of each cell."""
     for i in range(codes.shape[0]):
         row = codes[i]
         for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, largest.shape[0])):
@@ -44,7 +44,7 @@ def raise_cells(codes, rows, columns, size, stride, largest):
 
 @_kernel
 def shrink(products, threshold, codes):
-    """Write max(0, z - threshold) to the leading columns; to those that follow, if there are any, that of -z."""
+    """Write max(0, z - threshold) to the leading columns, and the same of -z to further columns if there are any."""
     n_units = products.shape[1]
     split = codes.shape[1] > n_units
     zero = products.dtype.type(0)
@@ -60,10 +60,10 @@ def shrink(products, threshold, codes):
 
 @_kernel
 def distances(products, sign, samples, units, sample_squares, unit_squares, result):
-    """Write the distances of samples x and units c: ``sqrt(|x|^2 - 2 x.c + |c|^2)``; to -c if ``sign`` is -1.
+    """Write the distances of samples x and components c, ``sqrt(|x|^2 - 2 x.c + |c|^2)``; x and -c if ``sign`` is -1.
 
-    Where a sample all but equals a unit, the difference of large numbers has no correct digit left: there the
-    distance is computed anew.
+    If a sample almost equals a component, the difference of large numbers has no correct digits; then the distance is
+    computed directly.
     """
     zero = products.dtype.type(0)
     doubled = sign + sign

@@ -1,6 +1,6 @@
 """From an image to pooled outputs of logistic units, without an array of normalised patches or of outputs.
 
-Patches are only cut and centred. Their contrast is a factor of the products that follow, so it is applied to these,
+Patches are only cut out and centred. Their contrast is a factor of the products that follow. It is applied to these,
 together with the intercept, the logistic function and the pooling, while a row of them is in the cache.
 """
 
@@ -10,17 +10,17 @@ from numba import njit
 from .intrinsics import bits_of_float32, copy_less, float32_from_bits
 
 _kernel = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp"}, error_model="numpy")
-#: Values that are copied at a time. Rows of patches have room for so many more.
+#: Values that are copied at a time. Rows of patches have room for this many more.
 LANES = 8
 
 
 @_kernel
 def gather_centered(image, start, stop, n_columns, size, stride, contrast_floor, patches, factors):
-    """Write patches less their means to the rows of ``patches``, and 1 / their contrast to ``factors``.
+    """Write patches minus their means to the rows of ``patches``, and 1 / their contrast to ``factors``.
 
-    They are those at the positions from ``start`` to before ``stop``, row by row, ``n_columns`` in a row, of an image
-    (height, width * channels). Rows of ``patches`` have ``LANES`` values more than a patch, which mean nothing.
-    Means and variances come from sums in double precision over columns of pixels, which neighbours have in common.
+    The patches are those at the positions ``start`` to ``stop - 1``, counted row by row with ``n_columns`` in a row, of
+    an image (height, width * channels). Rows of ``patches`` have ``LANES`` more values than a patch, to be ignored.
+    Means and variances come from sums in double precision over columns of pixels, which neighbouring patches share.
     """
     n_channels = (patches.shape[1] - LANES) // (size * size)
     width, step = size * n_channels, stride * n_channels
@@ -68,7 +68,7 @@ def gather_centered(image, start, stop, n_columns, size, stride, contrast_floor,
 
 @njit(inline="always")
 def _one_and_power_of_two(exponent):
-    """1 + 2**exponent, for float32 from -60 to 60; logistic_float32 says how it works."""
+    """Return 1 + 2**exponent for float32 from -60 to 60; logistic_float32 explains how."""
     whole = np.rint(exponent)
     rest = exponent - whole
     power = np.float32(1.326472689e-03)
@@ -85,20 +85,20 @@ def _one_and_power_of_two(exponent):
 def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, first, cells, size, step):
     """Add 1 / (1 + 2**(factor * net + intercept)) of each row to the sums of its region, and to its cells.
 
-    The rows are positions as in :func:`gather_centered`; ``of_row[row] + of_column[column]`` is the region of one. The
-    outputs are the codes from the ``first`` on of ``sums`` (n_regions, n_codes) and ``cells`` (rows, columns, n_codes).
-    Cells of ``size`` positions a side begin every ``step`` positions. All positions from a column to before its
-    ``stretch_ends`` are in the same region and cells: they are added up first.
+    The rows are positions as in :func:`gather_centered`; ``of_row[row] + of_column[column]`` is a position's region.
+    Outputs are the codes from number ``first`` of ``sums`` (n_regions, n_codes) and ``cells`` (rows, columns, n_codes).
+    Cells of ``size`` positions a side begin every ``step`` positions. All positions from a column up to its
+    ``stretch_ends`` (exclusive) are in the same region and cells, so they are added up first.
     """
     n_columns, n_units = stretch_ends.size, net.shape[1]
     outputs = np.empty(n_units, np.float32)
-    least, most = np.float32(-60.0), np.float32(60.0)  # the outputs beyond differ from 0 and 1 by 1e-18
+    least, most = np.float32(-60.0), np.float32(60.0)  # outputs beyond these differ from 0 and 1 by 1e-18
     i = 0
     while i < net.shape[0]:
         row, column = (start + i) // n_columns, (start + i) % n_columns
         stop = min(i + stretch_ends[column] - column, net.shape[0])
         outputs[:] = np.float32(0.0)
-        while i + 1 < stop:  # two rows at a time: their sum takes one division, and that is what takes time
+        while i + 1 < stop:  # two rows at a time: their sum needs only one division, the slowest operation
             here, there, factor_here, factor_there = net[i], net[i + 1], factors[i], factors[i + 1]
             for j in range(n_units):
                 a = _one_and_power_of_two(min(max(factor_here * here[j] + intercept[j], least), most))
@@ -123,7 +123,7 @@ def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_colum
 
 @_kernel
 def log_of_multiples(values, inverse_units):
-    """Replace the rows of ``values`` by log(1 + value * inverse_unit), for values that are not negative."""
+    """Replace the rows of ``values``, which are not negative, by log(1 + value * inverse_unit)."""
     one, two = np.float32(1.0), np.float32(2.0)
     for i in range(values.shape[0]):
         row = values[i]
@@ -133,7 +133,7 @@ def log_of_multiples(values, inverse_units):
             bits = bits_of_float32(one + multiple) - np.int32(0x3F3504F3)
             exponent = bits >> np.int32(23)
             part = float32_from_bits(np.int32(bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - one
-            part = multiple if exponent == 0 else part  # without the digits that are lost beside 1
+            part = multiple if exponent == 0 else part  # without losing the digits that 1 would round away
             # log(1 + part) = 2 artanh(part / (2 + part)), by its series.
             ratio = part / (two + part)
             square = ratio * ratio

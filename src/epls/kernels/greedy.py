@@ -1,4 +1,4 @@
-"""The paper's Algorithm 1, to the letter."""
+"""The paper's Algorithm 1, exactly as printed."""
 
 from numba import njit
 

@@ -8,7 +8,7 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 @_kernel
 def _slope(slack, change, linear, square, loss_weight, t):
-    """First and second derivative of the objective at t."""
+    """Return the first and second derivatives of the objective at t."""
     first, second = 0.0, 0.0
     for i in range(slack.size):
         hinge = slack[i] - t * change[i]
@@ -20,11 +20,11 @@ def _slope(slack, change, linear, square, loss_weight, t):
 
 @_kernel
 def step_lengths(slack, change, linear, square, lengths, loss_weight, tolerance):
-    """Write to ``lengths`` where on its line the objective of each problem is least.
+    """Write to ``lengths`` the step that minimises the objective of each problem along its line.
 
     The objective at t is ``linear`` t + ``square`` t^2 / 2 + ``loss_weight`` sum max(0, ``slack`` - t ``change``)^2, a
-    row for each problem. Its slope is piecewise linear and rises: Newton's method finds the zero, kept between the
-    bounds known by then, until the slope is at most ``tolerance`` times that at 0.
+    row for each problem. Its slope is piecewise linear and increasing. Newton's method, restricted to the known
+    bounds, finds the zero: it stops when the slope is at most ``tolerance`` times that at 0.
     """
     for k in range(slack.shape[0]):
         at_0, _ = _slope(slack[k], change[k], linear[k], square[k], loss_weight, 0.0)

@@ -7,10 +7,10 @@ from numba.extending import intrinsic
 
 @intrinsic
 def larger(typing_context, a, b):
-    """The larger of two numbers of one type, neither of them NaN.
+    """Return the larger of two numbers of the same type, neither of them NaN.
 
-    Numba's ``max`` and its conditional expressions put no fast-math flags on the selection, and without them LLVM
-    makes no SIMD reduction of a running maximum: the scan of a row would take six times as long.
+    Numba's ``max`` and conditional expressions set no fast-math flags on the selection. Without these flags, LLVM does
+    not turn a running maximum into a SIMD reduction, and the scan of a row would take six times as long.
     """
 
     def codegen(context, builder, signature, args):
@@ -23,7 +23,7 @@ def larger(typing_context, a, b):
 
 @intrinsic
 def float32_from_bits(typing_context, bits):
-    """The float32 whose bit pattern is that of the int32 given."""
+    """Return the float32 with the bit pattern of an int32."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.FloatType())
@@ -33,7 +33,7 @@ def float32_from_bits(typing_context, bits):
 
 @intrinsic
 def bits_of_float32(typing_context, value):
-    """The int32 that has the bit pattern of the float32 given."""
+    """Return the int32 with the bit pattern of a float32."""
 
     def codegen(context, builder, signature, args):
         return builder.bitcast(args[0], ir.IntType(32))
@@ -43,9 +43,9 @@ def bits_of_float32(typing_context, value):
 
 @intrinsic
 def copy_less(typing_context, source, start, level, target, place):
-    """Write eight values of a row of float32, less a number, to a row that is no part of it.
+    """Write eight values of a row of float32, minus a number, to a row that does not overlap it.
 
-    LLVM would make single steps of it: it does not know that the rows are apart.
+    LLVM does not know that the rows do not overlap, and would write one value at a time.
     """
 
     def codegen(context, builder, signature, args):
@@ -66,10 +66,10 @@ def copy_less(typing_context, source, start, level, target, place):
 
 @intrinsic
 def tagged(typing_context, value, tag, keep):
-    """A number whose bits are those of ``value`` where ``keep`` has ones, and those of ``tag`` where it has zeros.
+    """Return a number with the bits of ``value`` where ``keep`` has ones, and those of ``tag`` where it has zeros.
 
-    With the number of a place in its last bits, the largest of many values tells where it is: one SIMD reduction
-    instead of a search that follows it.
+    If its last bits hold the index of a value, the largest of many values includes its own position: one SIMD reduction
+    replaces a search afterwards.
     """
 
     def codegen(context, builder, signature, args):
@@ -83,7 +83,7 @@ def tagged(typing_context, value, tag, keep):
 
 @intrinsic
 def tag_of(typing_context, value, keep):
-    """The tag of a number made by :func:`tagged`."""
+    """Return the tag of a number made by :func:`tagged`."""
 
     def codegen(context, builder, signature, args):
         bits_type = ir.IntType(value.bitwidth)

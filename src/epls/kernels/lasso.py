@@ -2,17 +2,17 @@
 norm.
 
 A problem is given by its products D x, the dictionary by its Gram matrix D D'. With the slopes g = D (x - D's), a code
-is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is. By how much component j misses
-that is its *violation*.
+is optimal if g_j = alpha sign(s_j) where s_j is not 0, and |g_j| <= alpha where it is 0. The distance of component j
+from this condition is its *violation*.
 
-Three facts make it quick. A code has some forty components of a thousand and more: it is solved on a *working set*,
-whose Gram matrix fits in the first cache, and only then the slopes of all components are computed, to see who is
-missing; three times are enough. Changing the one component with the largest violation (*greedy* coordinate descent)
-takes a tenth of the changes of going round, and finding it costs little, as it is done in the pass that changes the
-slopes. And once the right components are in, what remains is a linear system, for which *conjugate gradients* need a
+Three facts make it fast. First, a code uses about forty of a thousand or more components. It is solved on a *working
+set*, whose Gram matrix fits in the first-level cache; then the slopes of all components show which ones are missing.
+Three rounds are enough. Second, changing only the component with the largest violation (*greedy* coordinate descent)
+needs a tenth as many changes as cyclic descent, and finding it costs little, because the pass that updates the slopes
+does it. Third, once the right components are in use, a linear system remains, which *conjugate gradients* solve with a
 few products.
 
-No pass relaxes the order of its arithmetic: codes are the same bits however this was compiled.
+No pass reorders its arithmetic, so codes have the same bits however this was compiled.
 """
 
 import numpy as np
@@ -21,28 +21,29 @@ from numba import njit
 from .intrinsics import larger, tag_of, tagged
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
-# A maximum is the same in any order and no NaN gets here: it may become a SIMD reduction. Sums are left alone.
+# A maximum is the same in any order, and there are no NaNs: it may become a SIMD reduction. Sums are not reordered.
 _maximum = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
 
-# Measured on patches of photographs and 1600 components; all of them change the time by some percent only.
-_COARSE = 0.2  # of alpha: the violation down to which all components take part in the greedy descent
-_MOST_GREEDY_STEPS = 256  # of that descent; a code of very many components is made on working sets
+# Measured on patches of photographs with 1600 components. Each changes the time by only a few percent.
+_COARSE = 0.2  # of alpha: the greedy descent over all components ends at this violation
+_MOST_GREEDY_STEPS = 256  # of that descent; a code with very many components is found on working sets
 _GREEDY_STEPS = 40  # on a working set, before conjugate gradients are tried
-_FORGIVEN = 0.03  # of the worst violation outside: to which a working set is solved, unless it is the last
+_FORGIVEN = 0.03  # of the worst violation outside: the accuracy of a working set, unless it is the last
 _JOINS = 0.1  # of the worst violation: components that violate more join the working set
-_FEWEST_JOINING = 64  # that may join at once; else as many as there are. The worst come first, as far as halving six
-_HALVINGS = 6  # times the distance to the worst tells them apart
-_LANES = 32  # the working set's arrays are zero up to a multiple of this, so that loops over them are all SIMD
-_SCAN = 100  # components that are looked at only if the largest among them joins
+_FEWEST_JOINING = 64  # that may join at once, or as many as the set has. The worst join first, as far as halving the
+_HALVINGS = 6  # distance to the worst six times can separate them
+_LANES = 32  # the working set's arrays are padded with zeros to a multiple of this, for SIMD loops
+_SCAN = 100  # components in a group that is searched only if its largest joins
 
-# Solving ends long before; only a problem at the limit of its precision could come to this.
+# Only a problem at the limit of its precision could reach this number.
 _MOST_ROUNDS = 100
 _MOST_TRIES = 1000
 
 
 @_maximum
 def _violation(slopes, codes, lower, upper):
-    """The largest violation. ``codes * huge`` carries the slope of a component in use to its end of the interval."""
+    """Return the largest violation. ``codes * huge`` moves the slope of a component in use to its end of the "
+    "interval."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -53,7 +54,7 @@ def _violation(slopes, codes, lower, upper):
 
 @_maximum
 def _moved(slopes, codes, row, change, lower, upper, keep):
-    """Take ``change * row`` from the slopes; the largest violation then, its component's number in its last bits."""
+    """Subtract ``change * row`` from the slopes; return the largest violation, with its component in the last bits."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -66,7 +67,8 @@ def _moved(slopes, codes, row, change, lower, upper, keep):
 
 @_kernel
 def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
-    """Set the component that violates most to its best value, again and again; whether none violates ``enough``."""
+    """Repeatedly set the component with the largest violation to its best value; return whether all are small "
+    "enough."""
     change, row = slopes.dtype.type(0), gram[0, : slopes.size]
     for _ in range(most_steps):
         worst = _moved(slopes, codes, row, change, lower, upper, keep)
@@ -110,7 +112,7 @@ def _largest_size(values):
 
 @_maximum
 def _fastest_shrinking(codes, direction, in_use):
-    """The largest ``-direction / code`` of those in use: one over the step that brings the first of them to 0."""
+    """Return the largest ``-direction / code`` of those in use: 1 / the step at which the first of them becomes 0."""
     one = codes.dtype.type(1)
     result = codes.dtype.type(0)
     for j in range(codes.size):
@@ -134,7 +136,7 @@ def _turn(direction, residual, share):
 
 @_kernel
 def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
-    """Conjugate gradients for the components in use; ends at the first that would change its sign."""
+    """Run conjugate gradients on the components in use; stop where the first would change its sign."""
     zero, one = codes.dtype.type(0), codes.dtype.type(1)
     n_working = codes.size
     residual, direction, product, in_use = (
@@ -181,7 +183,7 @@ def _solve_working_set(slopes, codes, gram, lower, upper, enough, room, lanes, k
 
 @_kernel
 def _slopes_of_all(products, numbers, codes, n_used, gram, slopes):
-    """Write ``products`` less the rows of the Gram matrix with these numbers, times their codes; four at a time."""
+    """Write ``products`` minus these rows of the Gram matrix times their codes, four at a time."""
     for j in range(slopes.size):
         slopes[j] = products[j]
     k = 0
@@ -208,7 +210,7 @@ def _count_beyond(slopes, lower, upper):
 
 @_kernel
 def _join(slopes, lower, upper, numbers, n_working, most, is_in):
-    """Append components whose slopes are beyond these limits, up to ``most`` in all; the number of components then."""
+    """Append components whose slopes exceed these limits, up to ``most`` in total; return the number of components."""
     for start in range(0, slopes.size, _SCAN):
         stop = min(start + _SCAN, slopes.size)
         if _largest_size(slopes[start:stop]) > upper:
@@ -222,7 +224,7 @@ def _join(slopes, lower, upper, numbers, n_working, most, is_in):
 
 @_kernel
 def _gather_gram(gram, numbers, n_known, n_working, width, part):
-    """Complete the working set's part of the Gram matrix, of which ``n_known`` rows are there; zeros to ``width``."""
+    """Complete the working set's part of the Gram matrix after its first ``n_known`` rows; pad it with zeros."""
     for k in range(n_known):
         part[k, n_known:width] = 0
     for k in range(n_known, n_working):
@@ -241,7 +243,7 @@ def _width(n_working):
 
 @_kernel
 def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
-    """Whether a code is better than none, by slopes computed anew. Where rounding made it explode, it is not."""
+    """Return whether a code is better than zeros, by fresh slopes. If rounding errors made it diverge, it is not."""
     gain = problem.dtype.type(0)
     for k in range(n_working):
         j = numbers[k]
@@ -251,19 +253,19 @@ def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
 
 @_kernel
 def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
-    """Write the codes of problems, a row each, and which of them do not reach the tolerance; returns how many.
+    """Write the code of each problem and whether it misses the tolerance; return how many do.
 
-    Components of norm 0 take no part; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
-    negative. ``tolerance`` is the largest violation that is allowed, in units of alpha. Rounding errors of slopes must
-    be small against it: a problem where they are not is inexact.
+    Components of norm 0 are ignored; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
+    negative. ``tolerance`` is the largest allowed violation, in units of alpha. A problem whose slopes have rounding
+    errors that are not small compared with it counts as inexact.
     """
     n_problems, n_components = products.shape
     kind = products.dtype.type
     zero, one = kind(0), kind(1)
-    # Problems are solved for samples divided by alpha, so that no power of their numbers is too large or too small.
+    # Problems are solved for samples divided by alpha, so that no power of the values overflows or underflows.
     upper, lower = one, kind(-np.inf) if positive else -one
     rounding = kind(16 * np.finfo(products.dtype).eps)
-    keep = -1  # bits of a violation that are not needed for the number of its component
+    keep = -1  # the bits of a violation that do not hold its component's number
     while ~keep < n_components - 1:
         keep *= 2
     widest = _width(n_components)

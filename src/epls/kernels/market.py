@@ -1,12 +1,12 @@
 """The auction of :mod:`epls.kernels.auction` for many rows and several threads.
 
-It differs in three ways. A row does not look at all units but at the few that it likes best, its *wishes*, and knows an
-upper bound of what any other could leave it; it looks at all units again only when the bound is the better. Rows bid in
-rounds, all of a round at the same prices, so that threads can share the bids by rows and the places by units. And a
-unit's places come in two kinds: those that must be taken, which start cheap, and those that may be taken.
+It differs in three ways. A row considers only its best few units, its *wishes*, and an upper bound for all other units;
+it searches all units again only when the bound exceeds its wishes. Rows bid in rounds, all of a round at the same
+prices, so that threads can share the bids by rows and the places by units. And a unit has two kinds of places: those
+that must be taken, which start cheap, and those that may be taken.
 
-Rows of a round are settled in their order, whoever computes what: the result is the same for any number of threads.
-Values are float32 or float64, all else is computed in float64.
+Rows of a round are settled in order, so the result does not depend on the number of threads. Values are float32 or
+float64; everything else is computed in float64.
 """
 
 from collections import namedtuple
@@ -18,28 +18,28 @@ from .intrinsics import larger
 from .places import around, is_lower, replace_lowest
 from .scan import largest, smallest
 
-#: Wishes of row i are ``columns[first[i]:first[i + 1]]``; ``beyond[i]`` is at least what any other unit leaves it.
+#: Wishes of row i are ``columns[first[i]:first[i + 1]]``; ``beyond[i]`` bounds the net value of all other units.
 Wishes = namedtuple("Wishes", "first columns values beyond")
 #: Places of unit j are ``costs[first[j]:first[j + 1]]``. It may open up to ``capacity[j]`` of them, at ``reserves[j]``
-#: each; if those that are open are taken, it ``is_short`` of places.
+#: each; if all open places are taken, it ``is_short`` of places.
 Places = namedtuple("Places", "first costs owners prices capacity reserves is_short")
-#: A circular queue of rows; unit and offer of each bid of a round, who lost by it, and rows that need other wishes.
+#: A circular queue of rows; the unit, offer and loser of each bid of a round; and rows that need new wishes.
 Round = namedtuple("Round", "queue units offers losers parked numbers increment")
 
-# What Round.numbers holds.
+# The entries of Round.numbers.
 HEAD, N_WAITING, N_PARKED, N_BIDS, PATIENCE, N_DOUBLED, MOST_DOUBLED, N_NUMBERS = range(8)
 _NO_WISH, _NOBODY, _PARKED = -1, -1, -2
-_SEARCH = 4  # blocks are so many times the root of the number of units: few to compare, and few units in each
+_SEARCH = 4  # the number of blocks, relative to the root of the number of units: few blocks, with few units each
 _HALVINGS, _FEW_MORE = 10, 4  # of the search for a cut
-_FEW_PARKED = 256  # rows that look again without the help of threads
+_FEW_PARKED = 256  # this many rows search again without further threads
 _LOWEST = np.finfo(np.float64).min
 
 
 @njit(cache=True)
 def _write_maxima(scores, sign, shift, maxima):
-    """The largest net value of the units ``b``, ``b + maxima.size``, ``b + 2 * maxima.size`` and so on, for each ``b``.
+    """Find the largest net value of the units ``b``, ``b + maxima.size``, ``b + 2 * maxima.size``..., for each ``b``.
 
-    Units so far apart make a block because their maxima are then taken side by side, by SIMD instructions.
+    A block consists of units this far apart so that SIMD instructions can find the maxima of all blocks side by side.
     """
     width = maxima.size
     for b in range(width):
@@ -52,7 +52,7 @@ def _write_maxima(scores, sign, shift, maxima):
 
 @njit(cache=True)
 def _cut(maxima, n_wanted):
-    """A number that at least so many maxima are not below, and few more."""
+    """Return a threshold that at least the given number of maxima reach, and few more."""
     some = maxima[:n_wanted].copy()
     for start in range(n_wanted, maxima.size, n_wanted):
         for t in range(min(n_wanted, maxima.size - start)):
@@ -74,7 +74,7 @@ def _cut(maxima, n_wanted):
     return low
 
 
-#: Of a search for wishes: the largest net value of each block, the blocks and the units that are worth a look.
+#: A search for wishes: the largest net value of each block, and the blocks and units to consider.
 Search = namedtuple("Search", "prices shift maxima blocks units nets best")
 
 
@@ -94,9 +94,9 @@ def _new_search(n_units, n_wishes, offsets, prices):
 
 @njit(cache=True, nogil=True)
 def wish(scores, rows, sign, offsets, prices, wishes):
-    """Give each row its best units at these prices: value ``sign * scores[i, j] - offsets[j]``, less the price.
+    """Find the best units of each row at these prices: value ``sign * scores[i, j] - offsets[j]`` minus the price.
 
-    ``scores[i]`` belongs to the row ``rows[i]``. A value of -inf is no wish.
+    ``scores[i]`` belongs to the row ``rows[i]``. Values of -inf are never wishes.
     """
     if rows.size == 0:
         return
@@ -107,7 +107,7 @@ def wish(scores, rows, sign, offsets, prices, wishes):
 
 @njit(cache=True)
 def _wish_one(scores, row, sign, offsets, search, wishes):
-    """Write the units with the largest nets, and a bound of the others."""
+    """Write the units with the largest net values, and a bound for the others."""
     start, stop = wishes.first[row], wishes.first[row + 1]
     columns, values = wishes.columns[start:stop], wishes.values[start:stop]
     _write_maxima(scores, sign, search.shift, search.maxima)
@@ -131,7 +131,7 @@ def _wish_one(scores, row, sign, offsets, search, wishes):
     for t in range(n_listed):
         values[t] = sign * scores[columns[t]] - offsets[columns[t]]
         best_net = max(best_net, np.float64(values[t]) - search.prices[columns[t]])
-    # Values are rounded to their type. A best wish below the bound would send the row to look again, for ever.
+    # Values are rounded to their type. With a best wish below the bound, the row would search again forever.
     wishes.beyond[row] = min(wishes.beyond[row], best_net)
     columns[n_listed:] = 0
     values[n_listed:] = -np.inf
@@ -139,8 +139,8 @@ def _wish_one(scores, row, sign, offsets, search, wishes):
 
 @njit(cache=True)
 def _collect(scores, sign, cut, search):
-    """Write the units whose net is not below the cut, and not -inf; return how many. Without branches, which could not
-    be predicted."""
+    """Write the units whose net value reaches the cut and is not -inf; return how many. There are no branches, since
+    the processor could not predict them."""
     cut = max(cut, _LOWEST)
     n_blocks, n_found = 0, 0
     for block in range(search.maxima.size):
@@ -156,10 +156,10 @@ def _collect(scores, sign, cut, search):
 
 @njit(cache=True, nogil=True)
 def bid(part, n_parts, n_rows, wishes, prices, round_, far):
-    """The units and offers of a part of the first rows in the queue.
+    """Compute the units and offers of a part of the first rows in the queue.
 
-    An offer is what would make the second best unit as good, plus the increment. Where a row has no other unit, it
-    is ``far`` above the price.
+    An offer is the price at which the second-best unit would be equally good, plus the increment. If a row has no other
+    unit, it is ``far`` above the price.
     """
     head, size = round_.numbers[HEAD], round_.queue.size
     for q in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):
@@ -184,7 +184,7 @@ def bid(part, n_parts, n_rows, wishes, prices, round_, far):
 
 @njit(cache=True, nogil=True)
 def settle(part, n_parts, n_rows, places, round_, winners):
-    """Give places of a part of the units to those who offer most, and write who has lost by each bid."""
+    """Assign the places of a part of the units to the highest offers, and write the row that lost by each bid."""
     head, size, n_units = round_.numbers[HEAD], round_.queue.size, places.prices.size
     own_first, own_end = n_units * part // n_parts, n_units * (part + 1) // n_parts
     for q in range(n_rows):
@@ -210,7 +210,7 @@ def settle(part, n_parts, n_rows, places, round_, winners):
 
 @njit(cache=True, nogil=True)
 def queue_losers(n_rows, round_):
-    """Take the rows of a round from the queue, and put those that lost at its end."""
+    """Remove the rows of a round from the queue, and append those that lost."""
     queue, numbers = round_.queue, round_.numbers
     head = numbers[HEAD]
     after, n_waiting = around(head + n_rows, queue.size), numbers[N_WAITING] - n_rows
@@ -233,7 +233,7 @@ def queue_losers(n_rows, round_):
 
 @njit(cache=True)
 def queue_parked(round_):
-    """Put the rows that have been parked at the end of the queue."""
+    """Append the parked rows to the queue."""
     numbers, queue = round_.numbers, round_.queue
     for row in np.sort(round_.parked[: numbers[N_PARKED]]):
         queue[around(numbers[HEAD] + numbers[N_WAITING], queue.size)] = row
@@ -243,10 +243,10 @@ def queue_parked(round_):
 
 @njit(cache=True, nogil=True)
 def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far, winners):
-    """Rounds of up to so many rows, until ``few`` or ``enough`` are waiting, or there is something else to do first.
+    """Run rounds of up to ``most_rows`` rows until at most ``few`` wait, ``enough`` can bid, or the caller must act.
 
-    ``matrix`` has the scores of all rows, their sign and the offsets of units, for rows that must look again. Without
-    rows, as with many that have parked, looking is left to the caller.
+    ``matrix`` has the scores of all rows, their sign and the offsets of units, for rows that must search again. If it
+    is empty, or many rows are parked, the search is left to the caller.
     """
     scores, sign, offsets = matrix
     numbers = round_.numbers
@@ -270,8 +270,8 @@ def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far
 
 @njit(cache=True, nogil=True)
 def regret(rows, wishes, prices, winners):
-    """The sum over rows of what the best unit could leave them at these prices, above what their own does; and the sum
-    of the values of their own."""
+    """Return the sum over rows of the best net value minus that of their own unit, and the sum of the values of their
+    own units."""
     total, total_value = 0.0, 0.0
     for row in rows:
         best, own, own_value = wishes.beyond[row], -np.inf, 0.0
@@ -296,7 +296,7 @@ def _sum(values):
 
 @njit(cache=True)
 def _finite(values, sign):
-    """Of some values: the number that are finite, their sum, smallest and largest, and how many are not allowed."""
+    """Return the number of finite values, their sum, minimum and maximum, and the number that are not allowed."""
     n_finite, n_bad, total, least, most = 0, 0, 0.0, np.inf, -np.inf
     for value in values:
         if np.isfinite(value):
@@ -310,8 +310,8 @@ def _finite(values, sign):
 
 @njit(cache=True, nogil=True)
 def spread(part, n_parts, scores, sign, totals):
-    """Of a part of the rows: how many values are forbidden (-inf once the sign is right) and how many are no numbers;
-    the smallest and the largest of the finite; the sum of the best value of each row, less its mean."""
+    """Describe a part of the rows: the numbers of forbidden values (-inf, after applying the sign) and of NaNs; the
+    smallest and largest finite value; and the sum over rows of the best value minus the mean."""
     n_rows, n_units = scores.shape
     n_forbidden, n_bad, lowest, highest, total = 0.0, 0.0, np.inf, -np.inf, 0.0
     for i in range(n_rows * part // n_parts, n_rows * (part + 1) // n_parts):

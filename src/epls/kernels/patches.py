@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-# Sums may be reordered: one thread sums a patch, in one function without calls, so the bits are always the same.
+# Sums may be reordered. One thread sums a patch, in one function without calls, so the bits are always the same.
 _FAST = {"contract", "nsz", "arcp", "reassoc"}
 
 
@@ -11,8 +11,8 @@ _FAST = {"contract", "nsz", "arcp", "reassoc"}
 def gather_patches(image, tops, lefts, patch_size, contrast_floor, patches):
     """Write the patches at ``tops``, ``lefts`` of a (height, width * channels) image to the rows of ``patches``.
 
-    Each is normalised: less its mean, divided by the root of its variance + ``contrast_floor``. ``lefts`` and
-    ``patch_size[1]`` count values, that is channels times pixels.
+    Each is normalised: its mean is subtracted, and it is divided by the root of its variance + ``contrast_floor``.
+    ``lefts`` and ``patch_size[1]`` count values, that is channels times pixels.
     """
     height, width = patch_size
     n_values = np.float32(height * width)

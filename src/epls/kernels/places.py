@@ -1,5 +1,5 @@
-"""What auctions share: the places of a unit, a heap of offers with the lowest first, which is the unit's price; and the
-circular queue of rows that wait."""
+"""Parts that auctions share: the places of a unit, a heap of offers whose lowest is the unit's price, and the circular
+queue of waiting rows."""
 
 from numba import njit
 
@@ -11,7 +11,7 @@ def is_lower(offer, row, other_offer, other_row):
 
 @njit(cache=True)
 def replace_lowest(offers, rows, offer, row):
-    """Put an offer in the place of the lowest."""
+    """Replace the lowest offer by another."""
     i = 0
     while 2 * i + 1 < offers.size:
         child = 2 * i + 1
@@ -26,5 +26,5 @@ def replace_lowest(offers, rows, offer, row):
 
 @njit(cache=True)
 def around(position, size):
-    """A position of a circular queue, of less than twice its size; a division would take longer."""
+    """Wrap a position, less than twice the size of a circular queue; a division would take longer."""
     return position - size if position >= size else position

@@ -10,16 +10,15 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 @_kernel
 def pursue(products, gram, numbers, values):
-    """Write the components of each sample and their codes, as many as there are columns; -1 and 0 where fewer explain
-    it.
+    """Write the components of each sample and their codes, as many as there are columns; -1 and 0 if fewer suffice.
 
     ``products`` (n, n_components) are those of samples and components of unit norm, ``gram`` is the components' Gram
-    matrix. The component with the largest product with what is not yet explained joins; then the codes of all are
-    fitted anew.
+    matrix. In each round, the component with the largest product with the residual joins, and all codes are fitted
+    again.
     """
     n_most = numbers.shape[1]
     kind = products.dtype.type
-    dependent = kind(1e-4)  # what a component must have outside of those before it
+    dependent = kind(1e-4)  # the smallest part of a component outside of the span of the others
     factor = np.zeros((n_most, n_most), products.dtype)
     half = np.zeros(n_most, products.dtype)
     slopes = np.empty(products.shape[1], products.dtype)
@@ -66,4 +65,4 @@ def pursue(products, gram, numbers, values):
                     for b in range(slopes.size):
                         slopes[b] -= code[a] * near[b]
                 for a in range(k + 1):
-                    slopes[own[a]] = 0  # but for rounding; none may join twice
+                    slopes[own[a]] = 0  # exactly, despite rounding: no component may join twice

@@ -1,10 +1,10 @@
-"""Maxima over a row at going prices, as SIMD reductions."""
+"""Maxima over a row at current prices, as SIMD reductions."""
 
 from numba import njit
 
 from .intrinsics import larger
 
-# A maximum is the same in any order and no NaN gets here. Nothing else is relaxed: results are the plain form's bits.
+# A maximum is the same in any order, and there are no NaNs. Nothing else is reordered: the bits are the same.
 _MAXIMUM = {"nnan", "nsz", "reassoc"}
 
 
@@ -26,7 +26,7 @@ def smallest(values):
 
 @njit(cache=True, fastmath=_MAXIMUM)
 def largest_net(values, prices):
-    """The largest ``values[j] - prices[j]``."""
+    """Return the largest ``values[j] - prices[j]``."""
     result = values[0] - prices[0]
     for j in range(values.size):
         result = larger(values[j] - prices[j], result)
@@ -35,16 +35,16 @@ def largest_net(values, prices):
 
 @njit(cache=True)
 def index_of(values, wanted):
-    """The first ``j`` with ``values[j] == wanted``, which must exist."""
+    """Return the first ``j`` with ``values[j] == wanted``, which must exist."""
     j = 0
-    while j + 1 < values.size and values[j] != wanted:  # in bounds even if NaN got here
+    while j + 1 < values.size and values[j] != wanted:  # within bounds even if there is a NaN
         j += 1
     return j
 
 
 @njit(cache=True)
 def index_of_net(values, prices, wanted):
-    """The first ``j`` with ``values[j] - prices[j] == wanted``, which must exist."""
+    """Return the first ``j`` with ``values[j] - prices[j] == wanted``, which must exist."""
     j = 0
     while j + 1 < values.size and values[j] - prices[j] != wanted:
         j += 1

@@ -3,18 +3,18 @@
 import numpy as np
 from numba import njit
 
-# Sums may be reordered and products fused: without that, no running sum becomes SIMD. None of these functions is called
-# by another one, since what LLVM makes of a call depends on where the callee came from, and so would the last bits.
+# Sums may be reordered and products fused; otherwise no running sum would use SIMD. None of these functions calls
+# another, since LLVM compiles a call differently if the callee came from the cache, and the last bits would differ.
 _kernel = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp", "reassoc"}, error_model="numpy")
 
 
 @_kernel
 def sparse_filtering_derivatives(products, inverse_norms, epsilon, sums):
-    """Replace products z by the derivatives, by z, of the rows' sums of normalised features; return the total of these.
+    """Replace products z by the derivatives of the rows' sums of normalised features by z; return the total sum.
 
     The features are F = sqrt(z^2 + epsilon), here scaled by ``inverse_norms``, u = F / n, and then in each row to unit
-    norm. The norms n count as constants; ``sums`` receives, for every feature, the sum over the rows of u times the
-    derivative by u, from which follows the derivative by n.
+    norm. The norms n are treated as constants; ``sums`` receives, for every feature, the sum over the rows of u times
+    the derivative by u, which determines the derivative by n.
     """
     n_units = products.shape[1]
     sums[:] = 0
@@ -32,7 +32,7 @@ def sparse_filtering_derivatives(products, inverse_norms, epsilon, sums):
         value = total * inverse  # the row's sum
         objective += value
         for j in range(n_units):
-            feature = np.sqrt(row[j] * row[j] + epsilon)  # again: cheaper than to store it
+            feature = np.sqrt(row[j] * row[j] + epsilon)  # computed again: cheaper than storing it
             scaled = feature * inverse_norms[j]
             slope = inverse - value * inverse * inverse * scaled
             sums[j] += slope * scaled

@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-# No fast-math here: the weights must have the same bits whether a kernel was compiled in this process or before.
+# No fast-math: the weights must have the same bits whether a kernel was compiled in this process or earlier.
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 
@@ -11,8 +11,8 @@ _kernel = njit(cache=True, nogil=True, error_model="numpy")
 def gather(batch, indices, X, center, inverse_scale, grid):
     """Write ``(X[indices] - center) * inverse_scale`` to the leading columns of ``batch``.
 
-    Computed in the type of ``center`` and rounded to multiples of 1 / ``grid``, a power of 2. The arrays must be
-    C-contiguous: of others numba does not know that neighbours in a row are neighbours in memory.
+    Values are computed in the type of ``center`` and rounded to multiples of 1 / ``grid``, a power of 2. The arrays
+    must be C-contiguous, so that numba knows that neighbours in a row are neighbours in memory.
     """
     to_grid, from_grid = inverse_scale * grid, 1 / grid
     for i in range(indices.size):
@@ -23,7 +23,7 @@ def gather(batch, indices, X, center, inverse_scale, grid):
 
 @_kernel
 def adam(weights, gradient, mean, square, rate, mean_decay, square_decay, mean_bias, square_bias, tiny):
-    """One step of Adam. The scalars must have the type of the arrays."""
+    """Take one step of Adam. The scalars must have the type of the arrays."""
     one = weights.dtype.type(1)
     for i in range(weights.shape[0]):
         w, g, m, s = weights[i], gradient[i], mean[i], square[i]
@@ -33,10 +33,10 @@ def adam(weights, gradient, mean, square, rate, mean_decay, square_decay, mean_b
             w[j] -= rate * (m[j] / mean_bias) / (np.sqrt(s[j] / square_bias) + tiny)
 
 
-# In one pass: there are as many weights as the cache holds, and batches are small.
+# One pass: the weights fill the cache, and batches are small.
 @_kernel
 def momentum_step(weights, gradient, velocity, rates, decays, momentum):
-    """A step uphill with momentum; every column has its rate and its decay."""
+    """Take a step uphill with momentum; every column has its own rate and decay."""
     for i in range(weights.shape[0]):
         w, g, v = weights[i], gradient[i], velocity[i]
         for j in range(w.size):

@@ -158,7 +158,7 @@ class Learner(Illustrated, Saved, Coder, Epochs):
 
     def _fit_samples(self, samples: Samples) -> Any:
         if samples.shape[0] < 2:
-            raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), and needs at least 2")
+            raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), but needs at least 2")
         with one_blas_thread():
             attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
         if "components_" not in attributes:
@@ -180,8 +180,8 @@ class Learner(Illustrated, Saved, Coder, Epochs):
             return min(DEFAULT_COMPONENTS, n_samples)
         if n_components > n_samples:
             raise ValueError(
-                f"n_components={n_components} is more than n_samples={n_samples}, which is too few to learn so many "
-                f"from: give n_components of at most {n_samples}, or more samples"
+                f"n_components={n_components} is more than n_samples={n_samples}: "
+                f"give n_components of at most {n_samples}, or more samples"
             )
         return int(n_components)
 

@@ -335,7 +335,7 @@ class EPLS(LayerLearner):
         f, needs_factors = self._activation(), OPTIMIZERS[self.optimizer].needs_factors
         if self.biases == "steered" and f.inverse is None:
             raise ValueError(
-                f'biases="steered" needs the inverse of the activation, and {f.name!r} has none: give '
+                f'biases="steered" requires the inverse of the activation, but {f.name!r} has none: give '
                 f'biases="quantile" or "auto", or an Activation with an inverse'
             )
         half = self.precision == "bfloat16" and uses_half(self.precision, self.device)
@@ -369,8 +369,8 @@ class EPLS(LayerLearner):
             return self._new_training(weights, engine, n_steps=None, n_steps_done=STREAM_PATH)
         if (samples.X[0] == samples.X).all():
             raise ValueError(
-                f"the first {len(samples.X)} samples of the stream are all equal, which does not tell the scale of the "
-                f"data: begin with samples that differ"
+                f"the first {len(samples.X)} samples of the stream are all equal, so the scale of the "
+                f"data is unknown: begin with samples that differ"
             )
         random = check_random_state(self.random_state)
         n_components, most = int(self.n_components or DEFAULT_COMPONENTS), _UNITS_PER_FIRST_SAMPLE * len(samples.X)

@@ -95,7 +95,7 @@ class ICA(Learner):
         rounding = float(np.finfo(X.dtype).eps * X.shape[1] * (1 + np.abs(mean).max() / scale))
         whitening = _whitening(second_moments(X, mean, scale) / len(X), rounding)[: self.n_components]
         if len(whitening) == 0:
-            raise ValueError("all samples are equal: ICA has no direction to find")
+            raise ValueError("all samples are equal: ICA needs samples that differ")
 
         # FastICA's own whitening divides by zero variances, and drops directions that do not involve the first feature.
         white = product(X - mean.astype(X.dtype), (whitening / scale).T.astype(X.dtype))

@@ -78,8 +78,8 @@ class KMeansTriangle(Learner):
         most = float(np.sqrt(np.finfo(X.dtype).max / (4 * X.shape[1])))  # KMeans squares distances in the type of X
         if largest > most:
             raise ValueError(
-                f"the samples have values of up to {largest:.2g}, and distances of values above {most:.2g} cannot be "
-                f"squared in {X.dtype}: bring them to a scale of about 1"
+                f"the samples have values of up to {largest:.2g}, but distances of values above {most:.2g} cannot be "
+                f"squared in {X.dtype}: scale them to about 1"
             )
         # Centres that start at samples, as in scikit-learn, can get stuck at outliers: of 400 centres on whitened
         # patches, a quarter had one sample. Near the mean, where Coates and Ng start theirs, all centres get their

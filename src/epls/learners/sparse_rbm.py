@@ -211,7 +211,7 @@ class _Machine:
             diverged = True
         if diverged:
             raise ValueError(
-                f"the weights grew beyond all bounds with learning_rate={settings.learning_rate} and "
+                f"the weights diverged with learning_rate={settings.learning_rate} and "
                 f"momentum={settings.momentum}: lower one of them"
             )
         # Only the biases, as in the paper: they set how often a unit is active, and the weights set for what. Without

@@ -1,4 +1,4 @@
-"""Pages for the browser, one file each: what is in data, what a model has learned, how learners compare."""
+"""Pages for the browser, one file each: about data, about what a model has learned, and about comparisons."""
 
 from .compare import comparison_page
 from .explore import explore

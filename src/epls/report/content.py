@@ -24,16 +24,16 @@ _THUMBNAIL = 160  # pixels
 _MEASURES = [
     ("number", "number", "", "as in the model"),
     ("mean", "activity", "", "mean output over all {samples}"),
-    ("often", "how often", "%", "of the {samples} give more than half of its largest output"),
+    ("often", "how often", "%", "of the {samples} with more than half of its largest output"),
     ("wins", "wins", " {samples}", "for which its output is the largest of all units"),
-    ("lifetime", "lifetime sparsity", " of 1", "1 if it responds to a single one of the {samples}, 0 if to all alike"),
+    ("lifetime", "lifetime sparsity", " of 1", "1 if it responds to one of the {samples}, 0 if to all equally"),
     ("redundancy", "redundancy", " of 1", "absolute cosine to the most similar unit; 1 if they are the same"),
     ("group", "group", "", "units of a group see the same channels of the layer below"),
     (
         "frequency",
         "spatial frequency",
         " waves/pixel",
-        "how fine its strongest stripes are; 0.5 is the finest across rows",
+        "how fine its strongest stripes are; 0.5: they change from each pixel to the next",
     ),
     (
         "orientation",
@@ -83,9 +83,9 @@ def figures_of(statistics: UnitStatistics, samples: str) -> list[list[str]]:
         ["Dead units", f"{dead_units_of(statistics)}. A dead unit responds to all {samples} in the same way."],
         [
             "Population sparsity",
-            f"{population}. It is 1 if one unit responds to each of the {samples}, 0 if all do alike.",
+            f"{population}. It is 1 if one unit responds to each of the {samples}, 0 if all respond equally.",
         ],
-        ["Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all alike."],
+        ["Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."],
         ["Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."],
     ]
 
@@ -145,18 +145,22 @@ def charts_of(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[
         charts.append(
             _chart("Training", f"The error per sample in each epoch{mean}: it should fall and level off.", svg)
         )
-    most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)  # one favourite would squeeze all others
+    most = max(
+        int(np.ceil(np.percentile(statistics.wins, 99))), 1
+    )  # a single unit with many wins would squeeze all others
     counts, _ = np.histogram(np.minimum(statistics.wins, most), bins=min(N_BINS, most + 1), range=(0, most))
-    svg = pictures.bar_chart(counts, 0, most, "wins (the last bar: so many or more)", "units")
-    explanation = "For how many samples a unit is the strongest: one narrow hill means a fair share each."
+    svg = pictures.bar_chart(counts, 0, most, "wins (last bar: this many or more)", "units")
+    explanation = (
+        "The number of samples for which a unit is the strongest. A narrow peak means that all units have equal shares."
+    )
     charts.append(_chart("Wins per unit", explanation, svg))
     counts, _ = np.histogram(statistics.population_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "population sparsity", "samples")
-    explanation = "Of each sample: near 1, few units respond to it; near 0, all alike."
+    explanation = "The sparsity of each sample: near 1, few units respond to it; near 0, all respond equally."
     charts.append(_chart("Population sparsity", explanation, svg))
     counts, _ = np.histogram(statistics.lifetime_sparsity, bins=N_BINS, range=(0, 1))
     svg = pictures.bar_chart(counts, 0, 1, "lifetime sparsity", "units")
-    explanation = "Of each unit: near 1, it responds to few samples; near 0, to all alike."
+    explanation = "The sparsity of each unit: near 1, it responds to few samples; near 0, to all equally."
     charts.append(_chart("Lifetime sparsity", explanation, svg))
     return charts
 
@@ -211,8 +215,8 @@ def checked_codes(codes: Array, components: Array) -> Array:
     """Return codes after checking that there is one for each component."""
     if codes.shape[1] != len(components):
         raise ValueError(
-            f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report shows learners "
-            f"with a code for each component"
+            f"the model has {len(components)} components but returns {codes.shape[1]} codes: a report requires "
+            f"a code for each component"
         )
     return codes
 

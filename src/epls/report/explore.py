@@ -107,7 +107,7 @@ def explore(
     images = ImageCollection(data, 1) if vectors is None else None
     n_samples = len(vectors if images is None else images)  # type: ignore[arg-type]
     if n_samples < _FEWEST:
-        raise ValueError(f"{n_samples} samples were given: a map needs at least {_FEWEST}")
+        raise ValueError(f"{n_samples} samples were given, but a map needs at least {_FEWEST}")
     content = _about_names(images, names, n_samples) | _about_labels(labels, n_samples)
     learning = {"layers": layers, "mirror": mirror}
     rows, used = _features(data, vectors, model, features, learning, random, progress)
@@ -295,7 +295,7 @@ def _about_columns(vectors: Array, columns: Sequence[str] | None) -> dict[str, A
     """Return the most unusual columns of each vector, with their values."""
     n_columns = vectors.shape[1]
     if columns is not None and len(columns) != n_columns:
-        raise ValueError(f"{len(columns)} names of columns were given, and there are {n_columns}: give one for each")
+        raise ValueError(f"{len(columns)} column names were given for {n_columns} columns: give one for each")
     names = [f"column {k}" for k in range(n_columns)] if columns is None else [str(name) for name in columns]
     deviations = vectors.std(axis=0)
     unusual = np.abs(vectors - vectors.mean(axis=0)) / np.where(deviations > 0, deviations, np.inf)

@@ -102,13 +102,13 @@ def filter_layer(
         ["Model", f"{type(model.estimator_).__name__}, {len(components)} units"],
         ["A unit sees", f"{size} x {size} pixels {in_channels(model.n_channels_)}{whitened}"],
         ["Shown here", seen],
-        ["Outputs", f"the learner's own; features of images are made by {encoder}, {settings}"],
+        ["Outputs", f"the learner's own; features of images are computed by {encoder}, {settings}"],
         *figures_of(statistics, "patches"),
     ]
     about = f"{type(model.estimator_).__name__}, {len(components):,} units of {size} x {size} pixels"
     content["summary"] = summary_of(statistics, about, seen)
     if (told := colors_shown(model.n_channels_)) is not None:
-        content["facts"].append(["Colours", f"of filters and images are not true: {told}"])
+        content["facts"].append(["Colours", f"filters and images are shown in false colours: {told}"])
     content["charts"] = charts_of([model.estimator_], statistics)
     content["measures"] = measures_of(content)
     return content

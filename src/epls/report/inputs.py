@@ -97,6 +97,6 @@ def signed_components(features: ImageFeatures) -> Array:
     if n_codes == 2 * len(components):
         return np.concatenate([components, -components])
     raise ValueError(
-        f"the model has {len(components)} components but returns {n_codes} codes: a report shows learners with a code "
-        f"for each component, or two by sign"
+        f"the model has {len(components)} components but returns {n_codes} codes: a report requires one code "
+        f"for each component, or two (one for each sign)"
     )

@@ -136,5 +136,7 @@ def _feature_names(model: Any, n_features: int, names: Sequence[str] | None) -> 
     elif names is None:
         names = [f"x{k}" for k in range(n_features)]
     if len(names) != n_features:
-        raise ValueError(f"{len(names)} feature_names were given, and the learner has {n_features} features")
+        raise ValueError(
+            f"{len(names)} feature_names were given, but the learner has {n_features} features: give one for each"
+        )
     return [str(name) for name in names]

@@ -1,4 +1,4 @@
-"""Small pictures for pages: sheets of tiles, thumbnails, and SVG charts in the colors of the page."""
+"""Small pictures for pages: sheets of tiles, thumbnails, and SVG charts in the colours of the page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _pillow() -> Any:
     try:
         from PIL import Image
     except ImportError as error:
-        raise ImportError('pages with pictures need Pillow: pip install "epls[images]"') from error
+        raise ImportError('pages with pictures require Pillow: pip install "epls[images]"') from error
     return Image
 
 

@@ -56,7 +56,10 @@ def of_stack(
     contents: list[dict[str, Any]] = []
     if len(layers[0].groups) == 1:  # otherwise its units see different channels, and have no filters to draw
         contents.append(filter_layer(layers[0].groups[0], shown, len(images), values, random))
-        del contents[0]["facts"][:2], contents[0]["summary"][0]  # model and what a unit sees: told of each layer below
+        del (
+            contents[0]["facts"][:2],
+            contents[0]["summary"][0],
+        )  # model and what a unit sees are described for each layer below
     scanned = range(len(contents), len(layers))
     answers: dict[int, Answers] = {}
     if scanned:

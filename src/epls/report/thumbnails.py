@@ -51,7 +51,7 @@ class Thumbnails:
     sizes : ndarray of uint8 of shape (n_images, 2)
         Width and height of each picture.
     colors : ndarray of uint8 of shape (n_images, 3)
-        The mean color of each image.
+        The mean colour of each image.
     fingerprints : ndarray of uint8 of shape (n_images, 16, 16, 3)
         Even smaller pictures, all square.
     """

@@ -1,4 +1,4 @@
-"""What learners of dictionaries share: better components for given codes, and new ones for those never used."""
+"""Functions that dictionary learners share: update components for given codes, and replace unused ones."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ..utils.types import Array
 
 
 def unit_rows(components: Array) -> Array:
-    """Components scaled to unit norm, of the type given; those of norm 0 stay."""
+    """Return components scaled to unit norm, in the same type; those of norm 0 are unchanged."""
     largest = np.abs(components).max(axis=1, keepdims=True, initial=0).astype(np.float64)
-    # Squares of very large or small numbers are beyond all types.
+    # Squares of very large or small numbers overflow or underflow in every type.
     scaled = components / np.where(largest > 0, largest, 1)
     norms = np.linalg.norm(scaled, axis=1, keepdims=True)
     return np.asarray(scaled / np.where(norms > 0, norms, 1), components.dtype)
 
 
 def random_components(X: Array, n_components: int, random: np.random.RandomState) -> Array:
-    """Different samples, scaled to unit norm; samples of zeros are taken last."""
+    """Return different samples, scaled to unit norm; samples of zeros only if there are no others."""
     order = random.permutation(len(X))
     has_norm = np.asarray(X.any(axis=1))[order]
     chosen = np.concatenate([order[has_norm], order[~has_norm]])[:n_components]
@@ -27,7 +27,7 @@ def random_components(X: Array, n_components: int, random: np.random.RandomState
 
 
 def first_components(X: Array, n_components: int, random: np.random.RandomState) -> Array:
-    """Random samples of unit norm; random directions where only samples of zeros are left."""
+    """Return random samples of unit norm, or random directions if only samples of zeros are left."""
     components = random_components(X, n_components, random)
     empty = ~components.any(axis=1)
     components[empty] = unit_rows(random.standard_normal((int(empty.sum()), X.shape[1])))
@@ -35,9 +35,9 @@ def first_components(X: Array, n_components: int, random: np.random.RandomState)
 
 
 def improve_components(components: Array, code_squares: Array, code_products: Array) -> None:
-    """Set one component after the other to the best of unit norm, given the codes S of samples X: S'S and S'X.
+    """Set each component in turn to the best one of unit norm, given S'S and S'X for codes S of samples X.
 
-    A component that no sample uses stays.
+    A component that no sample uses is unchanged.
     """
     for k in np.flatnonzero(np.diagonal(code_squares) > 0):
         wanted = code_products[k] - code_squares[k] @ components + code_squares[k, k] * components[k]
@@ -49,7 +49,7 @@ def improve_components(components: Array, code_squares: Array, code_products: Ar
 def replace_unused(
     components: Array, n_uses: NDArray[np.int64], X: Array, random: np.random.RandomState
 ) -> NDArray[np.intp]:
-    """Put random samples in the place of components that no sample uses; returns which."""
+    """Replace components that no sample uses by random samples; return which."""
     unused = np.flatnonzero(n_uses == 0)
     if len(unused) > 0:
         components[unused] = first_components(X, len(unused), random)
@@ -57,7 +57,7 @@ def replace_unused(
 
 
 class RunningProducts:
-    """S'S and S'X of codes and samples of all batches so far, the last tenths of which count most."""
+    """S'S and S'X of the codes and samples of all batches so far, with more weight on recent batches."""
 
     def __init__(self, components: Array) -> None:
         self.squares = np.zeros((len(components), len(components)), components.dtype)
@@ -73,21 +73,21 @@ class RunningProducts:
         self.products += products
 
     def forget(self, which: NDArray[np.intp]) -> None:
-        """Components that were drawn anew have no past: theirs would turn them back."""
+        """Forget the past of replaced components, which would turn them back."""
         self.squares[which] = 0
         self.squares[:, which] = 0
         self.products[which] = 0
 
 
 def check_scale(X: Array) -> None:
-    """Samples whose squares are lost beside a penalty, or lose it, cannot be learned from with one.
+    """Raise an error if the squares of samples are so small or large that the penalty, or they, would be rounded away.
 
-    Fourth powers of the scale, summed over all samples, must be numbers of their type, too.
+    Fourth powers of the scale, summed over all samples, must also be in the range of their type.
     """
     _, scale = center_and_scale(X)
     least, most = 1e-10, 1e6 if X.dtype == np.float32 else 1e10
     if not least < scale < most and X.any():
         raise ValueError(
-            f"the samples have a standard deviation of {scale:.1e}, and in {X.dtype} {least:g} to {most:g} can be "
-            f"learned from: bring them to a scale of about 1"
+            f"the samples have a standard deviation of {scale:.1e}, but {X.dtype} supports {least:g} to {most:g}: "
+            f"scale them to about 1"
         )

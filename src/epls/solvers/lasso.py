@@ -1,4 +1,4 @@
-"""Sparse codes of many samples with one dictionary: what the encoder and the learners of dictionaries share."""
+"""Sparse codes of many samples with one dictionary, for the encoder and the dictionary learners."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from ..utils.types import Array
 
 
 class LassoSolver:
-    """Solves min over s of 1/2 s'Gs - p's + alpha \\|s\\|₁ for many p, where the diagonal of G is 1.
+    """Solve min over s of 1/2 s'Gs - p's + alpha \\|s\\|₁ for many p, where the diagonal of G is 1.
 
-    With the Gram matrix G = D D' of components D and the products p = D x, that is the sparse code of x. Other problems
-    of this form, such as those with a quadratic penalty on s, come to the same after scaling.
+    With the Gram matrix G = D D' of components D and the products p = D x, s is the sparse code of x. Other problems
+    of this form, such as those with a quadratic penalty on s, can be scaled to it.
 
-    What single precision cannot solve to the tolerance (nearly dependent components, an alpha of less than about a
-    hundredth of the products) is solved anew in double precision.
+    Problems that single precision cannot solve to the tolerance (nearly dependent components, an alpha of less than
+    about a hundredth of the products) are solved again in double precision.
 
     Parameters
     ----------
     gram : ndarray of float64 of shape (n_components, n_components)
-        G. Components may be 0, then so is the diagonal there.
+        G. The diagonal is 0 for components that are 0.
     alpha : float
         The penalty.
     positive : bool, default=False
-        Whether codes may not be negative.
+        Whether codes must not be negative.
     tol : float, default=1e-3
         The largest violation of the conditions of a minimum, in units of alpha: see :mod:`epls.kernels.lasso`.
     dtype : dtype, default=float64
-        What products and codes are.
+        The type of products and codes.
     """
 
     def __init__(
@@ -50,18 +50,18 @@ class LassoSolver:
         kind = np.dtype(dtype).type
         with np.errstate(over="ignore"):
             if not 0 < kind(alpha) < np.inf:
-                raise ValueError(f"alpha={alpha} is beyond the numbers of {np.dtype(dtype)}: scale the samples")
+                raise ValueError(f"alpha={alpha} is out of the range of {np.dtype(dtype)}: scale the samples and alpha")
         diagonal = np.diagonal(gram)
         if not np.all((np.abs(diagonal - 1) < 1e-3) | (diagonal == 0)):
             raise ValueError(
-                f"the components must have norm 1 or 0, got a Gram matrix with {diagonal.max()} in its diagonal"
+                f"the components must have norm 1 or 0, but the diagonal of their Gram matrix has {diagonal.max()}"
             )
         self._exact_gram = np.ascontiguousarray(gram, np.float64)
         self._gram = np.ascontiguousarray(gram, dtype)
         self._alpha, self._tol, self._positive = alpha, tol, positive
 
     def solve(self, products: Array, codes: Array) -> None:
-        """Write the codes (n, n_components) for products of the same shape. Threads may call it at the same time."""
+        """Write the codes (n, n_components) for products of the same shape. Several threads may call it at once."""
         inexact = np.empty(len(products), np.bool_)
         n_inexact = self._solve(products, self._gram, codes, inexact)
         if n_inexact and codes.dtype != np.float64:
@@ -71,8 +71,8 @@ class LassoSolver:
             codes[chosen] = again
         if n_inexact:
             warnings.warn(
-                f"some sparse codes are not exact to tol={self._tol}, as alpha={self._alpha} is too small for double "
-                f"precision: give a larger one",
+                f"some sparse codes are not exact to tol={self._tol}, because alpha={self._alpha} is too small for "
+                f"double precision: give a larger alpha",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -86,7 +86,7 @@ class LassoSolver:
 
 
 def sparse_codes(X: Array, components: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
-    """Sparse codes of samples with components of unit norm, on all cores.
+    """Compute sparse codes of samples with components of unit norm, on all cores.
 
     Parameters
     ----------

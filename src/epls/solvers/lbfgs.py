@@ -1,4 +1,4 @@
-"""Learning from all samples at once: L-BFGS over a matrix of components, gradients summed over blocks of samples."""
+"""Learning from all samples at once: L-BFGS over a matrix of components, with gradients summed over blocks."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from scipy.optimize import minimize
 from ..utils.threads import map_blocks
 from ..utils.types import Array, Float64
 
-# Samples at a time: products of so many rows run at full speed, and a thread's buffer takes 13 MB at 1600 units.
+# Samples per block: products of this many rows run at full speed, and a thread's buffer takes 13 MB at 1600 units.
 _BLOCK_ROWS = 2048
 
 
 def minimize_over_epochs(
     objective: Callable[[Float64], tuple[float, Float64]], start: Float64, epochs: Generator[int], tol: float
 ) -> tuple[Float64, list[float]]:
-    """The components at which a positive objective is least, and the objective after each iteration.
+    """Return the components that minimise a positive objective, and the objective after each iteration.
 
-    ``objective`` returns value and gradient at components of the shape of ``start``. Every iteration takes one of
-    ``epochs``, and no more iterations are made than there are. They also end once an iteration lowers the objective by
-    no more than ``tol`` times its first value.
+    ``objective`` returns value and gradient at components of the shape of ``start``. Every iteration uses one of
+    ``epochs``, so there are at most as many. They also end when an iteration lowers the objective by at most ``tol``
+    times its first value.
     """
     first = 0.0
     curve: list[float] = []
 
     def relative(flat: Float64) -> tuple[float, Float64]:
-        # SciPy compares what an iteration gains with 1, or with the value if that is more: the first value becomes 1.
+        # SciPy compares an iteration's gain with the value, or with 1 if that is larger. So scale the first value to 1.
         nonlocal first
         value, gradient = objective(flat.reshape(start.shape))
         if not first:
             first = value
             if not np.isfinite(value):
-                raise ValueError(f"the objective is {value} at the start: bring the data to a scale of about 1")
+                raise ValueError(f"the objective is {value} at the start: scale the data to about 1")
         return value / first, gradient.ravel() / first
 
     def iteration_done(intermediate_result: Any) -> None:
@@ -43,9 +43,9 @@ def minimize_over_epochs(
         next(epochs)  # raises StopIteration after the last, which ends the minimisation
 
     next(epochs)
-    # The gradient is never a reason to stop: its size depends on theirs. Nor is the number of evaluations.
+    # Neither the gradient, whose size depends on the data, nor the number of evaluations ends the minimisation.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
-    with closing(epochs):  # callbacks hear of the end, whichever it is, before fit ends
+    with closing(epochs):  # callbacks are told of the end, even after an error, before fit ends
         result = minimize(
             relative, start.ravel(), jac=True, method="L-BFGS-B", callback=iteration_done, options=options
         )
@@ -53,11 +53,11 @@ def minimize_over_epochs(
 
 
 def sums_over_blocks(X: Array, components: Array, derivatives: Callable[[Array], Float64]) -> tuple[Float64, Float64]:
-    """What ``derivatives`` returns, and the gradient by the components, summed over all samples.
+    """Return the value that ``derivatives`` returns and the gradient by the components, summed over all samples.
 
-    ``derivatives`` is given the products of a block of samples and the components, and replaces them by the derivatives
-    of the objective by each; it must be safe to call from several threads. Memory does not grow with the samples, and
-    the sums do not depend on the number of threads.
+    ``derivatives`` replaces the products of a block of samples and the components by the derivatives of the objective
+    by these products; several threads call it at once. Memory does not grow with the number of samples, and the sums do
+    not depend on the number of threads.
     """
     n_units, n_features = components.shape
 

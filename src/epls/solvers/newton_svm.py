@@ -1,8 +1,8 @@
 """Many linear SVMs with squared hinge loss on the same samples, solved together by Newton's method.
 
-For data of moderate size; :mod:`epls.solvers.quasi_newton_svm` is for larger ones.
+It is for data of moderate size; :mod:`epls.solvers.quasi_newton_svm` is for larger ones.
 
-For each class, with y = 1 for its samples and -1 for the others, it minimises what scikit-learn's ``LinearSVC`` does::
+For each class, with y = 1 for its samples and -1 for the others, it minimises the same as ``LinearSVC``::
 
     f(w, b) = 1/2 (||w||^2 + b^2 / intercept_scaling^2) + C sum_i max(0, 1 - y_i (w.x_i + b))^2
 
@@ -10,42 +10,45 @@ Three things make a whole grid of C cheap, without changing the result:
 
 1. The samples are rotated once so that their Gram matrix is diagonal. A rotation changes neither norms nor products,
    and 1000 samples of 6400 features become 1000 of 1000.
-2. The problems of all classes and all folds have these rows in common and are solved together; a sample outside of a
-   fold's training part has weight 0. What takes the time are then products of large matrices.
-3. The diagonal of the Gram matrix nearly inverts the Hessian, and each C starts at the solution of the one before.
+2. The problems of all classes and folds share these rows and are solved together; a sample outside of a fold's training
+   part has weight 0. Then products of large matrices take most of the time.
+3. The diagonal of the Gram matrix nearly inverts the Hessian, and each C starts at the solution of the previous one.
 
 The method is Newton's with conjugate gradients (Keerthi and DeCoste 2005) and an exact line search. The gradients are
-in double precision; the Newton directions, which need not be exact, are in single.
+in double precision; the Newton directions, which need not be exact, are in single precision.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
-from sklearn.exceptions import ConvergenceWarning
 
-from ..kernels.hinge import step_lengths
-from ..utils.threads import by_rows, row_blocks
 from ..utils.types import Array
+from .svms import (
+    LinearSVMs,
+    derivatives,
+    double_blocks,
+    find_step_lengths,
+    intercept_constant,
+    pick,
+    row_dots,
+    slacks,
+    warn_unsolved,
+)
 
-_FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean squared norm 1
-# Of the residual of a Newton direction, as a share of the gradient's norm. With 0.1, a large C from a cold start on
-# separable data took more than 200 steps instead of 10, and nothing else took less time.
+# The residual of a Newton direction, relative to the gradient's norm. With 0.1, a large C from a cold start on
+# separable data took more than 200 steps instead of 10, and nothing else became faster.
 _DIRECTION_TOLERANCE = 0.01
-_SLOPE_TOLERANCE = 0.01  # of the slope at the end of a step, as a share of that at its start
 _MOST_PRODUCTS = 300  # of conjugate gradients for one direction
 
 
-class NewtonSVMs:
+class NewtonSVMs(LinearSVMs):
     """The problems of all classes on rotated rows of mean squared norm 1.
 
-    With rows divided by s and weights multiplied by it, margins are the same and the objective is that of C s^2, times
-    s^2: single precision then holds whatever the units of the data.
+    If rows are divided by s and weights multiplied by it, margins are unchanged and the objective is that of C s^2,
+    times s^2. So single precision suffices whatever the units of the data.
 
     Parameters
     ----------
@@ -56,22 +59,22 @@ class NewtonSVMs:
     intercept_scaling : float or None, default=None
         As in ``LinearSVC``; None leaves the intercept free.
     tol : float, default=1e-6
-        A problem is solved once half the squared norm of its gradient is at most this share of its objective.
+        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
     max_iter : int, default=200
         The largest number of Newton steps.
     block_elements : int, default=2**24
-        How many elements of the samples are in double precision at a time, beside the rotated rows.
+        The number of elements of the samples in double precision at a time, besides the rotated rows.
 
     Attributes
     ----------
     mean_square : float
         The mean squared norm of the rows (x, 1).
     fold_tol : float
-        The tolerance for cross-validation, ``tol``: moderate data need no other.
+        The tolerance for cross-validation: ``tol``.
     most_steps : int
         The largest number of Newton steps that :meth:`solve` has taken.
     n_products : int
-        How many vectors were multiplied by the rotated rows and back.
+        The number of vectors that were multiplied by the rotated rows and back.
     """
 
     def __init__(
@@ -84,49 +87,40 @@ class NewtonSVMs:
         max_iter: int = 200,
         block_elements: int = 2**24,
     ) -> None:
-        self.signs, self.tol, self.fold_tol, self.max_iter = signs, tol, tol, max_iter
-        self._block_elements, self.most_steps, self.n_products = block_elements, 0, 0
-        self.mean_square = mean_square_norm(X, block_elements)
+        super().__init__(X, signs, tol, tol, block_elements)
+        self.max_iter = max_iter
         self.rows, self.eigenvalues, self._weights = self._rotate(X, intercept_scaling)
         self.single_rows = self.rows.astype(np.float32)
 
     def start(self, n_folds: int) -> Array:
-        """Where to start if nothing is known: (n_folds, n_problems, n_rotated) zeros."""
+        """Return a start if nothing is known: zeros of shape (n_folds, n_problems, n_rotated)."""
         return np.zeros((n_folds, len(self.signs), self.rows.shape[1]))
 
     def common(self, solution: Array) -> Array:
-        """The mean of the folds, to start from with all samples."""
+        """Return the mean of the folds, as a start for all samples."""
         return np.mean(solution, axis=0, keepdims=True)
 
     def weights(self, solution: Array) -> tuple[Array, Array]:
-        """Coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
+        """Return coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
         return self._weights(solution.reshape(-1, solution.shape[-1]))
 
-    def predict(self, solution: Array) -> NDArray[np.intp]:
-        """The class of every sample by each fold's solution: (n_folds, n_samples)."""
-        margins = self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)
-        return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
-
     def solve(self, weights: Array, C: float, start: Array, tol: float | None = None) -> tuple[Array, Array]:
-        """Solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems).
+        """Return solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems).
 
-        ``weights`` (n_folds, n_samples) are the square roots of how often each sample counts in each fold.
-        Rows of ``targets`` are y_i, or 0 for samples that do not count; those of ``slack`` are 1 - y_i margin_i.
+        ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
         """
         tol = self.tol if tol is None else tol
-        targets = (weights[:, None] * self.signs).reshape(-1, len(self.rows))
+        targets = self._targets(weights)
         V = start.reshape(len(targets), -1)
         solution, objective, unsolved = np.empty_like(V), np.empty(len(V)), np.arange(len(V))
-        slack, loss_weight = np.abs(targets) - targets * self._margins(V), C * self.mean_square
+        slack, loss_weight = slacks(targets, self._margins(V)), C * self.mean_square
         for n_steps in range(self.max_iter + 1):
-            hinge = np.maximum(slack, 0)
-            gradient = V - 2 * loss_weight * self._weighted_sum(targets * hinge)
-            value, square = 0.5 * row_dots(V, V) + loss_weight * row_dots(hinge, hinge), row_dots(gradient, gradient)
+            gradient, value, square = derivatives(V, targets, slack, loss_weight, self._weighted_sum)
             solution[unsolved], objective[unsolved] = V, value
             above = square > 2 * tol * value
             if n_steps == self.max_iter or not above.any():
                 break
-            unsolved, V, slack, targets, gradient = _pick(above, unsolved, V, slack, targets, gradient)
+            unsolved, V, slack, targets, gradient = pick(above, unsolved, V, slack, targets, gradient)
             enough = np.maximum(_DIRECTION_TOLERANCE**2 * square, 0.2 * tol * value)[above]
             direction = self._direction(np.where(slack > 0, 2 * loss_weight * targets**2, 0), gradient, enough)
             change = targets * self._margins(direction)
@@ -138,14 +132,14 @@ class NewtonSVMs:
         return solution.reshape(start.shape), objective.reshape(start.shape[:2]) / self.mean_square
 
     def _direction(self, curvature: Array, gradient: Array, enough: Array) -> Array:
-        """Newton directions by preconditioned conjugate gradients, up to a squared residual of ``enough``.
+        """Find Newton directions by preconditioned conjugate gradients, up to a squared residual of ``enough``.
 
-        The Hessian is 1 + Z' diag(curvature) Z. Were the curvature the same for all samples, it would be diagonal: that
-        diagonal is the preconditioner.
+        The Hessian is 1 + Z' diag(curvature) Z. If the curvature were the same for all samples, it would be diagonal.
+        That diagonal is the preconditioner.
         """
         inverse = (1 / (1 + curvature.mean(axis=1, keepdims=True) * self.eigenvalues)).astype(np.float32)
         curvature = curvature.astype(np.float32)
-        # Taken out, so that nothing underflows in single precision.
+        # Scaled, so that nothing underflows in single precision.
         norm = np.sqrt(row_dots(gradient, gradient))[:, None]
         residual = (-gradient / norm).astype(np.float32)
         enough, direction, unsolved = enough / norm[:, 0] ** 2, np.empty_like(gradient), np.arange(len(gradient))
@@ -162,7 +156,7 @@ class NewtonSVMs:
             if not above.any():
                 break
             if not above.all():
-                unsolved, found, residual, p, energy, inverse, curvature, enough = _pick(
+                unsolved, found, residual, p, energy, inverse, curvature, enough = pick(
                     above, unsolved, found, residual, p, energy, inverse, curvature, enough
                 )
             steepest = inverse * residual
@@ -173,10 +167,10 @@ class NewtonSVMs:
     def _rotate(
         self, X: Array, intercept_scaling: float | None
     ) -> tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]:
-        """Coordinates in which the Gram matrix of the samples is diagonal, and last the constant of the intercept.
+        """Return coordinates in which the Gram matrix of the samples is diagonal, followed by the intercept's constant.
 
-        Both divided by the root mean square norm of the rows (x, 1). Also that diagonal, and a function that takes
-        solutions back to (coef, intercept).
+        Both are divided by the root mean square norm of the rows (x, 1). Also return that diagonal, and a function from
+        solutions to (coef, intercept).
         """
         n_samples, n_features = X.shape
         square = self.mean_square
@@ -210,56 +204,11 @@ class NewtonSVMs:
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
         return double_blocks(X, self._block_elements)
 
+    def _fold_margins(self, solution: Array) -> Array:
+        return self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)
+
     def _margins(self, V: Array) -> Array:
         return V @ self.rows.T
 
     def _weighted_sum(self, weights: Array) -> Array:
         return weights @ self.rows
-
-
-def double_blocks(X: Array, block_elements: int) -> Iterator[tuple[slice, Array]]:
-    """Some rows after the other, in double precision."""
-    for some in row_blocks(len(X), max(1, block_elements // X.shape[1])):
-        yield some, X[some].astype(np.float64, copy=False)
-
-
-def mean_square_norm(X: Array, block_elements: int) -> float:
-    """Of the rows (x, 1)."""
-    with np.errstate(over="ignore"):
-        square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in double_blocks(X, block_elements)) / len(X))
-    if not np.isfinite(square):
-        raise ValueError("the features are too large to be squared: scale them, with a StandardScaler for example")
-    return square
-
-
-def intercept_constant(intercept_scaling: float | None, mean_square: float) -> float:
-    """What stands for the 1 of the intercept in rows of mean squared norm 1."""
-    return _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / float(np.sqrt(mean_square))
-
-
-def find_step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:
-    """For each problem, where on its line the objective is least."""
-    lengths = np.empty(len(V))
-    arrays = (slack, change, row_dots(V, direction), row_dots(direction, direction), lengths)
-    by_rows(step_lengths, arrays, loss_weight, _SLOPE_TOLERANCE)
-    return lengths
-
-
-def warn_unsolved(n_unsolved: int, n_problems: int, C: float, limit: str, tol: float) -> None:
-    """Warn the caller of the estimator if problems are left."""
-    if n_unsolved:
-        warnings.warn(
-            f"{limit} left {n_unsolved} of {n_problems} problems of C={C:.3g} above tol={tol:g}: raise max_iter or "
-            f"tol, or leave out so large a C",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-
-
-def row_dots(A: Array, B: Array) -> Array:
-    """The inner product of each row of one with the same row of the other."""
-    return np.einsum("ij,ij->i", A, B)
-
-
-def _pick(which: NDArray[np.bool_], *arrays: Any) -> Iterator[Any]:
-    return (array[which] for array in arrays)

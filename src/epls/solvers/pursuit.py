@@ -15,16 +15,16 @@ from ..utils.types import Array
 
 
 def pursuit_codes(X: Array, components: Array, n_nonzero: int) -> Any:
-    """Codes of samples with at most ``n_nonzero`` entries, on all cores.
+    """Compute codes of samples with at most ``n_nonzero`` entries, on all cores.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
         Samples.
     components : ndarray of shape (n_components, n_features)
-        Components of unit norm, of the type of the samples.
+        Components of unit norm, in the type of the samples.
     n_nonzero : int
-        The largest number of entries of a code that are not 0.
+        The largest number of nonzero entries of a code.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def pursuit_codes(X: Array, components: Array, n_nonzero: int) -> Any:
 
 
 def dense_coder(components: Array, n_nonzero: int) -> Callable[[Array], Array]:
-    """The function from samples to codes as a dense array, for many calls. Threads may call it at the same time."""
+    """Return a function from samples to dense codes, for many calls. Several threads may call it at once."""
     encode = _new_coder(components, n_nonzero)
 
     def codes_of(samples: Array) -> Array:
@@ -54,7 +54,7 @@ def dense_coder(components: Array, n_nonzero: int) -> Callable[[Array], Array]:
 
 
 def _new_coder(components: Array, n_nonzero: int) -> Callable[[Array], tuple[NDArray[np.int64], Array]]:
-    """The function from samples to the numbers of the components in their codes (-1 for none), and the entries."""
+    """Return a function from samples to the components in their codes (-1 for unused places) and the entries."""
     columns = np.ascontiguousarray(components.T)
     gram = components @ columns
     n_most = min(n_nonzero, *components.shape)

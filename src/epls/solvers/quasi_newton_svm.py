@@ -1,18 +1,19 @@
 """Many linear SVMs with squared hinge loss on the same large samples, solved together by a quasi-Newton method.
 
 The problems are those of :mod:`epls.solvers.newton_svm`, whose rotation takes too long for thousands of features and
-needs further copies of the samples. Here the samples stay as they are. The time goes to products with them, and these
-keep their number small:
+needs further copies of the samples. Here the samples are not changed. Products with them take most of the time, and
+these ideas keep their number small:
 
-1. The inverse Hessian starts as that of a problem where all samples count alike, I + c Z'Z. Its Cholesky factor is a
-   twentieth of the Gram matrix's work for each C (50,000 x 6,400), and leaves the difference of classes to be learned.
-2. Limited-memory BFGS learns it from the gradients. Each step takes one product with the samples and one back, and
-   about half as many steps suffice as products of Newton's method with conjugate gradients.
-3. What was learned for one C holds for the next: a Hessian is I + C A, so a change y of the gradient along a step s
+1. The inverse Hessian starts as that of a problem where all samples have equal weight, I + c Z'Z. For each C, its
+   Cholesky factor takes a twentieth of the time of the Gram matrix (50,000 x 6,400). The differences between classes
+   remain to be learned.
+2. Limited-memory BFGS learns it from the gradients. Each step takes one product with the samples and one back. It needs
+   about half as many steps as Newton's method with conjugate gradients needs products.
+3. What was learned for one C is reused for the next: a Hessian is I + C A, so a change y of the gradient along a step s
    becomes s + (C'/C) (y - s).
-4. Margins are linear in the weights. They are kept, and predictions of held-out samples take no further product.
-5. Cross-validation needs no more accuracy than its own noise leaves: see :attr:`QuasiNewtonSVMs.fold_tol`. Single
-   precision suffices for that. The final problems are solved in double, a block of samples at a time.
+4. Margins are linear in the weights. They are kept, so predictions of held-out samples need no further product.
+5. Cross-validation needs no more accuracy than its noise allows: see :attr:`QuasiNewtonSVMs.fold_tol`. Single precision
+   suffices for that. The final problems are solved in double precision, a block of samples at a time.
 """
 
 from __future__ import annotations
@@ -27,22 +28,32 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_blas_funcs
 
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .newton_svm import double_blocks, find_step_lengths, intercept_constant, mean_square_norm, row_dots, warn_unsolved
+from .svms import (
+    LinearSVMs,
+    derivatives,
+    double_blocks,
+    find_step_lengths,
+    intercept_constant,
+    pick,
+    row_dots,
+    slacks,
+    warn_unsolved,
+)
 
-# The gap bounds how far margins are from those of the solution: their mean square is about this share of the mean
-# squared hinge, so margins are off by a hundredth of a hinge, in either direction.
+# The gap bounds the error of the margins: its mean square is about this fraction of the mean squared hinge, so margins
+# are off by a hundredth of a hinge, in either direction.
 _FOLD_TOLERANCE = 1e-4
-_DOUBLE_BELOW = 1e-5  # tolerances that single precision reaches in all but the worst conditioned problems
-_MEMORY = 16  # steps; with 8, large C take a third more
-_STEPS_OF_ONE = 10  # for a step of Newton's method, which takes dozens of products where a step here takes one
-_MANY_FEATURES = 2000  # to find as many eigenvectors takes longer than to solve the problems
+_DOUBLE_BELOW = 1e-5  # single precision reaches this tolerance in all but the worst conditioned problems
+_MEMORY = 16  # steps; with 8, large C take a third longer
+_STEPS_OF_ONE = 10  # per step of Newton's method, which needs dozens of products where a step here needs one
+_MANY_FEATURES = 2000  # finding this many eigenvectors takes longer than solving the problems
 _MANY_ELEMENTS = 2**25  # rotated rows in double precision would take more than 256 MB
 
 
 def is_large(n_samples: int, n_features: int) -> bool:
-    """Whether data of this shape are better left unrotated.
+    """Return whether data of this shape are solved faster without rotation.
 
-    Where features are much more than samples, the Gram matrix of the samples is the smaller one.
+    If there are many more features than samples, the Gram matrix of the samples is smaller.
     """
     many = min(n_samples, n_features) > _MANY_FEATURES or n_samples * n_features > _MANY_ELEMENTS
     return many and n_features <= 2 * n_samples
@@ -50,18 +61,18 @@ def is_large(n_samples: int, n_features: int) -> bool:
 
 @dataclass
 class _Memory:
-    """Steps of all problems and how their gradients changed, the latest last: what limited-memory BFGS knows."""
+    """The memory of limited-memory BFGS: steps of all problems and the changes of their gradients, the latest last."""
 
     steps: list[NDArray[np.float32]] = field(default_factory=list)
     changes: list[NDArray[np.float32]] = field(default_factory=list)
 
     def at(self, ratio: float) -> _Memory:
-        """The same steps, and the changes that they would make with ``ratio`` times the C."""
+        """Return the same steps, with the changes of the gradient that they would make with ``ratio`` times the C."""
         pairs = zip(self.steps, self.changes, strict=True)
         return _Memory(list(self.steps), [s + np.float32(ratio) * (y - s) for s, y in pairs])
 
     def add(self, problems: NDArray[np.intp], n_problems: int, step: Array, change: Array) -> None:
-        """Remember what some of the problems did, and zeros for the others."""
+        """Remember the steps of some problems, and zeros for the others."""
         for kept, new in ((self.steps, step), (self.changes, change)):
             rows = np.zeros((n_problems, new.shape[1]), np.float32)
             rows[problems] = new
@@ -69,7 +80,7 @@ class _Memory:
             del kept[:-_MEMORY]
 
     def direction(self, problems: NDArray[np.intp], gradient: Array, inverse: Callable[[Array], Array]) -> Array:
-        """Minus the inverse Hessian times the gradient, as learned from the steps beginning with ``inverse``."""
+        """Return minus the inverse Hessian times the gradient, as learned from the steps, starting with ``inverse``."""
         found, used = -gradient, []
         for all_steps, all_changes in zip(reversed(self.steps), reversed(self.changes), strict=True):
             s, y = all_steps[problems], all_changes[problems]
@@ -81,17 +92,17 @@ class _Memory:
         found = inverse(found)
         for s, y, share, length in reversed(used):
             found += (length - share * row_dots(y, found)[:, None]) * s
-        uphill = row_dots(found, gradient) >= 0  # by rounding only
+        uphill = row_dots(found, gradient) >= 0  # only because of rounding
         found[uphill] = -gradient[uphill]
         return found
 
 
 @dataclass
 class Path:
-    """Where the problems of all folds are on their way from one C to the next.
+    """The state of the problems of all folds between one C and the next.
 
     ``weights`` (n_folds * n_problems, n_features + 1) and their ``margins`` (n_folds * n_problems, n_samples), None if
-    not known; the C times the mean squared norm that they are the solutions for, and what was learned on the way.
+    unknown; the C times the mean squared norm that they are the solutions for, and the memory of steps.
     """
 
     weights: Array
@@ -101,23 +112,23 @@ class Path:
     memory: _Memory = field(default_factory=_Memory)
 
 
-class QuasiNewtonSVMs:
-    """The problems of all classes on rows divided by their root mean square norm, which is never done in memory.
+class QuasiNewtonSVMs(LinearSVMs):
+    """The problems of all classes on rows divided by their root mean square norm, without a copy of the rows.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The samples, float32 or float64. Of float64 samples there is a copy in single precision.
+        The samples, float32 or float64. A copy of float64 samples in single precision is kept.
     signs : ndarray of shape (n_problems, n_samples)
         The y of each problem: 1 or -1.
     intercept_scaling : float or None, default=None
         As in ``LinearSVC``; None leaves the intercept free.
     tol : float, default=1e-6
-        A problem is solved once half the squared norm of its gradient is at most this share of its objective.
+        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
     max_iter : int, default=200
         A tenth of the largest number of steps.
     block_elements : int, default=2**22
-        How many elements of the samples are in double precision at a time.
+        The number of elements of the samples in double precision at a time.
 
     Attributes
     ----------
@@ -125,12 +136,12 @@ class QuasiNewtonSVMs:
         The mean squared norm of the rows (x, 1).
     fold_tol : float
         The tolerance for cross-validation: ``tol``, but at least 1e-4. The mean squared error of margins is then about
-        1e-4 of the mean squared hinge. It changes the class of a few samples in a thousand, to right and to wrong
-        alike: their accuracy changes by far less than its standard error.
+        1e-4 of the mean squared hinge. It changes the predicted class of a few samples in a thousand, as often to the
+        correct class as away from it, so the accuracy changes by far less than its standard error.
     most_steps : int
         The largest number of steps that :meth:`solve` has taken.
     n_products : int
-        How many vectors were multiplied by the samples and back.
+        The number of vectors that were multiplied by the samples and back.
     """
 
     def __init__(
@@ -143,10 +154,8 @@ class QuasiNewtonSVMs:
         max_iter: int = 200,
         block_elements: int = 2**22,
     ) -> None:
-        self.X, self.signs, self.tol, self.max_steps = X, signs, tol, _STEPS_OF_ONE * max_iter
-        self.fold_tol, self.most_steps, self.n_products = max(tol, _FOLD_TOLERANCE), 0, 0
-        self._block_elements = block_elements
-        self.mean_square = mean_square_norm(X, block_elements)
+        super().__init__(X, signs, tol, max(tol, _FOLD_TOLERANCE), block_elements)
+        self.X, self.max_steps = X, _STEPS_OF_ONE * max_iter
         self._constant = intercept_constant(intercept_scaling, self.mean_square)
         root = np.sqrt(self.mean_square)
         self._single, self._single_scale = X, 1 / root
@@ -157,30 +166,23 @@ class QuasiNewtonSVMs:
         self._gram, self._sums = self._gram_matrix(), self._weighted_sum(np.ones((1, len(X))), True)[0, :-1]
 
     def start(self, n_folds: int) -> Path:
-        """Where to start if nothing is known: zeros."""
+        """Return a start if nothing is known: zeros."""
         n_problems, (n_samples, n_features) = n_folds * len(self.signs), self.X.shape
         return Path(np.zeros((n_problems, n_features + 1)), np.zeros((n_problems, n_samples)), n_folds)
 
     def common(self, path: Path) -> Path:
-        """The mean of the folds, to start from with all samples."""
+        """Return the mean of the folds, as a start for all samples."""
         return Path(path.weights.reshape(path.n_folds, len(self.signs), -1).mean(axis=0), None, 1)
 
-    def predict(self, path: Path) -> NDArray[np.intp]:
-        """The class of every sample by each fold's solution: (n_folds, n_samples)."""
-        margins = self._margins(path.weights, False) if path.margins is None else path.margins
-        margins = margins.reshape(path.n_folds, len(self.signs), -1)
-        return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
-
     def weights(self, path: Path) -> tuple[Array, Array]:
-        """Coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
+        """Return coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
         coef, intercept = path.weights[:, :-1] / np.sqrt(self.mean_square), path.weights[:, -1] * self._constant
         return coef.astype(self.X.dtype), intercept.astype(self.X.dtype)
 
     def solve(self, weights: Array, C: float, start: Path, tol: float | None = None) -> tuple[Path, Array]:
-        """Solutions and their objectives (n_folds, n_problems).
+        """Return solutions and their objectives (n_folds, n_problems).
 
-        ``weights`` (n_folds, n_samples) are the square roots of how often each sample counts in each fold.
-        Rows of ``targets`` are y_i, or 0 for samples that do not count; those of ``slack`` are 1 - y_i margin_i.
+        ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
         """
         tol = self.tol if tol is None else tol
         if tol < _DOUBLE_BELOW:  # most of the way in single precision
@@ -191,9 +193,9 @@ class QuasiNewtonSVMs:
         return path, objective
 
     def _advanced(self, weights: Array, C: float, start: Path, tol: float, double: bool) -> tuple[Path, Array, int]:
-        """Solutions, objectives, and the number of problems that are not solved."""
+        """Return solutions, objectives, and the number of problems that did not converge."""
         loss_weight = C * self.mean_square
-        targets = (weights[:, None] * self.signs).reshape(-1, len(self.X))
+        targets = self._targets(weights)
         V, n_problems, memory = start.weights.copy(), len(targets), start.memory.at(loss_weight / start.loss_weight)
         M = self._margins(V, double) if double or start.margins is None else start.margins.copy()
         inverse = self._inverse_hessian(2 * loss_weight * float(np.mean(targets**2 * (np.abs(targets) > targets * M))))
@@ -201,17 +203,16 @@ class QuasiNewtonSVMs:
         step: Array = np.empty((0, V.shape[1]))
         before = step
         for n_steps in range(self.max_steps + 1):
-            slack = np.abs(targets[unsolved]) - targets[unsolved] * M[unsolved]
-            hinge = np.maximum(slack, 0)
-            gradient = V[unsolved] - 2 * loss_weight * self._weighted_sum(targets[unsolved] * hinge, double)
-            value = 0.5 * row_dots(V[unsolved], V[unsolved]) + loss_weight * row_dots(hinge, hinge)
-            objective[unsolved] = value
+            slack = slacks(targets[unsolved], M[unsolved])
+            gradient, objective[unsolved], square = derivatives(
+                V[unsolved], targets[unsolved], slack, loss_weight, lambda sums: self._weighted_sum(sums, double)
+            )
             if n_steps:
                 memory.add(unsolved, n_problems, step, gradient - before)
-            above = row_dots(gradient, gradient) > 2 * tol * value
+            above = square > 2 * tol * objective[unsolved]
             if n_steps == self.max_steps or not above.any():
                 break
-            unsolved, slack, before = unsolved[above], slack[above], gradient[above]
+            unsolved, slack, before = pick(above, unsolved, slack, gradient)
             step = memory.direction(unsolved, before, inverse)
             change = self._margins(step, double)
             lengths = find_step_lengths(V[unsolved], step, slack, targets[unsolved] * change, loss_weight)[:, None]
@@ -224,15 +225,15 @@ class QuasiNewtonSVMs:
         return path, objective.reshape(len(weights), -1) / self.mean_square, int(above.sum())
 
     def _inverse_hessian(self, curvature: float) -> Callable[[Array], Array]:
-        """Multiplies rows by the inverse of 1 + curvature Z'Z, the Hessian if that is the curvature of all samples."""
+        """Multiply rows by the inverse of 1 + curvature Z'Z, the Hessian if all samples have this curvature."""
         curvature = max(curvature, 1e-30)  # 0 if no sample is on the wrong side of its margin
         if self._factored is not None and 2 / 3 < curvature / self._factored[0] < 3 / 2:
             return self._factored[1]
-        self._factored = None  # before there is another: of 20,000 features it takes 1.6 GB
+        self._factored = None  # freed before the next: with 20,000 features it takes 1.6 GB
         n_features, dtype = len(self._gram), self._gram.dtype
         added = float(np.finfo(dtype).eps)
         while True:
-            matrix = np.empty((n_features + 1, n_features + 1), dtype, order="F")  # of which the lower part is used
+            matrix = np.empty((n_features + 1, n_features + 1), dtype, order="F")  # only the lower part is used
             np.multiply(self._gram, dtype.type(curvature), out=matrix[:-1, :-1])
             matrix[-1, :-1] = curvature * self._constant * self._sums
             matrix[-1, -1] = curvature * self._constant**2 * len(self.X)
@@ -242,7 +243,7 @@ class QuasiNewtonSVMs:
             try:
                 factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
                 break
-            except LinAlgError:  # by rounding: a larger diagonal is a worse preconditioner, but one
+            except LinAlgError:  # caused by rounding: a larger diagonal is a worse preconditioner, but works
                 added *= 10
 
         def inverse(rows: Array) -> Array:
@@ -255,7 +256,7 @@ class QuasiNewtonSVMs:
         return inverse
 
     def _gram_matrix(self) -> Array:
-        """The lower part of Z'Z without the intercept; in double precision where that takes little."""
+        """Return the lower part of Z'Z without the intercept, in double precision if that is cheap."""
         n_features = self.X.shape[1]
         dtype = np.dtype(np.float64 if n_features <= _MANY_FEATURES else np.float32)
         syrk = get_blas_funcs("syrk", dtype=dtype)
@@ -265,6 +266,10 @@ class QuasiNewtonSVMs:
             block = (rows[some] * dtype.type(scale)).T
             gram = syrk(1.0, block, 1.0, gram, lower=1, overwrite_c=1)
         return gram
+
+    def _fold_margins(self, solution: Path) -> Array:
+        margins = self._margins(solution.weights, False) if solution.margins is None else solution.margins
+        return margins.reshape(solution.n_folds, len(self.signs), -1)
 
     def _margins(self, V: Array, double: bool) -> Array:
         root = np.sqrt(self.mean_square)
@@ -277,7 +282,7 @@ class QuasiNewtonSVMs:
         return margins
 
     def _weighted_sum(self, weights: Array, double: bool) -> Array:
-        """Sums of rows, in double precision within blocks or only from block to block."""
+        """Return sums of rows, in double precision within blocks or only from block to block."""
         found = np.empty((len(weights), self.X.shape[1] + 1))
         found[:, -1] = weights.sum(axis=1) * self._constant
         if double:

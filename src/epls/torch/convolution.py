@@ -107,8 +107,8 @@ class _ChannelsLast:
     def __init__(self, images: Any) -> None:
         if isinstance(images, torch.Tensor) and images.ndim != 4:
             raise ValueError(
-                f"images have shape {tuple(images.shape)}; needed is (N, channels, height, width), or a sequence of "
-                f"single images: channels come before rows and columns"
+                f"images have shape {tuple(images.shape)}, but must have shape (N, channels, height, width) or be a "
+                f"sequence of single images: channels come before rows and columns"
             )
         if not hasattr(images, "__len__") or not hasattr(images, "__getitem__"):
             raise TypeError(f"images must be a tensor, a sequence of tensors or a Dataset, got {type(images).__name__}")

@@ -114,8 +114,8 @@ class EPLSLoss(nn.Module):
             raise ValueError(f"loss={loss!r}: give 'matching' or 'squared'")
         if target == "literal" and n_samples is None:
             raise ValueError(
-                "target='literal' needs n_samples, the number of samples of an epoch: give it, or target='auction', "
-                "which need not know"
+                "target='literal' requires n_samples, the number of samples of an epoch: give it, or target='auction', "
+                "which does not need it"
             )
         self.n_components = n_components
         self.activation = resolve_activation(activation)
@@ -208,8 +208,8 @@ class EPLSLoss(nn.Module):
         if n_woken > _MANY_WOKEN * self.n_components:
             warnings.warn(
                 f"wake raised the biases of {n_woken} of {self.n_components} units, those that were active (at least "
-                f"half way to the active value) for no sample: outputs are now less sparse than the target. So many "
-                f"are a sign of too short a training, here {int(self.n_steps_done)} steps: train longer before wake",
+                f"half way to the active value) for no sample: outputs are now less sparse than the target. This many "
+                f"suggest that {int(self.n_steps_done)} steps of training were too few: train longer before wake",
                 stacklevel=3,  # the caller, outside torch's decorator
             )
 
@@ -293,13 +293,13 @@ class EPLSLoss(nn.Module):
             raise TypeError(f"EPLSLoss needs net inputs as a tensor of floating-point numbers, got {kind}")
         if net.ndim < 2 or net.shape[1] != self.n_components or net.numel() == 0:
             raise ValueError(
-                f"EPLSLoss({self.n_components}) got net inputs of shape {tuple(net.shape)}; needed is (N, "
+                f"EPLSLoss({self.n_components}) got net inputs of shape {tuple(net.shape)}, but needs (N, "
                 f"{self.n_components}), or (N, {self.n_components}, ...) for feature maps, with at least one sample: "
                 f"give n_components as the number of outputs or channels of the network's last layer"
             )
         if net.device != self.bias.device:
             raise ValueError(
-                f"net inputs are on {net.device}, and EPLSLoss on {self.bias.device}: bring them together, as in "
+                f"net inputs are on {net.device}, but EPLSLoss is on {self.bias.device}: move it, as in "
                 f"criterion.to({net.device.type!r})"
             )
 

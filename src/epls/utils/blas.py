@@ -1,7 +1,7 @@
-"""How many threads there are, and whose: the BLAS library is held at one while the library's own threads work.
+"""The number of threads: the BLAS library is limited to one while this library's own threads work.
 
-Its number of threads is the same for the whole process. It is also how many threads the library may use: whoever limits
-the BLAS, with ``threadpoolctl.threadpool_limits``, through joblib or by ``OPENBLAS_NUM_THREADS``, limits both.
+The number of BLAS threads applies to the whole process. This library uses the same number: limiting the BLAS with
+``threadpoolctl.threadpool_limits``, through joblib or with ``OPENBLAS_NUM_THREADS`` limits both.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-# Multiply-adds of a product from which on all threads of another library are used: about two milliseconds of one.
+# From this many multiply-adds of a product, all threads of another library are used: about two milliseconds of one.
 _WORTH_ALL_THREADS = 2**26
 
 
 def blas_threads() -> int:
-    """The number of threads that the BLAS library uses at this moment."""
+    """Return the number of threads that the BLAS library currently uses."""
     return max((library.num_threads or 1 for library in _libraries()), default=1)
 
 
 def allowed_threads() -> int:
-    """How many threads may work for the caller: those of :func:`thread_setting`, divided among all callers just now."""
+    """Return the number of threads that the caller may use: that of :func:`thread_setting`, shared by current "
+    "callers."""
     with _held.lock:
         return max(1, thread_setting() // max(1, len(_held.holders)))
 
 
 def thread_setting() -> int:
-    """As many threads as the BLAS library had before it was held at one; one in a thread that works for somebody here.
+    """Return the number of BLAS threads before the BLAS was limited to one; 1 in a helper thread.
 
-    It decides how work is divided. Who does the parts may depend on time.
+    It determines how work is divided. Which thread does which part may vary.
     """
     if is_helper():
         return 1
@@ -43,10 +44,10 @@ def thread_setting() -> int:
 
 
 class _Held:
-    """Who holds the BLAS library at one thread, and how many it had before.
+    """The threads that limit the BLAS library to one thread, and how many it had before.
 
-    Its number of threads is the same for the whole process. Callers in several threads would restore each other's, so
-    the first to come sets it and the last to go restores it.
+    The number applies to the whole process. Callers in several threads would restore each other's settings, so the
+    first one sets it and the last one restores it.
     """
 
     def __init__(self) -> None:
@@ -62,24 +63,24 @@ class _Held:
                 self.before = [(library, library.num_threads or 1) for library in _libraries()]
                 self.set(1)
                 if any((library.num_threads or 1) > 1 for library, _ in self.before):
-                    self.n_threads = 1  # another thread of the program decides, and the BLAS shares its products
+                    self.n_threads = 1  # decided by another thread of the program, whose products the BLAS shares
             self.holders[holder] += n_times
 
     def leave(self, holder: int, n_times: int = 1) -> None:
         with self.lock:
             self.holders[holder] -= n_times
-            if self.holders[holder] <= 0:  # less than 0 in a child that was forked in between
+            if self.holders[holder] <= 0:  # below 0 in a child process that was forked in between
                 del self.holders[holder]
             if not self.holders:
                 self.set(None)
 
     def set(self, n_threads: int | None) -> None:
-        """So many threads of each library; None is as many as before."""
+        """Set the number of threads of each library; None restores it."""
         for library, before in self.before:
             wanted = before if n_threads is None else n_threads
             if library.num_threads != wanted:
                 library.set_num_threads(wanted)
-                if hasattr(library, "clear_controlling_thread"):  # else nobody but this thread could restore it
+                if hasattr(library, "clear_controlling_thread"):  # otherwise only this thread could restore it
                     library.clear_controlling_thread()
 
 
@@ -88,11 +89,11 @@ _held = _Held()
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold the BLAS library at one thread; :func:`product` and the maps below share the work instead.
+    """Limit the BLAS library to one thread; :func:`product` and the maps below share the work instead.
 
-    May be entered again, and by several threads: the last of them gives the threads back. It takes microseconds.
+    It can be nested and used by several threads: the last of them restores the number. It takes microseconds.
     """
-    if is_helper():  # whoever it works for holds the library
+    if is_helper():  # the thread that it works for limits the library
         yield
         return
     holder = threading.get_ident()
@@ -104,13 +105,13 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def is_held() -> bool:
-    """Whether this thread holds the BLAS library at one thread, or works for one that does."""
+    """Return whether this thread limits the BLAS library to one thread, or works for one that does."""
     return is_helper() or threading.get_ident() in _held.holders
 
 
 @contextmanager
 def threads_for(multiply_adds: int) -> Iterator[None]:
-    """For what other libraries compute: all threads of BLAS and OpenMP if their products are large, and else one.
+    """Use all threads of BLAS and OpenMP in other libraries if their products are large, otherwise one.
 
     Parameters
     ----------
@@ -140,9 +141,9 @@ def threads_for(multiply_adds: int) -> Iterator[None]:
 
 
 def one_openmp_thread() -> None:
-    """In a thread that works for another one: products of torch use no further threads in their turn."""
+    """Keep torch's products in a helper thread from using further threads."""
     if is_helper():
-        for library in _libraries("openmp"):  # their numbers are those of the calling thread
+        for library in _libraries("openmp"):  # these numbers apply to the calling thread
             library.set_num_threads(1)
 
 
@@ -150,7 +151,8 @@ _known: tuple[int, list[Any]] = (-1, [])
 
 
 def _libraries(kind: str = "blas") -> list[Any]:
-    """The libraries with threads in this process. To look for them takes a millisecond: only after modules came."""
+    """Return the libraries with threads in this process. Finding them takes a millisecond, so only after new "
+    "imports."""
     global _known
     if _known[0] != len(sys.modules):
         _known = len(sys.modules), ThreadpoolController().lib_controllers
@@ -161,21 +163,21 @@ _this_thread = threading.local()
 
 
 def become_helper() -> None:
-    """What a thread does first that works for others."""
+    """Prepare a helper thread."""
     _this_thread.helps = True
     for library in _libraries():
-        if getattr(library, "threading_layer", None) == "openmp":  # where each thread has a number of its own
+        if getattr(library, "threading_layer", None) == "openmp":  # each thread has its own number
             library.set_num_threads(1)
 
 
 def is_helper() -> bool:
-    """Whether this thread works for another one here; it then takes no threads in its turn."""
+    """Return whether this is a helper thread, which uses no further threads."""
     return getattr(_this_thread, "helps", False)
 
 
 @contextmanager
 def sharing() -> Iterator[None]:
-    """While this thread does its part of shared work: what is within is not shared again."""
+    """Mark this thread as a helper: work within is not shared again."""
     _this_thread.helps = True
     try:
         yield
@@ -184,7 +186,7 @@ def sharing() -> Iterator[None]:
 
 
 def _forget_holders() -> None:
-    """In a forked child: if the BLAS library was held by its parent, it stays at one thread."""
+    """Reset a forked child: if its parent limited the BLAS library, it stays at one thread."""
     global _held
     _held = _Held()
 

@@ -1,4 +1,4 @@
-"""What parameters of estimators may be, in scikit-learn's terms."""
+"""Constraints on the parameters of estimators, in scikit-learn's terms."""
 
 from numbers import Integral, Real
 

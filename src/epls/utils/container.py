@@ -1,6 +1,6 @@
-"""Arrays and plain values in one safetensors file, with a checksum over both: what is damaged is refused, not used.
+"""Arrays and plain values in one safetensors file, with a checksum over both. Damaged files are refused.
 
-The values are JSON in the header of the file. Nothing in a file is ever run.
+The values are JSON in the header of the file. Nothing in a file is ever executed.
 """
 
 from __future__ import annotations
@@ -17,50 +17,50 @@ from safetensors.numpy import save
 
 from .files import open_regular, write_atomically
 
-#: Bytes of a header, at most: JSON of that size is read in a second, and takes a quarter of a gigabyte.
+#: The largest header in bytes: parsing JSON of this size takes a second and a quarter of a gigabyte.
 LARGEST_HEADER = 2**24
 
 
 class DamagedError(ValueError):
-    """A file that is not what was written."""
+    """A file was changed after it was written."""
 
 
 class VersionError(ValueError):
-    """A file in a format of another version."""
+    """A file has the format of another version."""
 
 
 def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) -> None:
-    """Write plain values and arrays; what stood there is replaced only once the new file is complete."""
-    # safetensors stores arrays that are not contiguous wrongly, without a word.
+    """Write plain values and arrays. An existing file is replaced only when the new one is complete."""
+    # safetensors silently stores arrays that are not contiguous in the wrong order.
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     try:
         header = json.loads(json.dumps(header, allow_nan=False))  # as it will be read
     except ValueError as error:
-        raise ValueError(f"settings and notes must be finite numbers, text, lists and tables: {error}") from error
+        raise ValueError(f"settings and notes must be finite numbers, text, lists and dicts: {error}") from error
     text = json.dumps(header | {"digest": _digest(header, arrays)}, allow_nan=False)
     if len(text) > LARGEST_HEADER:
-        raise ValueError(f"settings and notes take {len(text):,} bytes, and a file holds at most {LARGEST_HEADER:,}")
+        raise ValueError(f"settings and notes have {len(text):,} bytes, but a file may hold at most {LARGEST_HEADER:,}")
     write_atomically(path, save(arrays, metadata={"epls": text}))
 
 
 def read_container(
     path: Path, format: int, *, unsigned_format: int | None = None
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The plain values and the arrays of a file, if it is whole.
+    """Return the plain values and the arrays of a file, if it is intact.
 
     Parameters
     ----------
     path : Path
         The file.
     format : int
-        The ``format`` that the header must name.
+        The ``format`` that the header must have.
     unsigned_format : int or None, default=None
-        An earlier one, whose files have no checksum.
+        An earlier format, whose files have no checksum.
 
     Raises
     ------
     DamagedError
-        If it is not what :func:`write_container` wrote.
+        If :func:`write_container` did not write it like this.
     VersionError
         If it has another format.
     """
@@ -71,7 +71,7 @@ def read_container(
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
         header = json.loads(metadata["epls"])
         if not isinstance(header, dict):
-            raise DamagedError("its header is not a table of settings")
+            raise DamagedError("its header is not a dict of settings")
         if header["format"] not in (format, unsigned_format):
             raise VersionError(f"it has format {header['format']}, written by epls {header.get('epls')}")
         digest = header.pop("digest", None)
@@ -87,7 +87,7 @@ def read_container(
 
 
 def _check_size(path: Path) -> None:
-    """Before anything is made of it: whether a file has a header of a size that can be read."""
+    """Check that the header of a file has a reasonable size, before it is parsed."""
     with open_regular(path) as file:
         size = int.from_bytes(file.read(8), "little")
         if size > min(LARGEST_HEADER + 2**20, os.fstat(file.fileno()).st_size):

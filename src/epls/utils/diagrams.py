@@ -1,4 +1,4 @@
-"""Pictures of what was learned in the HTML diagram that scikit-learn shows of an estimator in a notebook."""
+"""Pictures of what was learned, in the HTML diagram of an estimator that scikit-learn shows in notebooks."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _ENLARGED = 4  # times, at most
 
 
 class Illustrated:
-    """An estimator whose diagram shows what it has learned; a subclass says what in :meth:`_illustrations`."""
+    """An estimator whose diagram shows what it has learned; a subclass defines :meth:`_illustrations`."""
 
     def _illustrations(self) -> list[Illustration]:
-        """What the diagram shows; called for a fitted estimator, and for one inside of a fitted estimator."""
+        """Return what the diagram shows of a fitted estimator, or of one inside a fitted estimator."""
         return []
 
     def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
-        """Scikit-learn's table of fitted attributes, and the pictures after it."""
+        """Return scikit-learn's table of fitted attributes, followed by the pictures."""
         table = super()._get_fitted_attr_html(doc_link)  # type: ignore[misc]
         return _TableAndPictures(table, self._illustrations())
 
 
 class _TableAndPictures:
-    """What scikit-learn takes for its table of fitted attributes."""
+    """Stands in for scikit-learn's table of fitted attributes."""
 
     def __init__(self, table: Any, illustrations: list[Illustration]) -> None:
         self._table = table

@@ -1,4 +1,4 @@
-"""Fits in epochs: callbacks are told of each, and what an earlier fit left stays whole if one fails."""
+"""Fits in epochs: callbacks are told of each epoch, and if a fit fails, the result of an earlier one remains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Epochs(CallbackSupportMixin):
     """An estimator whose ``fit`` has epochs."""
 
     def begin_fit(self, n_epochs: int) -> Any:
-        """Set up the callbacks of a fit that has so many epochs at most; scikit-learn's context of it."""
+        """Set up the callbacks of a fit with at most ``n_epochs`` epochs; return scikit-learn's context."""
         return self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
 
     def epochs(
@@ -24,20 +24,20 @@ class Epochs(CallbackSupportMixin):
         n_done: int = 0,
         attributes: Callable[[], dict[str, Any]] | None = None,
     ) -> Generator[int]:
-        """The numbers of the epochs; callbacks are told of each, and can end them.
+        """Iterate over the numbers of the epochs. Callbacks are told of each, and can end them.
 
-        Whoever needs no more of them leaves the loop: the epoch that was under way counts as done.
+        To end earlier, leave the loop: the current epoch counts as done.
 
         Parameters
         ----------
         n_epochs : int
-            How many there are at most.
+            The largest number of epochs.
         fit_task : context or None
-            What :meth:`begin_fit` returned, where something was to be done between that and the first epoch.
+            The result of :meth:`begin_fit`, if it was called before.
         n_done : int
-            How many were done before, by a training that this one continues: callbacks are told of them, too.
+            The number of epochs of an earlier training that this one continues. Callbacks are told of them, too.
         attributes : callable or None
-            Returns the attributes of a fitted estimator, for callbacks that want one.
+            Returns the attributes of a fitted estimator, for callbacks that need one.
         """
         fit_task = fit_task or self.begin_fit(n_epochs)
         try:
@@ -56,7 +56,7 @@ class Epochs(CallbackSupportMixin):
 
 @contextmanager
 def earlier_fit_kept(estimator: Any) -> Iterator[None]:
-    """What an earlier fit left stays whole if this one fails: validation has by then changed the features."""
+    """Restore the result of an earlier fit if this one fails: by then, validation has changed the features."""
     names = ("n_features_in_", "feature_names_in_")
     before = {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
     try:

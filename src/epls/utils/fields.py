@@ -1,4 +1,4 @@
-"""What a model file may hold: every class declares what it saves, and all of it is checked before it is used."""
+"""The contents of model files: every class declares what it saves, and everything is checked before use."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ class Floats:
     Parameters
     ----------
     *shape : str
-        Names of sizes, such as ``"n_features"`` or ``"n_features + 1"``. The same name is the same number in all arrays
-        of a model.
+        Names of sizes, such as ``"n_features"`` or ``"n_features + 1"``. A name stands for the same number in all
+        arrays of a model.
     above : float or None
-        What every number must be greater than.
+        A limit that every number must exceed.
     """
 
     def __init__(self, *shape: str, above: float | None = None) -> None:
@@ -26,16 +26,16 @@ class Floats:
         self.above = above
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
-        """The value, if it is one that may be there; sizes that were not known before are added."""
+        """Return the value if it is allowed, otherwise raise an error. Add sizes that were unknown before."""
         if not isinstance(value, np.ndarray) or value.dtype not in (np.float32, np.float64):
             raise ValueError(f"{name} must be an array of float32 or float64")
         if value.ndim != len(self.shape) or value.size == 0:
-            raise ValueError(f"{name} has shape {value.shape}, and must be ({', '.join(self.shape)})")
+            raise ValueError(f"{name} has shape {value.shape}, but must have shape ({', '.join(self.shape)})")
         for length, size in zip(value.shape, self.shape, strict=True):
             base, _, more = size.partition("+")
             expected = sizes.setdefault(base.strip(), length - int(more or 0)) + int(more or 0)
             if length != expected:
-                raise ValueError(f"{name} has shape {value.shape}, where {size} is {expected}")
+                raise ValueError(f"{name} has shape {value.shape}, but {size} is {expected}")
         if not np.isfinite(value).all():
             raise ValueError(f"{name} must be finite")
         if self.above is not None and not (value > self.above).all():
@@ -45,7 +45,7 @@ class Floats:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number, or a list of such.
+    """A finite number, or a list of finite numbers.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Number:
     many: bool = False
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
-        """The value, if it is one that may be there."""
+        """Return the value if it is allowed, otherwise raise an error."""
         if isinstance(value, list) != self.many:
             raise ValueError(f"{name} must be {'a list of numbers' if self.many else 'a number'}")
         for number in value if self.many else [value]:
@@ -81,7 +81,7 @@ class Number:
 COUNT = Number(int, at_least=0)
 COUNTS = Number(int, at_least=0, many=True)
 CURVE = Number(float, many=True)
-#: Of the rounds in which components that no sample uses are drawn anew.
+#: For the rounds in which unused components are replaced.
 ROUNDS = {"n_iter_": COUNT, "loss_curve_": CURVE, "n_redrawn_": COUNTS, "n_unused_": COUNT}
 
 
@@ -91,14 +91,14 @@ class Saved:
     Attributes
     ----------
     saved : dict
-        The :class:`Floats` or :class:`Number` of each attribute that a model file holds. The first array tells the
+        The :class:`Floats` or :class:`Number` of each attribute that a model file holds. The first array sets the
         sizes.
     """
 
     saved: ClassVar[dict[str, Any]] = {}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Arrays and plain values that :func:`epls.save_model` writes."""
+        """Return the arrays and plain values that :func:`epls.save_model` writes."""
         values = {name: getattr(self, name) for name in self.saved}
         arrays = {name: value for name, value in values.items() if isinstance(self.saved[name], Floats)}
         plain = {name: value for name, value in values.items() if name not in arrays}
@@ -120,18 +120,18 @@ class Saved:
 
 
 def checked_names(names: Any, n_features: int) -> NDArray[Any]:
-    """Names of features as scikit-learn keeps them, if there is a text for each feature."""
+    """Return names of features as scikit-learn keeps them, if there is a string for each feature."""
     if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
-        raise ValueError(f"feature_names_in_ must be {n_features} texts")
+        raise ValueError(f"feature_names_in_ must be {n_features} strings")
     return np.asarray(names, dtype=object)
 
 
-# Parameters that came later, and the values with which all is as it was before.
+# Parameters that were added later, and the values that keep the earlier behaviour.
 _LATER = {"precision": "float32"}
 
 
 def deciding(params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters that decide a result, to tell it from others that were kept, also by earlier versions.
+    """Return the parameters that determine a result, to compare it with stored ones, also of earlier versions.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Files: written so that nothing half-written ever stands under a final name, and read only if they are files."""
+"""Files: written completely or not at all, and read only if they are regular files."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-_WORTH_A_LOOK = 2**20  # bytes that are read at once; for fewer, nobody asks how many there are
+_WORTH_A_LOOK = 2**20  # bytes; for smaller reads, the size of the file is not checked
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file at ``path`` as a whole, or leave it as it was."""
+    """Replace the file at ``path`` completely, or leave it unchanged."""
     with atomic_file(path) as file:
         file.write(content)
 
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to. Once complete it takes the place of the one at ``path``; on an error nothing changes.
+    """Open a file to write to. When it is complete, it replaces the one at ``path``; on an error nothing changes.
 
-    A link stays a link, to the new file. A file that is replaced keeps its permissions. What a process that was killed
-    while it wrote the same file has left is removed.
+    A link stays a link, to the new file. A replaced file keeps its permissions. Temporary files of processes that were
+    killed while writing the same file are removed.
     """
     path = Path(os.path.realpath(path))
     if path.exists() and not path.is_file():
-        raise OSError(f"{path} is not a regular file: give the name of another one to write to")
+        raise OSError(f"{path} is not a regular file: choose another file to write to")
     _remove_abandoned(path)
     temporary, file = _new_temporary(path)
     try:
@@ -48,17 +48,17 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
 
 
 def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
-    """A new file beside ``path``, locked as long as it is open."""
+    """Create a file beside ``path``, locked while it is open."""
     while True:
-        # Created by open, not by tempfile: a new file then has the permissions that the umask leaves, like any other.
+        # Created by open, not by tempfile, so that a new file has the usual permissions of the umask.
         temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
         file = temporary.open("xb")
         try:
             _lock(file)
-        except BlockingIOError:  # another process takes it for abandoned, and is about to remove it
+        except BlockingIOError:  # another process considers it abandoned, and is about to remove it
             file.close()
             continue
-        except OSError:  # no locks on this disk; then nobody removes anything
+        except OSError:  # this disk has no locks, so no process removes anything
             return temporary, file
         if temporary.exists():
             return temporary, file
@@ -66,15 +66,15 @@ def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
 
 
 def _remove_abandoned(path: Path) -> None:
-    """Remove the temporary files of ``path`` that no process is writing: these were killed."""
+    """Remove the temporary files of ``path`` that no process is writing, because it was killed."""
     name = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
     try:
         entries = [entry for entry in os.scandir(path.parent) if name.fullmatch(entry.name)]
-    except OSError:  # a folder that may be written to, but not be listed
+    except OSError:  # a folder that allows writing, but not listing
         return
     for entry in entries:
-        with suppress(OSError):  # it is being written, or is gone by now, or may not be removed
-            if sys.platform != "win32":  # where an open file cannot be removed anyway
+        with suppress(OSError):  # it is being written, has gone, or must not be removed
+            if sys.platform != "win32":  # which cannot remove open files anyway
                 with open(entry.path, "r+b") as file:
                     _lock(file)
                     os.unlink(entry.path)
@@ -83,7 +83,7 @@ def _remove_abandoned(path: Path) -> None:
 
 
 def _lock(file: BinaryIO) -> None:
-    """Lock an open file until it is closed, also by the end of the process; BlockingIOError if another one has it."""
+    """Lock an open file until it is closed or the process ends. Raise BlockingIOError if another process holds it."""
     if sys.platform != "win32":
         import fcntl
 
@@ -91,14 +91,14 @@ def _lock(file: BinaryIO) -> None:
 
 
 class NotRegularError(OSError):
-    """What is named is a pipe, a device or a folder."""
+    """The path is a pipe, a device or a folder."""
 
 
 class _NoLongerThanItIs(io.BufferedReader):
-    """A file that never takes memory for more bytes than it has.
+    """A file that never allocates memory for more bytes than it has.
 
-    For ``read(n)``, Python takes memory for n bytes first. A decoder asks for as many as a file claims that a part of
-    it has: gigabytes, perhaps, in a damaged PNG file of a few bytes.
+    For ``read(n)``, Python first allocates n bytes. A decoder asks for as many bytes as a part of a file claims to
+    have: perhaps gigabytes, in a damaged PNG file of a few bytes.
     """
 
     def read(self, size: int | None = -1, /) -> bytes:
@@ -108,7 +108,7 @@ class _NoLongerThanItIs(io.BufferedReader):
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading, and refuse everything else: a pipe may never be written to, a device never ends.
+    """Open a regular file for reading. Refuse everything else: a pipe could block forever, a device may never end.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the name of one")
+            raise NotRegularError(f"{os.fspath(path)} is not a regular file: give the path of one")
     except BaseException:
         os.close(descriptor)
         raise

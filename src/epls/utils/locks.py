@@ -1,4 +1,4 @@
-"""Folders that one process at a time may use."""
+"""Folders that only one process may use at a time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from filelock import FileLock, Timeout
 class FolderLock:
     """A lock on a folder, which is created if it does not exist. The lock ends with the process, however it ends.
 
-    Whoever holds it may acquire it again, and must then release it as often. It is held by one thread.
+    Its holder may acquire it again, and must then release it as many times. It is held by one thread.
 
     Parameters
     ----------
@@ -19,27 +19,27 @@ class FolderLock:
     user : str
         What uses the folder, for the error message.
     advice : str
-        What else to do than to wait, for the error message.
+        What to do instead of waiting, for the error message.
     """
 
     def __init__(self, folder: Path, user: str, advice: str) -> None:
         self._folder, self._user, self._advice = folder, user, advice
-        self._lock: FileLock | None = None  # while it is held: it cannot be pickled, and callbacks are
+        self._lock: FileLock | None = None  # only while it is held, since callbacks are pickled and it cannot be
 
     def acquire(self) -> None:
-        """Take the lock; an error at once if somebody else has it."""
+        """Acquire the lock, or raise an error at once if another process has it."""
         self._folder.mkdir(parents=True, exist_ok=True)
         lock = self._lock or FileLock(self._folder / ".lock")
         try:
             lock.acquire(timeout=0)
         except Timeout as error:
             raise RuntimeError(
-                f"another {self._user} is using {self._folder}: wait for it to end, or {self._advice}"
+                f"another {self._user} is using {self._folder}: wait until it ends, or {self._advice}"
             ) from error
         self._lock = lock
 
     def release(self) -> None:
-        """Undo one :meth:`acquire`; without one, do nothing."""
+        """Undo one :meth:`acquire`, if there was one."""
         if self._lock is not None:
             self._lock.release()
             if not self._lock.is_locked:

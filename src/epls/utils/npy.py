@@ -1,4 +1,4 @@
-"""The format of NumPy's arrays on the disk: headers that are written, and headers that are not believed unseen."""
+"""NumPy's .npy format: writing headers, and reading them with checks."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 
 
 class NpyHeader(NamedTuple):
-    """What a .npy file says of itself.
+    """The header of a .npy file.
 
     Attributes
     ----------
     shape, fortran_order, dtype
-        Of the array.
+        The shape, order and type of the array.
     offset : int
-        Where its values begin.
+        The position of its first value.
     """
 
     shape: tuple[int, ...]
@@ -29,24 +29,24 @@ class NpyHeader(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where its values end."""
+        """The position after its last value."""
         return self.offset + math.prod(self.shape) * self.dtype.itemsize
 
 
 def npy_header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
-    """What a .npy file of float32, or of another kind, begins with; its rows may then be written one by one."""
+    """Return the header of a .npy file, after which its rows can be written one by one."""
     header = io.BytesIO()
     npy_format.write_array_header_2_0(header, {"descr": kind, "fortran_order": False, "shape": shape})
     return header.getvalue()
 
 
 def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
-    """The header of a .npy file of so many bytes, which is left where the values begin.
+    """Read the header of a .npy file of ``n_bytes`` bytes, and leave the file at its first value.
 
     Raises
     ------
     ValueError
-        If it is no such header, or if the file is too short for the array that it promises.
+        If the header is invalid, or if the file is too short for its array.
     """
     try:
         major, _ = npy_format.read_magic(file)
@@ -55,24 +55,24 @@ def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
     except (EOFError, SyntaxError, TypeError, KeyError, RecursionError, MemoryError) as error:
         raise ValueError(f"its header cannot be read ({error})") from error
     if header.dtype.hasobject:
-        raise ValueError("it holds Python objects, which only pickle could read")
+        raise ValueError("it holds Python objects, which only pickle can read")
     if min(header.shape, default=0) < 0:
         raise ValueError(f"its shape is {header.shape}")
     if n_bytes < header.end:
         raise ValueError(
-            f"it is truncated: it has {n_bytes:,} bytes, and its array of shape {header.shape} needs {header.end:,}"
+            f"it is truncated: it has {n_bytes:,} bytes, but its array of shape {header.shape} needs {header.end:,}"
         )
     return header
 
 
 def read_npy(file: Any, n_bytes: int) -> NDArray[Any]:
-    """The array of a .npy file, or of a member of an archive, of so many bytes: no more memory than these is used."""
+    """Read the array of a .npy file or a member of an archive, using no more memory than its ``n_bytes`` bytes."""
     header = read_npy_header(file, n_bytes)
     values = np.empty(math.prod(header.shape), header.dtype)
     left = values.view(np.uint8).data if values.nbytes else memoryview(b"")
     while left:
         n_read = file.readinto(left[: 2**24])
         if not n_read:
-            raise ValueError("it ends before its array does")
+            raise ValueError("it ends before the end of its array")
         left = left[n_read:]
     return values.reshape(header.shape, order="F" if header.fortran_order else "C")

@@ -1,4 +1,4 @@
-"""Classes by name, found by the file that they are in: a new learner or encoder is one new file."""
+"""Classes by file name: a new learner or encoder is one new file."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 class Registry(Mapping[str, Any]):
-    """The public class of each module of a package, by the module's name.
+    """The public classes of a package's modules, by the names of the modules.
 
-    Names are those of the files, so that listing them loads nothing; a class is loaded when it is looked up. Modules
-    called ``base``, or with a leading underscore, hold what the others share.
+    Listing the names loads nothing; a class is loaded when it is looked up. Modules called ``base``, or with a leading
+    underscore, contain shared code.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ class Registry(Mapping[str, Any]):
             if isinstance(value, type) and value.__module__ == module.__name__ and hasattr(value, "meta_parameters")
         ]
         if len(found) != 1:
-            raise TypeError(f"{module.__file__} must hold one class with meta_parameters, and holds {len(found)}")
+            raise TypeError(f"{module.__file__} must define one class with meta_parameters, but defines {len(found)}")
         return found[0]
 
     def __iter__(self) -> Iterator[str]:

@@ -1,16 +1,16 @@
-"""One place that decides how many threads work, and cuts rows into blocks for them.
+"""Decides how many threads are used, and divides rows into blocks for them.
 
-The BLAS library's own threads wait for each other in a loop. On a machine that does other things, too, one of them is
-not scheduled and the others burn their time waiting for it: small fits took up to 20 times as long with one other
-process running. So the library holds the BLAS at one thread while it computes (:func:`one_blas_thread`), and shares
-work by itself: ranges of rows go to Python threads, which run compiled code without the interpreter's lock and sleep
-while they wait. Whoever is free takes the next range, so that a thread on a busy core does less of the work. And the
-number of threads follows from the work: a product of few multiply-adds is done by the caller alone.
+The BLAS library's own threads wait for each other in a busy loop. On a machine with other work, one of them is not
+scheduled and the others waste their time waiting for it: small fits took up to 20 times as long with one other process
+running. So this library limits the BLAS to one thread while it computes (:func:`one_blas_thread`), and divides the work
+itself: ranges of rows go to Python threads, which run compiled code without the interpreter's lock and sleep while they
+wait. A free thread takes the next range, so a thread on a busy core does less of the work. The number of threads
+depends on the work: the caller alone computes a product of few multiply-adds.
 
-What the ranges are depends on the shapes and on how many threads are allowed, never on time: a result has the same bits
-on a busy machine. Ranges begin at multiples of ``ROW_QUANTUM``, where the products of OpenBLAS are the same as those of
-all rows at once. As many threads are allowed as the BLAS library has: whoever limits it, with
-``threadpoolctl.threadpool_limits``, through joblib or by ``OPENBLAS_NUM_THREADS``, limits both.
+The ranges depend on the shapes and on the allowed number of threads, never on time: a result has the same bits on a
+busy machine. Ranges begin at multiples of ``ROW_QUANTUM``, where the products of OpenBLAS are the same as those of all
+rows at once. The allowed number of threads is that of the BLAS library; :mod:`epls.utils.blas` explains how to limit
+it.
 
 Numba's own parallel loops are not used: their OpenMP threads keep spinning after a loop, and die in a forked child.
 """
@@ -35,23 +35,23 @@ from .types import Array
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-#: Rows that are encoded at a time: products of so many run at full speed, and their results stay in the cache.
+#: Rows that are encoded at a time: products of this many run at full speed, and their results stay in the cache.
 BLOCK_ROWS = 512
-#: Ranges of rows begin at multiples of this. OpenBLAS takes rows in groups of 4, 8, 12 or 16 at a time, and those left
-#: over in another order of sums.
+#: Ranges of rows begin at multiples of this. OpenBLAS processes rows in groups of 4, 8, 12 or 16, and the remaining
+#: rows with another order of sums.
 ROW_QUANTUM = 48
 
-# Multiply-adds of a product for each thread: about a fifth of a millisecond at 40 billion a second. To wake a thread
-# should take less than half of that; where the gain begins was not measured.
+# Multiply-adds of a product for each thread: about a fifth of a millisecond at 40 billion a second. Waking a
+# thread should take less than half of that; the break-even point was not measured.
 _WORTH_A_PRODUCT = 2**23
 # Elements of a pass for each thread.
 _WORTH_A_PASS = 2**20
 
 
 def do_all(work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int | None = None) -> list[Result]:
-    """The results of all tasks, in their order, made by this thread and its helpers: whoever is free takes the next.
+    """Return the results of all tasks, in order. This thread and its helpers take the next task when they are free.
 
-    A helper that has not begun when nothing is left to do is not waited for. None is as many threads as are allowed.
+    A helper that has not started when no tasks are left is not waited for. None means all allowed threads.
     """
     if len(tasks) <= 1 or is_helper():
         n_threads = 1
@@ -69,11 +69,11 @@ def do_all(work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
             try:
                 results[number] = work(task)
             except BaseException:
-                left.clear()  # nobody begins another task
+                left.clear()  # no thread starts another task
                 raise
 
     with one_blas_thread():
-        # In the caller's context: NumPy's errstate is part of it.
+        # In the caller's context, which includes NumPy's errstate.
         helpers = [_helpers().submit(copy_context().run, take_tasks) for _ in range(n_threads - 1)]
         try:
             with sharing():
@@ -87,10 +87,10 @@ def do_all(work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
 
 
 def row_ranges(n_rows: int, multiply_adds: int) -> list[slice]:
-    """Ranges of rows to share a product of so many multiply-adds; one if it is not worth sharing.
+    """Return the ranges of rows for a product of this many multiply-adds; a single one if sharing does not pay.
 
-    The first ranges, one for each thread, are half of the rows, and the others are half as long: few ranges, each of
-    which costs a copy of what all have in common, and short ones in the end, so that nobody waits for long.
+    The first ranges, one for each thread, make up half of the rows; the others are half as long. There are few, since
+    each costs a copy of the shared factor, and they are short at the end, so that no thread waits long.
     """
     n_threads = min(multiply_adds // _WORTH_A_PRODUCT, n_rows // ROW_QUANTUM)
     n_threads = min(n_threads, thread_setting()) if n_threads > 1 else 1
@@ -102,7 +102,7 @@ def row_ranges(n_rows: int, multiply_adds: int) -> list[slice]:
 
 
 def product(A: Array, B: Array, out: Array | None = None) -> Array:
-    """The matrix product ``A @ B``, by as many threads as it is worth, none of which spins.
+    """Return the matrix product ``A @ B``, computed by as many threads as are useful.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def product(A: Array, B: Array, out: Array | None = None) -> Array:
     array([[11.]])
     """
     multiply_adds = A.size * B.shape[1]
-    if multiply_adds < 2 * _WORTH_A_PRODUCT and is_held():  # to hold it once more takes as long as a small product
+    if multiply_adds < 2 * _WORTH_A_PRODUCT and is_held():  # limiting it again takes as long as a small product
         return np.matmul(A, B, out=out)
     with one_blas_thread():
         ranges = row_ranges(len(A), multiply_adds)
@@ -135,10 +135,10 @@ def product(A: Array, B: Array, out: Array | None = None) -> Array:
 
 
 def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any) -> None:
-    """Call ``kernel(*arrays, *common)``, with the arrays cut in ranges of rows, one to each thread.
+    """Call ``kernel(*arrays, *common)``, with the arrays divided into ranges of rows, one for each thread.
 
-    The first array tells the size of the work. The result does not depend on the number of threads: a kernel treats
-    every row by itself.
+    The first array determines the amount of work. The result does not depend on the number of threads, because a kernel
+    treats every row separately.
     """
     n_rows, n_threads = len(arrays[0]), arrays[0].size // _WORTH_A_PASS
     n_threads = min(n_threads, allowed_threads(), n_rows) if n_threads > 1 else 1
@@ -151,12 +151,12 @@ def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any
 
 
 class Crew:
-    """Threads that share the work of many short kernels, with the BLAS library at one thread; a context manager.
+    """A context manager with threads that share the work of many short kernels; the BLAS library has one thread.
 
     Parameters
     ----------
     n_threads : int or None, default=None
-        None is as many as are allowed.
+        None means all allowed threads.
     """
 
     def __init__(self, n_threads: int | None = None) -> None:
@@ -175,31 +175,31 @@ class Crew:
         do_all(lambda part: kernel(part, self.n_threads, *arguments), range(self.n_threads), self.n_threads)
 
     def each(self, work: Callable[[Task], Result], tasks: list[Task]) -> list[Result]:
-        """The results of all tasks, in their order."""
+        """Return the results of all tasks, in order."""
         return do_all(work, tasks, self.n_threads)
 
 
 def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
-    """All rows in ranges of so many, the last of what is left."""
+    """Return consecutive ranges of ``block_rows`` rows; the last one may be shorter."""
     return (slice(start, min(start + block_rows, n_rows)) for start in range(0, n_rows, block_rows))
 
 
 def map_blocks(
     new_worker: Callable[[], Callable[[slice], Result]], n_rows: int, block_rows: int = BLOCK_ROWS
 ) -> Iterator[Result]:
-    """The results for all blocks of so many rows, in their order, by all threads; see :func:`map_tasks`."""
+    """Iterate over the results for all blocks of rows, in order, with all threads; see :func:`map_tasks`."""
     return map_tasks(new_worker, list(row_blocks(n_rows, block_rows)))
 
 
 def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterable[Task]) -> Iterator[Result]:
-    """The results of all tasks, in their order, by as many threads as are allowed.
+    """Iterate over the results of all tasks, in order, with all allowed threads.
 
-    For tasks that each hold products and passes: every thread does its own with one BLAS thread, and nobody waits for
-    anybody. ``new_worker()`` is called once in each thread, so that a worker can keep buffers. Only a few tasks are
-    under way at a time, however many there are. A single task is done by the caller, and its products are shared.
+    It is for tasks with products and passes of their own: every thread uses one BLAS thread, and none waits for
+    another. ``new_worker()`` is called once in each thread, so that a worker can keep buffers. Only a few tasks are in
+    progress at a time, however many there are. The caller does a single task itself, and its products are shared.
 
-    The BLAS library is held at one thread until the last result was taken. So the caller takes all of them without
-    delay; :func:`map_in_rounds` is for iterators that are handed to users.
+    The BLAS library is limited to one thread until the last result is taken, so the caller must take all of them
+    without delay; :func:`map_in_rounds` is for iterators that are returned to users.
     """
     with one_blas_thread():
         n_threads = allowed_threads() if not isinstance(tasks, Sequence) or len(tasks) > 1 else 1
@@ -221,10 +221,10 @@ def map_tasks(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterabl
 
 
 def map_in_rounds(new_worker: Callable[[], Callable[[Task], Result]], tasks: Iterable[Task]) -> Iterator[Result]:
-    """The same as :func:`map_tasks`, with the BLAS library as it was whenever a result is given.
+    """Do the same as :func:`map_tasks`, but restore the BLAS library before each result is returned.
 
-    Two tasks a thread are done at a time. While the caller has the results of these, nothing is computed, and there is
-    no limit on the threads of anybody else: the iterator may be held for as long as one likes.
+    Two tasks per thread are done at a time. While the caller uses their results, nothing is computed, and the threads
+    of other code are not limited: the caller may take as long as it likes.
     """
     n_threads, left = allowed_threads(), iter(tasks)
     if n_threads == 1:
@@ -243,7 +243,7 @@ def map_in_rounds(new_worker: Callable[[], Callable[[Task], Result]], tasks: Ite
 
 
 def _with_worker_of_thread(new_worker: Callable[[], Callable[[Task], Result]]) -> Callable[[Task], Result]:
-    """A function that gives a task to the worker of the thread that it is called in."""
+    """Return a function that passes a task to the worker of the calling thread."""
     local = threading.local()
 
     def work(task: Task) -> Result:
@@ -259,7 +259,8 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """The threads of :func:`do_all`, which wait for work as long as the process lives: a step is too short for new."""
+    """Return the threads of :func:`do_all`, which are kept until the process ends: a step is too short to start new "
+    "ones."""
     global _pool
     if _pool is None:
         n_most = max(32, os.cpu_count() or 1)
@@ -268,7 +269,7 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """In a forked child, which has none of its parent's threads."""
+    """Reset a forked child, which has none of its parent's threads."""
     global _pool
     _pool = None
 

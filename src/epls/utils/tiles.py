@@ -1,4 +1,4 @@
-"""Numbers as small pictures: filters side by side, bars for vectors, channels as colors, and PNG files of them."""
+"""Numbers as small pictures: filters side by side, bars for vectors, channels as colours, and PNG files of them."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def filter_grid(
     shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
     if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)):
         raise ValueError(
-            f"components have {flat.shape[1]} features, which is not patch_shape={tuple(patch_shape)}: give (height, "
-            f"width) or (height, width, channels) of the patches that they were learned from"
+            f"components have {flat.shape[1]} features, which does not match patch_shape={tuple(patch_shape)}: give "
+            f"(height, width) or (height, width, channels) of the patches that they were learned from"
         )
     if n_filters is not None and n_filters < 1:
-        raise ValueError(f"n_filters={n_filters}: show at least one, or None for all")
+        raise ValueError(f"n_filters={n_filters}: give at least 1, or None for all")
     if n_filters is not None and n_filters < len(flat):
         flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
     return side_by_side(filter_pictures(flat.reshape(-1, *shape)), int(np.ceil(np.sqrt(len(flat)))))
@@ -89,7 +89,7 @@ def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (..., 3), or (..., 1) for one channel
-        The colors. If they were averaged, they are float32, or float64 for float64 pixels.
+        The colours. If they were averaged, they are float32, or float64 for float64 pixels.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def colors_shown(n_channels: int) -> str | None:
-    """Describe in words how :func:`false_colors` treats this many channels; None if the colors are the image's own.
+    """Describe in words how :func:`false_colors` treats this many channels; None if the colours are the image's own.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def bar_tiles(components: Array) -> NDArray[np.uint8]:
     largest = np.abs(bars).max(axis=1, keepdims=True)
     heights = np.rint(bars / np.where(largest > 0, largest, 1) * (_BAR_TILE // 2)).astype(int)
     bar_of_column = np.arange(_BAR_TILE) * n_bars // _BAR_TILE
-    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, from the middle upwards
+    level = (_BAR_TILE // 2 - np.arange(_BAR_TILE))[None, :, None]  # of each pixel row, upwards from the middle
     height_at = heights[:, bar_of_column][:, None, :]
     tiles = np.full((len(components), _BAR_TILE, _BAR_TILE, 3), 128, np.uint8)
     tiles[(level > 0) & (level <= height_at)] = (255, 190, 90)

@@ -27,10 +27,10 @@ class NumpyEngine(LocalEngine):
         self._gradient: Array = np.empty((0, 0))
 
     def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
-        """Outputs, winners, and the derivative of the loss by the weights."""
+        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         settings, f = self.settings, self.settings.activation
         inputs, outputs = self._room(weights, len(batch[1]))
-        # What derivatives follow from: of the logistic function and the squared error outputs, else net inputs.
+        # Derivatives are computed from outputs for the logistic function and the squared error, else from net inputs.
         from_outputs = f is LOGISTIC and not settings.matching
         keep_net = not from_outputs and (settings.needs_factors or not settings.matching)
         kept = np.empty_like(outputs) if keep_net else outputs
@@ -62,15 +62,15 @@ class NumpyEngine(LocalEngine):
         return BatchGradient(self._gradient, report, factors)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
-        """The largest net input of each unit in a batch."""
+        """Return the largest net input of each unit in a batch."""
         return np.asarray(self._net(weights, batch).max(axis=0))
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
-        """What a share of each unit's net inputs in a batch does not exceed."""
+        """Return a quantile of each unit's net inputs in a batch."""
         return np.asarray(np.quantile(self._net(weights, batch), share, axis=0))
 
     def _room(self, weights: Array, n_rows: int) -> tuple[Array, Array]:
-        """Room for inputs, whose last column is 1, and for outputs."""
+        """Return buffers for inputs, whose last column is 1, and for outputs."""
         if n_rows > len(self._inputs):
             self._inputs = np.ones((n_rows, weights.shape[1]), weights.dtype)
             self._outputs = np.empty((n_rows, len(weights)), weights.dtype)
@@ -78,7 +78,8 @@ class NumpyEngine(LocalEngine):
         return self._inputs[:n_rows], self._outputs[:n_rows]
 
     def _net(self, weights: Array, batch: Batch, then: Callable[[slice], None] | None = None) -> Array:
-        """Net inputs. Threads share the rows, and call ``then`` with those that are done and in the cache."""
+        """Compute net inputs. Threads share the rows, and call ``then`` with finished rows while they are in the "
+        "cache."""
         X, chosen = batch
         inputs, outputs = self._room(weights, len(chosen))
 
@@ -92,7 +93,7 @@ class NumpyEngine(LocalEngine):
                 then(rows)
 
         half_weights = HalfWeights(weights[:, :-1]) if self._half(weights) else None
-        all_rows = [slice(0, len(chosen))]  # torch shares its products by itself
+        all_rows = [slice(0, len(chosen))]  # torch divides its products itself
         do_all(compute, all_rows if half_weights else row_ranges(len(chosen), len(chosen) * weights.size))
         return outputs
 
@@ -100,7 +101,7 @@ class NumpyEngine(LocalEngine):
         return self.settings.half and weights.dtype == np.float32
 
     def _through_activation(self, kept: Array, differences: Array) -> Array | None:
-        """Turn output - target into the slope of each sample's loss by each net input; return the curvatures."""
+        """Replace output - target by the slope of each sample's loss by each net input; return the curvatures."""
         settings, f = self.settings, self.settings.activation
         if settings.matching:  # the slope is the difference
             return f.slope(kept) if settings.needs_factors else None
@@ -114,5 +115,5 @@ class NumpyEngine(LocalEngine):
         return found
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the buffers, which are made anew."""
+        """Pickle without the buffers, which are created again."""
         return self.__dict__ | dict.fromkeys(("_inputs", "_outputs", "_gradient"), np.empty((0, 0)))

@@ -1,4 +1,4 @@
-"""Optimisers: how a batch moves the weights. The method does not depend on which."""
+"""Optimisers: how a batch moves the weights. The method works with any of them."""
 
 from .adam import Adam
 from .base import Optimizer

@@ -11,17 +11,17 @@ from ..engines.base import Factors
 from .base import Optimizer
 
 _MEAN_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
-# A step of Adam moves every weight by about the rate. This share of the norm of a new component, which is 1, is what a
-# step may amount to over all of them.
+# A step of Adam moves every weight by about the rate. This limits the total step, relative to the norm of a new
+# component, which is 1.
 _STEP_NORM = 1 / 3
-_CONSTANT_IN_STREAM = 1000  # steps after which the rate falls when nobody knows how many there will be
+_CONSTANT_IN_STREAM = 1000  # steps after which the rate falls if their number is unknown
 
 
 class Adam(Optimizer):
-    """Adam with nothing to set.
+    """Adam without parameters to choose.
 
-    A batch of n_components samples holds one active sample per unit, so a unit's gradient is mostly noise: only a rate
-    that falls averages it out.
+    A batch of n_components samples has one active sample per unit, so a unit's gradient is mostly noise. Only a falling
+    rate averages it out.
     """
 
     needs_factors = False
@@ -35,7 +35,7 @@ class Adam(Optimizer):
         self.square = np.zeros_like(weights)
 
     def rate(self) -> float:
-        """The rate of the next step, before it is spread over the inputs."""
+        """Return the rate of the next step, before it is divided among the inputs."""
         if self.n_steps is None:
             return float(_STEP_NORM * min(1.0, _CONSTANT_IN_STREAM / (self.n_done + 1)) ** 0.5)
         return float(_STEP_NORM * 0.5 * (1 + np.cos(np.pi * min(self.n_done / self.n_steps, 1.0))))

@@ -1,4 +1,4 @@
-"""What training asks of an optimiser."""
+"""The interface of optimisers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..state import Stateful
 class Optimizer(Stateful):
     """Moves the weights after each batch."""
 
-    #: Whether it looks at the gradient's factors: it then needs all samples in one place.
+    #: Whether it needs the gradient's factors, and so all samples in one place.
     needs_factors: ClassVar[bool]
 
     @abstractmethod
@@ -27,5 +27,5 @@ class Optimizer(Stateful):
     def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
         """Change ``weights`` (n_components, n_inputs) in place.
 
-        ``gradient`` has their shape and is the mean over the batch; a column of zeros is to stay as it is.
+        ``gradient`` has their shape and is the mean over the batch; columns where it is zero must not change.
         """

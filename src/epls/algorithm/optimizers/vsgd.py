@@ -1,4 +1,4 @@
-"""vSGD (Schaul, Zhang, LeCun 2013): a rate of its own for every parameter, from the data, for mini-batches.
+"""vSGD (Schaul, Zhang, LeCun 2013): a separate rate for every parameter, from the data, for mini-batches.
 
 For a parameter with gradient g_i at sample i of a batch of n, running averages are kept of
 
@@ -7,9 +7,9 @@ For a parameter with gradient g_i at sample i of a batch of n, running averages 
 - ``curvature``: the mean of the absolute second derivative.
 
 The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal`` is
-the share of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
+the fraction of the batch gradient's second moment that is not noise. The averages' memory shortens after long steps.
 
-The formula for mini-batches and the rule for outliers are from the authors' second paper on it (Schaul, LeCun 2013).
+The formula for mini-batches and the rule for outliers are from the authors' second paper (Schaul, LeCun 2013).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from ...utils.types import Array
 from ..engines.base import Factors
 from .base import Optimizer
 
-_N_START = 10  # batches that the averages start from, without a step
-_SLOW_START = 0.1  # times the number of parameters: by which the first second moment is enlarged, for short first steps
+_N_START = 10  # batches for the initial averages, without a step
+_SLOW_START = 0.1  # times the number of parameters: enlarges the first second moment, for short first steps
 _OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
 _LONGEST_STEP = 0.1  # relative to the norm of a unit's weights, or to 1 if that is larger
 
 
 class VSGD(Optimizer):
-    """Learning rates without a constant to set, as the authors define them."""
+    """Learning rates without constants to choose, as the authors define them."""
 
     needs_factors = True
     state_names = ("mean", "square", "curvature", "memory", "n_seen")
@@ -41,7 +41,7 @@ class VSGD(Optimizer):
 
     def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
         if factors is None:
-            raise ValueError("vSGD needs the curvature of the loss, and every sample's slope")
+            raise ValueError("vSGD requires the curvature of the loss and the gradient of every sample")
         n = len(factors.inputs)
         squared_inputs = factors.inputs * factors.inputs
         square = (factors.slopes * factors.slopes).T @ squared_inputs / n
@@ -67,7 +67,7 @@ class VSGD(Optimizer):
         weights -= self._limited(step, weights)
 
     def _limited(self, step: Array, weights: Array) -> Array:
-        """The step as it comes."""
+        """Return the step unchanged."""
         return step
 
     def _start_averages(self, gradient: Array, square: Array, curvature: Array) -> None:
@@ -80,10 +80,10 @@ class VSGD(Optimizer):
 
 
 class CappedVSGD(VSGD):
-    """vSGD whose steps move a unit's weights by a tenth of their norm at most.
+    """vSGD whose steps move a unit's weights by at most a tenth of their norm.
 
-    The rates assume that parameters can be moved one by one; on strongly correlated inputs each of them overshoots the
-    common minimum, in the same direction.
+    The rates assume that parameters move independently. With strongly correlated inputs, all of them overshoot the
+    common minimum in the same direction.
     """
 
     def _limited(self, step: Array, weights: Array) -> Array:

@@ -9,7 +9,7 @@ const seconds = (value) => (value < 10 ? value.toPrecision(2) : value.toFixed(0)
 
 const columns = [
   { key: "name", title: "learner, encoder", text: (entry) => entry.name },
-  { key: "accuracy", title: "% right (std)", text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
+  { key: "accuracy", title: "% correct (std)", text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
   { key: "bar", title: "" },
   { key: "learn", title: "learn s", text: (entry) => seconds(entry.learn) },
   { key: "encode", title: "encode s", text: (entry) => seconds(entry.encode) },
@@ -81,7 +81,7 @@ function choose(row, entry) {
     close,
     element("h2", {}, entry.name),
     ...(entry.filters ? [element("img", { className: "sheet", src: entry.filters, alt: `filters of ${entry.name}` })] : []),
-    ...(entry.folds.length ? [element("h3", {}, "Each fold, % right"), element("p", {}, entry.folds.map((value) => value.toFixed(1)).join(", "))] : []),
+    ...(entry.folds.length ? [element("h3", {}, "Each fold, % correct"), element("p", {}, entry.folds.map((value) => value.toFixed(1)).join(", "))] : []),
     element("h3", {}, "Settings"),
     element("table", {}, ...settings),
   );

@@ -1,4 +1,4 @@
-// The panels beside the map, and what the reader does with mouse, fingers and keys.
+// The panels beside the map, and their controls.
 const nearest = unpacked(content.nearest, Uint32Array);
 const cosines = unpacked(content.cosines, Uint8Array);
 const given = new Map(); // labels that people gave, by sample
@@ -121,7 +121,7 @@ function groupCard(group, number) {
   if (group.traits.length) card.append(element("p", {}, sentence(group.traits)));
   if (group.columns?.length) card.append(element("p", {}, group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`).join(", ")));
   if (group.labels.length) card.append(element("p", {}, `Labels: ${group.labels.map(([label, n]) => `${label} ${n}`).join(", ")}`));
-  if (group.units.length && content.units) card.append(element("p", {}, "Filters that answer more here: ", filters(group.units)));
+  if (group.units.length && content.units) card.append(element("p", {}, "Filters that respond more here: ", filters(group.units)));
   if (group.next >= 0) {
     const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}`));
     border.addEventListener("toggle", () => { if (border.open && border.children.length === 1) border.append(thumbs(group.between, null, 46)); });
@@ -151,7 +151,7 @@ function showOnly(number) {
 
 // --- the chosen sample ---
 function samplePanel() {
-  if (state.chosen < 0) return [element("p", { className: "explanation" }, `Choose one on the map to see what is nearest to it.`)];
+  if (state.chosen < 0) return [element("p", { className: "explanation" }, `Click a sample on the map to see its nearest neighbours.`)];
   const sample = state.chosen;
   const k = content.nNearest;
   const near = [...nearest.subarray(sample * k, (sample + 1) * k)];
@@ -220,19 +220,19 @@ function selectionPanel() {
   });
   const parts = [
     element("h3", {}, `Selection: ${plural(samples.length)}`),
-    ...(samples.length ? [thumbs(samples.slice(0, 40), null, 46), ...(samples.length > 40 ? [element("p", { className: "explanation" }, `and ${samples.length - 40} more`)] : [])] : [element("p", { className: "explanation" }, "Draw around some with Lasso or Box, click with Ctrl or Cmd, or select a group.")]),
+    ...(samples.length ? [thumbs(samples.slice(0, 40), null, 46), ...(samples.length > 40 ? [element("p", { className: "explanation" }, `and ${samples.length - 40} more`)] : [])] : [element("p", { className: "explanation" }, "Draw around samples with Lasso or Box, click them with Ctrl or Cmd, or select a group.")]),
     form,
     element("div", { className: "row" }, button("Save names", saveNames, { id: "save-names", disabled: samples.length === 0 }), button("Clear", () => select([]), { disabled: samples.length === 0 })),
     element("h3", {}, `Labels: ${given.size}`), ...list,
     element("div", { className: "row" }, button("Save labels (CSV)", saveLabels, { id: "save-labels", disabled: given.size === 0 })),
-    element("p", { className: "explanation" }, "Save labels of two classes or more, then run: epls classify DATA --labels labels.csv -o predictions.csv. To see the predictions here: epls explore DATA --labels predictions.csv -o page.html --force."),
+    element("p", { className: "explanation" }, "Save labels of at least two classes, then run: epls classify DATA --labels labels.csv -o predictions.csv. To see the predictions here: epls explore DATA --labels predictions.csv -o page.html --force."),
   ];
   return predicted.size ? [...parts, ...unsure()] : parts;
 }
 
 function unsure() {
   const samples = [...predicted].filter(([sample]) => !given.has(sample)).sort((a, b) => a[1][1] - b[1][1]).slice(0, 24);
-  return [element("h3", {}, "Least certain predictions: worth a label"), thumbs(samples.map(([sample]) => sample), samples.map(([, [label, confidence]]) => `${label} ${Math.round(100 * confidence)} %`), 54)];
+  return [element("h3", {}, "Least certain predictions: label these next"), thumbs(samples.map(([sample]) => sample), samples.map(([, [label, confidence]]) => `${label} ${Math.round(100 * confidence)} %`), 54)];
 }
 
 function labelSelection(label) {
@@ -253,7 +253,7 @@ function changed() {
 
 const quoted = (text) => (/[",\r\n]/.test(text) || text.trim() !== text ? `"${text.replaceAll('"', '""')}"` : text);
 
-// UTF-8; bytes of file names that are no UTF-8 are surrogates in Python and here, and become these bytes again.
+// Encode as UTF-8. Bytes of file names that are not valid UTF-8 are surrogates in Python and here; restore these bytes.
 function bytesOf(text) {
   const encoder = new TextEncoder();
   const parts = text.split(/((?<![\ud800-\udbff])[\udc80-\udcff])/);
@@ -276,7 +276,7 @@ function saveLabels() {
 
 // --- outliers and duplicates ---
 function oddPanel() {
-  return [element("p", { className: "explanation" }, `The ${what}s that are least like their nearest ones.`), thumbs(content.lonely), element("div", { className: "row" }, button("Select these", () => select(content.lonely)))];
+  return [element("p", { className: "explanation" }, `The ${what}s that differ most from their nearest neighbours.`), thumbs(content.lonely), element("div", { className: "row" }, button("Select these", () => select(content.lonely)))];
 }
 
 function twinsPanel() {
@@ -284,7 +284,7 @@ function twinsPanel() {
   if (!sets.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
   const spare = sets.flatMap((set) => set.slice(1));
   return [
-    element("p", { className: "explanation" }, `${plural(sets.length, "set")} of ${what}s that are all but the same.`),
+    element("p", { className: "explanation" }, `${plural(sets.length, "set")} of ${what}s that are nearly the same.`),
     element("div", { className: "row" }, button("Select all but the first of each", () => select(spare))),
     ...sets.map((set) => element("section", { className: "group" }, thumbs(set.slice(0, 24)), element("p", {}, set.slice(0, 4).map(nameOf).join(", ") + (set.length > 4 ? `, and ${set.length - 4} more` : "")))),
   ];

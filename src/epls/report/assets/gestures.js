@@ -1,5 +1,5 @@
-// What mouse, fingers and keys do on the map.
-const pointers = new Map(); // where each finger or the mouse is
+// Mouse, touch and keyboard on the map.
+const pointers = new Map(); // the position of each finger or the mouse
 let moved = 0; // pixels since the first pointer came down
 let between = 0; // pixels between two fingers
 

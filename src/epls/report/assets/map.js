@@ -1,4 +1,4 @@
-// The map: all samples on a canvas, to move, zoom and choose from. Samples are called by their number.
+// The map: all samples on a canvas, to move, zoom and choose from. Samples are identified by their numbers.
 function unpacked(text, Kind) {
   const characters = atob(text);
   const bytes = new Uint8Array(characters.length);
@@ -14,8 +14,8 @@ const pen = canvas.getContext("2d", { alpha: false });
 const places = { map: mapPlaces(), grid: gridPlaces() };
 const sizes = isImages ? unpacked(content.sizes, Uint8Array) : null;
 const meanColors = isImages ? unpacked(content.colors, Uint8Array) : null;
-const bitmaps = []; // sheets that are decoded
-const MOST_PICTURES = 3000; // in a frame: more would not be drawn in a sixtieth of a second
+const bitmaps = []; // decoded sheets
+const MOST_PICTURES = 3000; // in a frame: drawing more would take longer than a sixtieth of a second
 const SMALLEST_PICTURE = 8; // pixels; smaller ones are drawn as dots of their color
 const PALE = 0.16;
 const MOST_STRETCH = 0.6;
@@ -30,7 +30,7 @@ const state = {
   center: [0.5, 0.5],
   zoom: 1,
 };
-let place = Float32Array.from(places.map); // where samples are now, also on their way
+let place = Float32Array.from(places.map); // current positions of samples, also while they move
 let width = 1, height = 1, ratio = 1; // of the canvas in CSS pixels, and device pixels in each
 let scale = [1, 1];
 let stretch = 1; // 0 for a grid
@@ -47,7 +47,7 @@ function gridPlaces() {
   return Float32Array.from(unpacked(content.cells, Uint16Array), (value) => (value + 0.5) / content.cellsAcross);
 }
 
-// Samples in an order without meaning: where only some can be drawn, they come from everywhere.
+// Samples in random order: if only some can be drawn, they come from all parts of the map.
 const order = Uint32Array.from({ length: count }, (_, k) => k);
 for (let k = count - 1, seed = 1; k > 0; k--) {
   seed = (seed * 1103515245 + 12345) % 2147483648;
@@ -67,7 +67,7 @@ function byHue(number, saturation = 0.62, lightness = 0.55) {
 }
 const cssColor = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
-// What number colors the sample by; -1 is gray. Labels can change, so explore.js has them.
+// The number that determines a sample's color; -1 is gray. Labels can change, so explore.js keeps them.
 let numberOf = (sample) => groupOf[sample];
 function recolor() {
   colors = new Uint8Array(3 * count);
@@ -89,7 +89,7 @@ const toScreen = (sample) => [
 ];
 const toWorld = ([x, y]) => [state.center[0] + (x - width / 2) / scale[0], state.center[1] + (y - height / 2) / scale[1]];
 
-// Height and width of a sample on the screen. On the map pictures grow slower than distances, so that zooming in parts them.
+// Height and width of a sample on the screen. On the map, pictures grow more slowly than distances, so that zooming in separates them.
 function pictureSize() {
   const fair = Math.sqrt((scale[0] * scale[1]) / count) / state.zoom;
   if (!isImages) return Math.max(5, Math.min(12, 0.35 * fair * Math.sqrt(state.zoom)));
@@ -163,7 +163,7 @@ function drawDiscs(samples, size) {
   pen.globalAlpha = 1;
 }
 
-// Straight into the pixels: tens of thousands of dots in a few milliseconds.
+// Written directly to the pixels: tens of thousands of dots in a few milliseconds.
 function drawDots(samples, size, ground) {
   const [across, down] = [canvas.width, canvas.height];
   if (pixels === null) pixels = pen.createImageData(across, down);
@@ -183,7 +183,7 @@ function drawDots(samples, size, ground) {
   pen.putImageData(pixels, 0, 0);
 }
 
-// Where a sample's picture is in its sheet, and its shape at a size on the screen.
+// The position of a sample's picture in its sheet, and its shape at a given size on the screen.
 function pictureOf(sample) {
   const number = sample % content.perSheet;
   const column = number % content.across;
@@ -341,7 +341,7 @@ function sampleTowards(sample, [across, down]) {
   return best;
 }
 
-// Sheets are decoded away from this thread, and shown one by one as they come.
+// Sheets are decoded in another thread, and shown one by one when they are ready.
 async function decodeSheets() {
   for (const [number, url] of (content.sheets ?? []).entries()) {
     const bytes = unpacked(url.slice(url.indexOf(",") + 1), Uint8Array);

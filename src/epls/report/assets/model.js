@@ -1,4 +1,4 @@
-// Units are called by their place in the layer's lists; units.number has the numbers that the model has for them.
+// Units are identified by their position in the layer's lists; units.number has their numbers in the model.
 const layers = content.layers;
 const grid = byId("grid");
 const panel = byId("unit");
@@ -32,7 +32,7 @@ function unitTile(unit, name = "button", number = shown) {
   });
 }
 
-// The grid has one tile for each unit, made once a layer; sorting moves them and filtering hides them.
+// The grid has one tile for each unit, created once per layer; sorting moves tiles and filtering hides them.
 const newGridTiles = () => units.number.map((_, unit) => {
   const tile = unitTile(unit);
   tile.type = "button";
@@ -133,7 +133,7 @@ function told(key, value) {
 
 const short = (value) => (Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(3))));
 
-// cameFrom: the layer and the unit that this one feeds, to go back to. Where the page chooses by itself, it stays where it is.
+// cameFrom: the layer and the unit that this one feeds, to go back to. If the page itself chooses, it does not scroll.
 function choose(unit, cameFrom = null, byItself = false) {
   if (chosen !== null) gridTiles[chosen].setAttribute("aria-selected", "false");
   chosen = unit;
@@ -163,7 +163,7 @@ function choose(unit, cameFrom = null, byItself = false) {
   );
 }
 
-// Something to look at from the start; on a small screen the panel would cover the units.
+// A unit is chosen at the start, except on a small screen, where the panel would cover the units.
 function chooseFirst() {
   if (chosen === null && matchMedia("(min-width: 821px)").matches) choose(order[0], null, true);
 }
@@ -193,13 +193,13 @@ function close() {
 
 function leave() {
   if (chosen === null) return;
-  const next = order.includes(chosen) ? gridTiles[chosen] : byId("sort"); // it may be filtered out by now
+  const next = order.includes(chosen) ? gridTiles[chosen] : byId("sort"); // it may have been filtered out
   close();
   next.focus();
   showInAddress(layers.length > 1 ? `#layer-${shown + 1}` : "");
 }
 
-// Frames without an address of their own, as some previews use, do not let it be changed.
+// Frames without their own address, as in some previews, do not allow changing it.
 function showInAddress(hash) {
   try {
     history.replaceState(null, "", location.pathname + location.search + hash);
@@ -230,7 +230,7 @@ function topPatches(unit) {
   showPlace(where, caption, layer.top[unit][0].place);
   const patches = strip(figures);
   if (layer.kind === "parts") patches.classList.add("parts");
-  return section("What excites it most, and where that is", patches, caption, where);
+  return section("What excites it most, and where", patches, caption, where);
 }
 
 // The parts of a unit are side by side in its tile.
@@ -296,7 +296,7 @@ function topSamples(unit) {
 
 function histogram(unit) {
   const counts = layer.histogram[unit];
-  // By logarithm: most answers are near zero, and the few strong ones are what one looks for.
+  // Logarithmic: most responses are near zero, but the few strong ones are of interest.
   const height = (value) => (50 * Math.log1p(value)) / Math.log1p(Math.max(...counts));
   const bars = counts.map((value, k) => `<rect x="${k * 15}" y="${50 - height(value)}" width="13" height="${height(value)}"><title>${value}</title></rect>`);
   const holder = element("div");

@@ -16,12 +16,12 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class TorchActivation:
-    """What :class:`epls.algorithm.activations.Activation` is in NumPy.
+    """The torch counterpart of :class:`epls.algorithm.activations.Activation`.
 
     Attributes
     ----------
     module : callable
-        Makes f as a module.
+        Creates f as a module.
     in_place : callable
         Replaces net inputs by outputs, and returns them.
     slope, curvature : callable
@@ -65,7 +65,7 @@ def _log_cosh(z: torch.Tensor) -> torch.Tensor:
 
 
 def _softplus_primitive(z: torch.Tensor) -> torch.Tensor:
-    """-Li2(-exp(z)), by the dilogarithm's series in softplus(z), at most log 2 for z <= 0, and its reflection."""
+    """Return -Li2(-exp(z)) by the dilogarithm's series in softplus(z), at most log 2 for z <= 0, and its reflection."""
     u = _softplus(-z.abs())
     below = u + u**2 / 4 + u**3 / 36 - u**5 / 3600 + u**7 / 211680 - u**9 / 10886400
     return torch.where(z > 0, z * z / 2 + math.pi**2 / 6 - below, below)
@@ -77,7 +77,7 @@ _IN_TORCH = {
     "relu": TorchActivation(
         nn.ReLU, torch.Tensor.relu_, lambda z: (z > 0).to(z.dtype), torch.zeros_like, lambda z: z.clamp(min=0) ** 2 / 2
     ),
-    # Beyond its threshold nn.Softplus is linear: by default at 20, where doubles can tell.
+    # Beyond its threshold, nn.Softplus is linear: by default 20, where the difference is visible in double precision.
     "softplus": TorchActivation(
         lambda: nn.Softplus(threshold=40),
         lambda z: z.copy_(_softplus(z)),
@@ -91,10 +91,10 @@ _IN_TORCH = {
 
 
 def in_torch(activation: Activation) -> TorchActivation:
-    """An activation as torch computes it."""
+    """Return the torch version of an activation."""
     if not activation.is_built_in:
         raise ValueError(
-            f"the activation {activation.name!r} is made of NumPy's functions, and torch computes only "
-            f"{sorted(_IN_TORCH)}: take one of these, or compute with NumPy (device=None)"
+            f"the activation {activation.name!r} is defined by NumPy functions, but torch supports only "
+            f"{sorted(_IN_TORCH)}: use one of these, or compute with NumPy (device=None)"
         )
     return _IN_TORCH[activation.name]

@@ -1,4 +1,4 @@
-"""Where torch computes, and the way of arrays there and back."""
+"""Torch devices, and conversion between arrays and tensors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WITHOUT_FLOAT64 = {"mps"}
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of that name, if it can be used here."""
+    """Return the device with this name, if it can be used."""
     try:
         device = torch.device(name)
         torch.ones(1, device=device).item()
@@ -26,12 +26,13 @@ def resolve_device(name: str) -> torch.device:
 
 
 def to_device(array: np.ndarray[Any, Any], device: torch.device) -> torch.Tensor:
-    """An array as a tensor; on the processor it is the same memory."""
+    """Return an array as a tensor, which shares its memory on the processor."""
     if array.dtype == np.float64 and device.type in _WITHOUT_FLOAT64:
         raise ValueError(
-            f"device={device.type!r} has no float64: give float32, as in X.astype('float32'), or another device"
+            f"device={device.type!r} does not support float64: give float32, as in X.astype('float32'), or another "
+            f"device"
         )
-    # torch warns of memory that may not be written to, such as a memory map's.
+    # torch warns about read-only memory, such as that of a memory map.
     return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device)
 
 

@@ -20,18 +20,18 @@ from .devices import resolve_device, to_device
 class TorchEngine(LocalEngine):
     """Outputs and gradients on a device.
 
-    Weights come from the training and gradients go back to it, as arrays: they are a few megabytes. Outputs come back
-    for the auction. On the processor all of these are the same memory.
+    Weights come from training and gradients return to it as arrays of a few megabytes. Outputs return for the auction.
+    On the processor, all of these share memory.
     """
 
     def __init__(self, settings: LayerSettings, n_components: int) -> None:
         super().__init__(settings, n_components)
         self._place = resolve_device(str(settings.device))
-        in_torch(settings.activation)  # it must be one of the library's
+        in_torch(settings.activation)  # only the library's own are supported
         self._inputs: Array = np.empty((0, 0))
 
     def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
-        """Outputs, winners, and the derivative of the loss by the weights."""
+        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         settings, f, functions = self.settings, self.settings.activation, in_torch(self.settings.activation)
         inputs, net = self._net(weights, batch)
         kept_net = net.clone() if settings.needs_factors or not settings.matching else net
@@ -54,24 +54,24 @@ class TorchEngine(LocalEngine):
             gradient[:, -1] = differences.sum(dim=0).numpy(force=True)
         if summed is not None:
             gradient[:, -1] = summed.numpy(force=True)
-        if curvatures is None:  # nobody looks at the factors, and the large one need not be brought back
+        if curvatures is None:  # the factors are not needed, so the large one stays on the device
             return BatchGradient(gradient, report)
         factors = (self._inputs[: len(winners)], differences.numpy(force=True), curvatures.numpy(force=True))
         return BatchGradient(gradient, report, Factors(*factors))
 
     def _curvatures(self, net: torch.Tensor, differences: torch.Tensor) -> torch.Tensor:
-        """The second derivative of each sample's loss by each net input."""
+        """Return the second derivative of each sample's loss by each net input."""
         functions = in_torch(self.settings.activation)
         slopes = functions.slope(net)
         return slopes if self.settings.matching else slopes.square() + differences * functions.curvature(net)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
-        """The largest net input of each unit in a batch."""
+        """Return the largest net input of each unit in a batch."""
         largest: Array = self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
         return largest
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
-        """What a share of each unit's net inputs in a batch does not exceed."""
+        """Return a quantile of each unit's net inputs in a batch."""
         return np.asarray(np.quantile(self._net(weights, batch)[1].numpy(force=True), share, axis=0))
 
     def _net(self, weights: Array, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -86,19 +86,19 @@ class TorchEngine(LocalEngine):
         return inputs, _product(inputs[:, :-1], columns[:-1], half=True) + columns[-1]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the buffer, which is made anew."""
+        """Pickle without the buffer, which is created again."""
         return self.__dict__ | {"_inputs": np.empty((0, 0))}
 
 
 def _product(A: torch.Tensor, B: torch.Tensor, half: bool) -> torch.Tensor:
-    """The product, in bfloat16 if ``half`` and the factors are float32; of the type of the factors."""
+    """Return the product in the type of the factors, computed in bfloat16 if ``half`` and the factors are float32."""
     return (A.bfloat16() @ B.bfloat16()).float() if half and A.dtype == torch.float32 else A @ B
 
 
 def layer_on_device(
     device: str, layer: UnitLayer, dtype: np.dtype[np.floating], half: bool = False
 ) -> Callable[[Array], Array]:
-    """What makes outputs of samples on a device."""
+    """Return the function that computes outputs of samples on a device."""
     place, functions = resolve_device(device), in_torch(layer.activation)
     columns, bias = (to_device(array.astype(dtype, copy=False), place) for array in (layer.weights, layer.intercept))
 
@@ -114,7 +114,7 @@ def layer_on_device(
 
 
 def finite(outputs: torch.Tensor, activation: Activation) -> torch.Tensor:
-    """Outputs, if they are finite."""
+    """Return outputs, after checking that they are finite."""
     if not torch.isfinite(torch.linalg.vector_norm(outputs)).item():
         raise not_finite(activation, str(outputs.dtype).removeprefix("torch."))
     return outputs

@@ -1,0 +1,65 @@
+"""``epls compare`` on images with learners of the user's own. Nothing is cached, since their code may change."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ..learners import LEARNERS
+from . import options
+from .compare_vectors import check_new, print_result, with_components, write_result
+from .progress import StageProgress
+
+#: Options that need learners of the library.
+_OF_LIBRARY = ("split_sign", "layers")
+_OF_FEATURES = ("patch_size", "n_patches", "stride", "grid", "pooling")
+
+
+def compare_own(
+    context: click.Context, data: Path, learners: Sequence[str], own: dict[str, Any], settings: tuple[str, ...],
+    output: Path, *, encoders: Sequence[str], n_folds: int, channels: str | None, skip_bad: bool, random_state: int,
+    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+) -> None:  # fmt: skip
+    """Compare by :func:`epls.evaluation.compare`, print, and write the table and a chart. Nothing is cached."""
+    from ..evaluation.comparing import compare
+    from ..evaluation.labelled import load_labelled
+
+    for name in _OF_LIBRARY:
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--{name.replace('_', '-')} is for learners of the library: leave it out")
+    if chosen["mirror"] == "decisions":
+        raise click.UsageError("--mirror decisions is for learners of the library: use --mirror features")
+    names = [*learners, *own]
+    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    check_new(output, force)
+    task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
+    estimators = {name: LEARNERS[name]() for name in learners} | own
+    wanted = {
+        f"{name}, {encoder}": _features(estimator, given[name], name, encoder, chosen)
+        for name, estimator in estimators.items()
+        for encoder in encoders or [getattr(estimator, "own_encoder", "natural")]
+    }
+    with options.limited(threads), StageProgress() as progress:
+        labels = task.train.labels
+        result = compare(
+            task.train.images, labels, wanted, n_folds=n_folds, random_state=random_state, progress=progress
+        )
+    files = write_result(result, {"data": str(data), "images": len(labels)}, output)
+    print_result(result, files, json.loads(Path(files[0]).read_text()) if as_json else None)
+
+
+def _features(estimator: Any, settings: dict[str, Any], name: str, encoder: str, chosen: dict[str, Any]) -> Any:
+    from ..images.features import ImageFeatures
+
+    whiten = chosen["whiten"]
+    return ImageFeatures(
+        with_components(estimator, settings, name, chosen["n_components"]),
+        encoder=encoder,
+        whiten=bool(getattr(estimator, "whitens", False)) if whiten == "auto" else whiten == "yes",
+        mirror=chosen["mirror"] is not None,
+        **{key: chosen[key] for key in _OF_FEATURES},
+    )
