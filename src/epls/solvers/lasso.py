@@ -8,13 +8,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.lasso import solve_lassos
 from ..utils.threads import BLOCK_ROWS, map_blocks
-from ..utils.types import Array
+from ..utils.types import Array, Indices
+
+_COARSEST_TOLERANCE = 1.0  # in units of alpha
 
 
 class LassoSolver:
@@ -62,27 +63,34 @@ class LassoSolver:
 
     def solve(self, products: Array, codes: Array) -> None:
         """Write the codes (n, n_components) for products of the same shape. Several threads may call it at once."""
-        inexact = np.empty(len(products), np.bool_)
-        n_inexact = self._solve(products, self._gram, codes, inexact)
-        if n_inexact and codes.dtype != np.float64:
-            chosen = np.flatnonzero(inexact)
-            again = np.empty((len(chosen), codes.shape[1]))
-            n_inexact = self._solve(products[chosen].astype(np.float64), self._exact_gram, again, inexact[chosen])
-            codes[chosen] = again
-        if n_inexact:
-            warnings.warn(
-                f"some sparse codes are not exact to tol={self._tol}, because alpha={self._alpha} is too small for "
-                f"double precision: give a larger alpha",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-
-    def _solve(self, products: Array, gram: Array, codes: Array, inexact: NDArray[np.bool_]) -> int:
-        kind = codes.dtype.type
-        n_inexact: int = solve_lassos(
-            products, gram, kind(self._alpha), kind(self._tol), self._positive, codes, inexact
+        left = self._solve(products, self._gram, self._tol, codes)
+        if len(left) and codes.dtype != np.float64:
+            left = self._solve_again(left, products, self._tol, codes)
+        if len(left) == 0:
+            return
+        warnings.warn(
+            f"some sparse codes are not exact to tol={self._tol}, because alpha={self._alpha} is too small for "
+            f"double precision: give a larger alpha",
+            ConvergenceWarning,
+            stacklevel=2,
         )
-        return n_inexact
+        tol = self._tol
+        while len(left) and tol < _COARSEST_TOLERANCE:  # then as exact as double precision allows
+            tol *= 10
+            left = self._solve_again(left, products, tol, codes)
+
+    def _solve_again(self, chosen: Indices, products: Array, tol: float, codes: Array) -> Indices:
+        """Solve the chosen problems in double precision, and return those that still miss the tolerance."""
+        found = np.empty((len(chosen), codes.shape[1]))
+        left = self._solve(products[chosen].astype(np.float64), self._exact_gram, tol, found)
+        codes[chosen] = found
+        return chosen[left]
+
+    def _solve(self, products: Array, gram: Array, tol: float, codes: Array) -> Indices:
+        """Write the codes, and return the numbers of the problems that miss the tolerance."""
+        kind, inexact = codes.dtype.type, np.empty(len(products), np.bool_)
+        solve_lassos(products, gram, kind(self._alpha), kind(tol), self._positive, codes, inexact)
+        return np.flatnonzero(inexact)
 
 
 def sparse_codes(X: Array, components: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
