@@ -169,11 +169,17 @@ def estimator_of(row, ground):
         "FastICA": FastICA(complete, whiten="unit-variance", random_state=0),
         "MiniBatchKMeans": MiniBatchKMeans(n_units, random_state=0),
         "MiniBatchDictionaryLearning": MiniBatchDictionaryLearning(
-            n_units, alpha=ALPHA, fit_algorithm="cd", transform_algorithm="lasso_cd", transform_alpha=ALPHA,
-            max_iter=5, random_state=0,
+            n_units,
+            alpha=ALPHA,
+            max_iter=5,
+            fit_algorithm="cd",
+            transform_algorithm="lasso_cd",
+            transform_alpha=ALPHA,
+            transform_max_iter=100,  # is enough; in float32 it does not reach its tolerance, and would stop at 1000
+            random_state=0,
         ),
         "SPAMS": Spams(n_units),
-    }[row.learner]  # fmt: skip
+    }[row.learner]
 
 
 def encoder_of(row):

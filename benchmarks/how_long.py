@@ -1,12 +1,12 @@
-"""How long your images will take: rates measured on this machine in a minute or two, and what follows from them.
+"""How long your images will take: rates measured on this machine in about three minutes, and what follows from them.
 
     python benchmarks/how_long.py
     python benchmarks/how_long.py --images 20000 --sides 64 128 --units 800 --stride 2
     python benchmarks/how_long.py --quick
 
-Rates are measured with patches of scikit-learn's photographs, in processor seconds of one thread: they hardly depend on
-what else the machine does. All settings are the defaults, but the components come from a short training. The library
-shares the work among all cores: on an idle machine, divide by their number.
+Rates are measured with scikit-learn's photographs and default settings, in processor seconds of one thread: they hardly
+depend on what else the machine does. The library shares the work among all cores: on an idle machine, divide by their
+number.
 
 Learning takes as long for a thousand images as for a million, because the number of patches to learn from depends on
 the units only. Encoding takes time in proportion to the number of patches in all images: with twice the stride, a
@@ -20,14 +20,13 @@ import time
 import history
 import numpy as np
 from sklearn.datasets import load_sample_images
-from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
 from epls.algorithm.defaults import batch_rows, number_of_epochs
 from epls.images.counts import usual_n_patches
-from epls.images.patches import normalize_patches, sample_patches
 
+UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
 SIDE = 96  # of the photographs' parts that are encoded
 
 
@@ -50,29 +49,28 @@ def learned_from(n_units):
 
 def rates(n_units, patch_size, quick):
     """Processor seconds of a patch: in an epoch of learning, in natural codes and in sparse codes."""
-    photographs = load_sample_images().images
-    n_patches, n_epochs, n_images = (20 * n_units, 1, 1) if quick else (max(20 * n_units, 10_000), 10, 4)
-    patches = normalize_patches(sample_patches(photographs, n_patches, patch_size, random_state=0))
-    model = EPLS(n_units, max_iter=n_epochs, random_state=0)
-    EPLS(n_units, max_iter=1, random_state=0).fit(patches[: 2 * n_units])  # compiles
-    found = {"learn": processor_seconds(model.fit, patches) / (n_patches * n_epochs)}
-    corners = np.random.RandomState(0).randint(0, 427 - SIDE, size=(n_images, 2))
+    photographs, learner = load_sample_images().images, EPLS(n_units, random_state=0)
+    ImageFeatures(EPLS(n_units, max_iter=1), patch_size=patch_size, n_patches=2 * n_units).fit(photographs)  # compiles
+    features = ImageFeatures(learner, patch_size=patch_size, random_state=0)
+    if quick:
+        features.set_params(estimator__max_iter=1, n_patches=10 * n_units)
+    seconds = processor_seconds(features.fit, photographs)
+    n_learned = features.estimator_.n_iter_ * (features.n_patches or usual_n_patches(learner))
+    found, corners = {"learn": seconds / n_learned}, np.random.RandomState(0).randint(0, 427 - SIDE, size=(4, 2))
     images = np.stack([photographs[k % 2][r : r + SIDE, c : c + SIDE] for k, (r, c) in enumerate(corners)])
     for name, stride in (("natural", 1), ("sparse_coding", 4)):
-        features = ImageFeatures(
-            FrozenEstimator(model), patch_size=patch_size, encoder=name, stride=stride, n_patches=1000, random_state=0
-        ).fit(images)
-        features.transform(images[:1])  # compiles
-        found[name] = processor_seconds(features.transform, images) / (n_images * n_positions(SIDE, patch_size, stride))
+        encoded = features.with_encoder(photographs, name, stride=stride)
+        encoded.transform(images[:1])  # compiles
+        n_patches = len(images) * n_positions(SIDE, patch_size, stride)
+        found[name] = processor_seconds(encoded.transform, images) / n_patches
     return found
 
 
 def duration(seconds):
     """Seconds as one would say them."""
-    for unit, size in (("days", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.2g} {unit}" if seconds < 100 * size else f"{seconds / size:,.0f} {unit}"
-    return f"{seconds:.2g} s" if seconds < 100 else f"{seconds:.0f} s"
+    size, unit = next(((size, unit) for size, unit in UNITS if seconds >= 2 * size), (1, "s"))
+    number = seconds / size
+    return f"{number:.2g} {unit}" if number < 10 else f"{number:,.0f} {unit}"
 
 
 def table(found, images, sides, patch_size, stride):
