@@ -17,6 +17,7 @@ STACK = "epls, two layers"
 LASSO = "lasso"  # the sparse codes of other libraries, positive and negative parts apart
 COLORS = {"epls": "tab:orange", "learner": "tab:blue", "other": "0.3"}
 FRONT, DPI = "0.85", 130
+WIDE_GAP = 4  # points of accuracy
 MARKERS = {"natural": "o", "soft threshold": "s", "triangle": "^", "sparse codes": "D", "distances": "v"}
 
 
@@ -55,19 +56,24 @@ def pareto_front(rows):
 
 
 def print_table(results):
-    """A table in Markdown for each data set, by falling accuracy; those on the front are bold."""
-    for name, facts in results["grounds"].items():
-        rows = [result for result in results["rows"] if result["data set"] == name]
-        front = pareto_front(rows)
-        print(f"\n{name}: {json.dumps(facts)}\n")
-        print("| learner | code | library | learn, s | encode, s | % correct |\n|---|---|---|---|---|---|")
+    """A table in Markdown for each data set, by falling accuracy; the names of rows on the front are bold."""
+    for data_set, facts in results["grounds"].items():
+        rows = [result for result in results["rows"] if result["data set"] == data_set]
+        front, many = pareto_front(rows), facts["folds"] > 1
+        print(f"\n{data_set}: {json.dumps(facts)}\n")
+        columns = ["learner", "code", "library", "learn, s", "encode, s", "% correct", *["std"] * many]
+        print(f"| {' | '.join(columns)} |\n{'|---' * len(columns)}|")
         for result in sorted(rows, key=lambda r: -r["accuracy"]):
-            spread = f" ({result['std']:.2f})" if facts["folds"] > 1 else ""
-            name_told = f"**{title(result)}**" if result in front else title(result)
-            told = f"{code(result)}{', whitened' * result['whitened']} | {result['library']}"
-            about = "about " if "images encoded by it" in result else ""
-            times = f"{result['learn seconds']:.1f} | {about}{result['encode seconds']:.1f}"
-            print(f"| {name_told} | {told} | {times} | {result['accuracy']:.1f}{spread} |")
+            cells = [
+                f"**{title(result)}**" if result in front else title(result),
+                code(result) + ", whitened" * result["whitened"],
+                result["library"],
+                f"{result['learn seconds']:.1f}",
+                "about " * ("images encoded by it" in result) + f"{result['encode seconds']:.1f}",
+                f"{result['accuracy']:.1f}",
+                *[f"{result['std']:.2f}"] * many,
+            ]
+            print(f"| {' | '.join(cells)} |")
 
 
 def draw(results, path):
@@ -130,11 +136,11 @@ def draw_panel(panel, rows, facts):
 
 
 def lowest_shown(rows):
-    """Where the axis of accuracy begins: a row that is far below all others does not squeeze them."""
-    accuracies = sorted(result["accuracy"] for result in rows)
-    if len(accuracies) < 3 or accuracies[1] - accuracies[0] < 4:
-        return accuracies[0] - 0.5
-    return accuracies[1] - 1.5
+    """Where the axis of accuracy begins: a few rows that are far below all others do not squeeze them."""
+    accuracies = np.sort([result["accuracy"] for result in rows])
+    gaps = np.diff(accuracies[: len(rows) // 4 + 1])
+    n_below = 1 + int(np.flatnonzero(gaps > WIDE_GAP)[-1]) if (gaps > WIDE_GAP).any() else 0
+    return float(accuracies[n_below]) - (1.5 if n_below else 0.5)
 
 
 def label_points(panel, rows):
@@ -165,7 +171,7 @@ def label_points(panel, rows):
             # The edge of the text that faces the point is at this distance, not its middle.
             dx, dy = np.cos(angle), np.sin(angle)
             box = Box(x + dx * (radius * scale + width / 2), y + dy * (radius * scale + height / 2), width, height)
-            inside = bounds.x0 < box.x - width / 2 and box.x + width / 2 < bounds.x1 + 15 * scale
+            inside = bounds.x0 < box.x - width / 2 and box.x + width / 2 < bounds.x1
             inside = inside and bounds.y0 < box.y - height / 2 and box.y + height / 2 < bounds.y1 + 10 * scale
             if inside and not any(box.meets(other) for other in taken):
                 break

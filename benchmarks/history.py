@@ -26,6 +26,7 @@ import epls
 
 HOME = Path(__file__).parent / "history.jsonl"
 INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "bf16")
+BLAS_FACTS = ("internal_api", "version", "architecture")
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch")
 SAME = 1.05  # figures of two runs that differ by a smaller factor are called equal
 SAME_MACHINE = ("processor", "instructions", "cores", "threads", "precision")
@@ -72,7 +73,7 @@ def machine(precision="float32"):
         "precision": precision,
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
-        "blas": [" ".join(str(b[k]) for k in ("internal_api", "version", "architecture") if b.get(k)) for b in blas],
+        "blas": sorted(" ".join(str(b[k]) for k in BLAS_FACTS if b.get(k)) for b in blas),
         "versions": versions,
     }
 

@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import frontier
 import how_long
-from frontier_chart import LASSO, STACK, draw, label_points, pareto_front, print_table, seconds_of
+from frontier_chart import LASSO, STACK, draw, label_points, lowest_shown, pareto_front, print_table, seconds_of
 
 from epls.encoders import ENCODERS
 from epls.learners import LEARNERS
@@ -178,3 +178,9 @@ def test_how_long_is_a_product():
 )
 def test_durations(seconds, told):
     assert how_long.duration(seconds) == told
+
+
+def test_rows_far_below_do_not_squeeze_the_others():
+    rows = [{"accuracy": accuracy} for accuracy in [30, 32, *range(50, 60)]]
+    assert lowest_shown(rows) == 48.5
+    assert lowest_shown(rows[2:]) == 49.5
