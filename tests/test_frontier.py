@@ -184,3 +184,12 @@ def test_rows_far_below_do_not_squeeze_the_others():
     rows = [{"accuracy": accuracy} for accuracy in [30, 32, *range(50, 60)]]
     assert lowest_shown(rows) == 48.5
     assert lowest_shown(rows[2:]) == 49.5
+
+
+def test_the_page_has_the_figures_of_its_file(capsys):
+    docs = Path(__file__).parents[1] / "docs"
+    print_table(json.loads((docs / "frontier.json").read_text()))
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
+    page = (docs / "frontier.md").read_text().splitlines()
+    assert len(rows) > 40
+    assert [row for row in rows if row not in page] == []
