@@ -6,8 +6,8 @@
 Every benchmark that measures times has ``--history FILE``. A run adds one line of JSON to the file, and prints how its
 figures compare with those of the last run with the same arguments on the same processor, with as many cores and
 threads. Without the option, the file is history.jsonl in this folder, which is under version control: commit lines of
-runs on an idle machine. Lines of two branches are merged by keeping both (.gitattributes). A run with ``--quick`` is
-recorded only where ``--history`` names a file.
+runs on an idle machine. Lines of two branches are merged by keeping both (.gitattributes). A quick run, made to
+see that a benchmark works, is recorded only where ``--history`` names a file.
 """
 
 import argparse
