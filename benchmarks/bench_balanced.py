@@ -30,6 +30,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import history
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
@@ -281,7 +282,9 @@ def main():
     parser.add_argument("--large-rows", type=int, default=1_000_000, metavar="N", help="samples of --large")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     if options.constrained is None:
         print("k-means-constrained is left out: install it as --help says, and give --constrained PYTHON")
     balanced_assignment(np.random.RandomState(0).uniform(size=(1000, 20)).astype(np.float32), 50)  # compile
@@ -289,6 +292,28 @@ def main():
     figures = measure(options)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    record(figures, run)
+    run.finish()
+
+
+def record(figures, run):
+    """Add the times to the history."""
+    for one in figures.get("assignments", []):
+        name = f"assignment {one['rows']} x {one['groups']}"
+        run.add(seconds={name: one["seconds"]})
+        if "flow_seconds" in one:
+            run.add(gains={f"{name}, against the flow": one["flow_seconds"] / one["seconds"]})
+    if figures.get("threads"):
+        run.add(gains={"two threads against one": figures["threads"]["ratio"]})
+    if "fit" in figures:
+        run.add(seconds={"BalancedKMeans": figures["fit"]["seconds"]})
+        if "constrained_seconds" in figures["fit"]:
+            gain = figures["fit"]["constrained_seconds"] / figures["fit"]["seconds"]
+            run.add(gains={"BalancedKMeans against KMeansConstrained": gain})
+    if "large" in figures:
+        large = figures["large"]
+        run.add(ratios={"large: BalancedKMeans / KMeans": large["seconds"] / large["kmeans_seconds"]})
+        run.add(seconds={"large: BalancedKMeans": large["seconds"]})
 
 
 def measure(options):

@@ -12,16 +12,14 @@ names alone, so PYTHONPATH can point to an earlier version for comparison.
 import argparse
 import hashlib
 import json
-import os
-import platform
 import subprocess
 import sys
 import time
 from contextlib import contextmanager, nullcontext
 
+import history
 import numpy as np
 from sklearn.datasets import load_digits
-from threadpoolctl import threadpool_info
 
 import epls
 
@@ -31,8 +29,7 @@ LARGEST_RATIO = 2.2
 @contextmanager
 def busy_machine():
     """One process for each core that never stops computing."""
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(n_cores)]
+    load = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(history.n_cores())]
     try:
         time.sleep(0.5)
         yield
@@ -71,7 +68,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="turns, idle and busy")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, three turns")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     cases = new_cases(options.quick)
     for case in cases.values():
         case()  # compiles
@@ -93,15 +92,13 @@ def main():
             "each turn": [round(b / i, 2) for i, b in zip(idle, busy, strict=True)],
             "same bits": len(digests[name]) == 1,
         }
-    machine = {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "numpy": np.__version__,
-        "BLAS": [
-            [i["internal_api"], i["version"], i["num_threads"]] for i in threadpool_info() if "blas" in i["user_api"]
-        ],
-    }
-    print(json.dumps({"machine": machine, "largest allowed": LARGEST_RATIO} | found, indent=1, allow_nan=False))
+    facts = {"machine": run.entry["machine"], "largest allowed": LARGEST_RATIO}
+    print(json.dumps(facts | found, indent=1, allow_nan=False))
+    run.add(
+        ratios={f"{name}: busy / idle": case["busy / idle"] for name, case in found.items()},
+        seconds={f"{name}: idle": case["idle, s"] for name, case in found.items()},
+    )
+    run.finish()
     sys.exit(not all(case["same bits"] for case in found.values()))  # whether it is fast is for the reader to judge
 
 

@@ -11,6 +11,7 @@ import argparse
 import resource
 import time
 
+import history
 import numpy as np
 from sklearn.datasets import load_sample_images
 from threadpoolctl import threadpool_limits
@@ -48,7 +49,9 @@ def main():
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--side", type=int, default=96)
     parser.add_argument("--repeats", type=int, default=3)
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     images = photographs(options.images, options.side)
     layers = usual_layers(options.side, options.side, estimator=EPLS(max_iter=2))
     stack = DeepFeatures(layers, random_state=0).fit(images)
@@ -67,9 +70,14 @@ def main():
                 f"layer {number}: {1000 * seconds / len(inputs):.1f} ms an image, "
                 f"{np.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f}) times its bare products"
             )
+            run.add(
+                ratios={f"layer {number}: encoding / bare products": np.median(ratios)},
+                seconds={f"layer {number}: encoding an image": seconds / len(inputs)},
+            )
             inputs = maps
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     print(f"peak memory of learning and encoding: {peak:.2f} GiB")
+    run.finish()
 
 
 if __name__ == "__main__":

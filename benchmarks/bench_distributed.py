@@ -17,6 +17,7 @@ from time import perf_counter
 
 os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # workers set their own
 
+import history
 import numpy as np
 from distributed import Client, LocalCluster
 
@@ -100,7 +101,9 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4)
     parser.add_argument("--rounds", type=int, default=3, help="one worker and two by turns, so often")
     parser.add_argument("--quick", action="store_true", help="small, to see that it runs")
+    history.add_option(parser)
     arguments = parser.parse_args()
+    run = history.Run(arguments)
     if arguments.quick:
         arguments.units, arguments.features, arguments.samples, arguments.epochs = 50, 20, 2000, 2
     results: dict[str, float] = {}
@@ -162,6 +165,8 @@ def main() -> None:
     for name, value in results.items():
         print(f"{name}: {value:.2f}")
     print(json.dumps(results, allow_nan=False))
+    run.add(gains={name: value for name, value in results.items() if name.startswith(("fit", "transform", "expected"))})
+    run.finish()
 
 
 if __name__ == "__main__":

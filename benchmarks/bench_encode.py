@@ -13,6 +13,7 @@ import json
 import resource
 import time
 
+import history
 import numpy as np
 
 from epls import EPLS, ImageFeatures, NaturalEncoder
@@ -40,7 +41,9 @@ def main():
     parser.add_argument("--images", type=int, default=32, help="images to a measurement")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     if options.quick:
         options.components, options.images, options.repeats = 50, 2, 1
     if options.data:
@@ -73,6 +76,11 @@ def main():
         "growth of the peak with 8 times the images, MiB": round(peak_mebibytes() - before),
     }
     print(json.dumps(result, indent=1, allow_nan=False))
+    run.add(
+        ratios={"encoding / bare products": natural / bare, "with split sign / bare products": double / bare},
+        seconds={"encoding an image": natural, "bare products of an image": bare},
+    )
+    run.finish()
 
 
 if __name__ == "__main__":

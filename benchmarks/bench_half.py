@@ -13,13 +13,12 @@ simulated: factors and products are rounded, and multiplied in float32.
 
 import argparse
 import json
-import os
-import platform
 import tempfile
 import time
 from functools import partial
 from pathlib import Path
 
+import history
 import numpy as np
 
 from epls import EPLS, ImageFeatures
@@ -27,7 +26,6 @@ from epls.algorithm import half
 from epls.evaluation.cache import Cache
 from epls.evaluation.experiment import Settings, run_experiment
 from epls.evaluation.labelled import load_official
-from epls.utils.blas import allowed_threads
 
 
 def seconds(function):
@@ -96,14 +94,17 @@ def main():
     parser.add_argument("--stride", type=int, default=2)
     parser.add_argument("--images", type=int, default=16)
     parser.add_argument("--turns", type=int, default=5)
+    history.add_option(parser)
     options = parser.parse_args()
-    machine = [platform.processor() or platform.machine(), f"{os.cpu_count()} cores", f"{allowed_threads()} threads"]
-    found = {"machine": machine, "numpy": np.__version__, "why not": half.why_not("cpu")}
-    found["times of the bare float32 products"] = speed(options.components, options.images, options.turns)
+    run = history.Run(options, precision="float32 and bfloat16")
+    found = {"machine": run.entry["machine"], "why not": half.why_not("cpu")}
+    found["times of the bare float32 products"] = speeds = speed(options.components, options.images, options.turns)
+    run.add(ratios={f"{name} in {p} / float32 products": r for name, of in speeds.items() for p, r in of.items()})
     if options.data:
         sizes = (options.components, options.patches, options.stride)
         found["STL-10, development"] = accuracy(options.data, options.folds, *sizes)
     print(json.dumps(found, indent=1))
+    run.finish()
 
 
 if __name__ == "__main__":

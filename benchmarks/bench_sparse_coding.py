@@ -15,6 +15,7 @@ import os
 import time
 import warnings
 
+import history
 import numpy as np
 from scipy import sparse
 from sklearn.decomposition import sparse_encode
@@ -100,7 +101,9 @@ def main():
     parser.add_argument("--sklearn-patches", type=int, default=1000, help="scikit-learn gets fewer: it is slow")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--quick", action="store_true")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     if options.quick:
         options.components, options.patches, options.sklearn_patches, options.repeats = 40, 60, 20, 1
     # scikit-learn tells of every patch that it stopped early; its processes take the setting from the environment.
@@ -181,6 +184,12 @@ def main():
         "solvers": table,
     }
     print(json.dumps(result, indent=1, allow_nan=False))
+    run.add(
+        ratios={"epls / bare product": fastest / np.median(seconds["bare product"])},
+        gains={f"epls against {name}": np.median(seconds[name]) / fastest for name in rivals if "epls" not in name},
+        seconds={"epls, a patch": fastest},
+    )
+    run.finish()
 
 
 if __name__ == "__main__":

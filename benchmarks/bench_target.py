@@ -18,6 +18,7 @@ import copy
 import time
 from pathlib import Path
 
+import history
 import numpy as np
 from bench_training import load_patches, new_training
 from scipy.special import expit
@@ -101,6 +102,7 @@ def judge_batch(name, H):
         f"| {name} | {best:.4g} | {mean / best:.5f} | {spread} | {1e3 * exact_seconds:.0f} | {1e3 * seconds:.1f} | "
         f"{by_rounds / best:.5f} | {1e3 * one:.1f} | {1e3 * two:.1f} |"
     )
+    return {f"{name}: auction": seconds, f"{name}: exact": exact_seconds, f"{name}: in rounds, one thread": one}
 
 
 def in_rounds(H, n_threads):
@@ -155,14 +157,19 @@ def main():
     parser.add_argument("--units", type=int, nargs="+", default=[64, 1600], help="of the trainings")
     parser.add_argument("--samples", type=int, nargs="+", default=[2048, 32000], help="of each of them")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     n = 100 if options.quick else options.components
     print(f"{n} units, a batch of {n} samples, float32: against the best of the batch")
     rounds = "in rounds | one thread, ms | two threads, ms"
     print(f"| outputs | best mean | auction | spread | exact, ms | auction, ms | {rounds} |")
     print("|---|---|---|---|---|---|---|---|---|")
     for name, H in made_up_outputs(n).items():
-        judge_batch(name, H)
+        seconds = judge_batch(name, H)
+        against = seconds[f"{name}: exact"] / seconds[f"{name}: auction"]
+        run.add(gains={f"{name}: auction against exact": against}, seconds=seconds)
+    run.finish()
     if options.data:
         sizes = [(10, 200)] if options.quick else zip(options.units, options.samples, strict=True)
         for n_components, n_samples in sizes:

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+import history
 import numpy as np
 from sklearn.datasets import load_sample_images
 
@@ -86,7 +87,7 @@ def products(X, n_components):
     return time.perf_counter() - started
 
 
-def speed(X, n_components, n_epochs):
+def speed(X, n_components, n_epochs, run):
     print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {allowed_threads()} threads, {n_epochs} epochs")
     for name, n_runs in (("auction", n_epochs), ("epoch", n_epochs), ("literal", n_epochs // 4)):
         list(epochs(X[: 2 * n_components], n_components, 1, name))  # compile
@@ -97,6 +98,10 @@ def speed(X, n_components, n_epochs):
             f"{np.median(epoch / bare):.2f} (first epoch {epoch[0] / bare[0]:.2f}, worst {np.max(epoch / bare):.2f}); "
             f"target {100 * target.sum() / epoch.sum():.1f} % of the time (first epoch "
             f"{100 * target[0] / epoch[0]:.1f} %)"
+        )
+        run.add(
+            ratios={f"{name}: epoch / bare products": np.median(epoch / bare)},
+            seconds={f"{name}: epoch": np.median(epoch), f"{name}: bare products": np.median(bare)},
         )
 
 
@@ -146,10 +151,13 @@ def main():
     parser.add_argument("--data", type=Path)
     parser.add_argument("--epochs", type=int, default=24, help="24 is what EPLS takes by default here")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
+    history.add_option(parser)
     options = parser.parse_args()
+    run = history.Run(options)
     X = load_patches(options.data, 4_000 if options.quick else 160_000)
     print("Speed")
-    speed(X, 100 if options.quick else 1600, 4 if options.quick else options.epochs)
+    speed(X, 100 if options.quick else 1600, 4 if options.quick else options.epochs, run)
+    run.finish()
     if options.quick:
         return
     print("Growth")
