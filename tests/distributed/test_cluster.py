@@ -18,12 +18,14 @@ import pytest
 from distributed import Client, Future, LocalCluster
 from killed_process import kill_at_call
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from epls import EPLS, open_shards
 from epls.algorithm.activations import LOGISTIC
 from epls.callbacks import OnEpoch
 from epls.distributed import cluster as cluster_module
 from epls.distributed import fit, transform
+from epls.distributed.exchange import Link
 
 pytestmark = pytest.mark.slow
 
@@ -110,6 +112,51 @@ def test_a_worker_killed_in_any_phase(mortal_client, shards, expected, method, n
     assert not is_alive(pid)
     assert_same(model, expected)
     assert all(report.win_spread <= 3 for report in model.epoch_reports_)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "n_calls", "sent"),
+    [
+        ("_Joining", "join", 2, signal.SIGKILL),
+        ("Link", "send", 9, signal.SIGKILL),
+        ("Link", "receive", 12, signal.SIGKILL),
+        ("_Node", "_answer", 9, signal.SIGSTOP),
+    ],
+    ids=["joining", "weights", "gradients", "stopped"],
+)
+def test_a_worker_lost_in_the_exchange(shards, one_thread, owner, method, n_calls, sent):
+    """Among seven shards, while arrays pass through it; also one that stops and does not answer any more."""
+    with dask.config.set({"distributed.scheduler.worker-ttl": "3s"}), two_workers() as client:
+        victim, pid = max(client.run(os.getpid).items())
+        client.run(kill_at_call, f"epls.distributed.exchange:{owner}", method, n_calls, sent, workers=[victim])
+        model = fit(new_model(), shards, client, n_shards=7)
+        assert victim not in client.run(os.getpid)
+        if sent == signal.SIGSTOP and is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    assert_same(model, fit(new_model(), shards, n_shards=7))
+
+
+def test_the_calling_process_talks_to_one_shard_only(client, tmp_path, one_thread, monkeypatch):
+    """However many there are, it sends each chunk of the weights once; here there are two."""
+    X = np.random.RandomState(0).normal(size=(700, 400)).astype(np.float32)
+    np.save(tmp_path / "a.npy", X)
+    opened, sent, open_link, send = [], [], Link.open, Link.send
+
+    async def note_and_open(number, tree, connection_args):
+        opened.append(number)
+        return await open_link(number, tree, connection_args)
+
+    async def note_and_send(link, rows, **more):
+        sent.append(len(rows))
+        await send(link, rows, **more)
+
+    monkeypatch.setattr(Link, "open", note_and_open)
+    monkeypatch.setattr(Link, "send", note_and_send)
+    blocks, model = open_shards(tmp_path), EPLS(300, max_iter=3, batch_size=100, random_state=0)
+    fitted = fit(model, blocks, client, n_shards=7)
+    assert opened == [0]
+    assert sent == [163, 137] * 4  # three epochs of one step, and the pass that wakes
+    assert_same(fitted, fit(clone(model), blocks, n_shards=7))
 
 
 def test_a_worker_killed_when_it_has_just_got_a_shard(mortal_client, shards, expected, monkeypatch):
