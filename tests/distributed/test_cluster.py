@@ -120,7 +120,7 @@ def test_a_worker_killed_in_any_phase(mortal_client, shards, expected, method, n
         ("_Joining", "join", 2, signal.SIGKILL),
         ("Link", "send", 9, signal.SIGKILL),
         ("Link", "receive", 12, signal.SIGKILL),
-        ("_Node", "_answer", 9, signal.SIGSTOP),
+        ("_Node", "_combine", 9, signal.SIGSTOP),
     ],
     ids=["joining", "weights", "gradients", "stopped"],
 )
@@ -137,7 +137,7 @@ def test_a_worker_lost_in_the_exchange(shards, one_thread, owner, method, n_call
 
 
 def test_the_calling_process_talks_to_one_shard_only(client, tmp_path, one_thread, monkeypatch):
-    """However many there are, it sends each chunk of the weights once; here there are two."""
+    """However many there are, it sends each chunk of the weights once; here there are four."""
     X = np.random.RandomState(0).normal(size=(700, 400)).astype(np.float32)
     np.save(tmp_path / "a.npy", X)
     opened, sent, open_link, send = [], [], Link.open, Link.send
@@ -146,16 +146,16 @@ def test_the_calling_process_talks_to_one_shard_only(client, tmp_path, one_threa
         opened.append(number)
         return await open_link(number, tree, connection_args)
 
-    async def note_and_send(link, rows, **more):
+    async def note_and_send(link, rows):
         sent.append(len(rows))
-        await send(link, rows, **more)
+        await send(link, rows)
 
     monkeypatch.setattr(Link, "open", note_and_open)
     monkeypatch.setattr(Link, "send", note_and_send)
     blocks, model = open_shards(tmp_path), EPLS(300, max_iter=3, batch_size=100, random_state=0)
     fitted = fit(model, blocks, client, n_shards=7)
     assert opened == [0]
-    assert sent == [163, 137] * 4  # three epochs of one step, and the pass that wakes
+    assert sent == [81, 81, 81, 57] * 4  # three epochs of one step, and the pass that wakes
     assert_same(fitted, fit(clone(model), blocks, n_shards=7))
 
 

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from epls.data.blocks import ArrayBlocks
 from epls.distributed.cluster import LocalShards
 from epls.distributed.shard import Shard
-from epls.distributed.tree import below, branch, chunks, combine_along_tree
+from epls.distributed.tree import _CHUNK_BYTES, below, branch, chunks, combine_along_tree
 
 
 @given(st.integers(1, 300))
@@ -46,8 +46,10 @@ def test_chunks_hold_every_row_once(n_rows, n_columns, flat):
     rows = np.concatenate([np.arange(n_rows)[piece] for piece in pieces])
     assert_array_equal(rows, np.arange(n_rows))
     row_bytes = 4 if flat else 4 * n_columns
-    assert all(row_bytes * (piece.stop - piece.start) <= max(2**18, row_bytes) for piece in pieces)
-    assert len(pieces) <= 1 + n_rows * row_bytes // (2**18 - row_bytes + 1 if row_bytes < 2**17 else row_bytes)
+    assert all(row_bytes * (piece.stop - piece.start) <= max(_CHUNK_BYTES, row_bytes) for piece in pieces)
+    assert len(pieces) <= 1 + n_rows * row_bytes // (
+        _CHUNK_BYTES - row_bytes + 1 if row_bytes < _CHUNK_BYTES // 2 else row_bytes
+    )
 
 
 @pytest.mark.parametrize("method", ["gradient", "largest_net", "net_quantile"])

@@ -167,8 +167,9 @@ class DaskShards(Shards):
             losses[number] += 1
             if losses[number] > _MOST_MOVES:
                 raise self._lost_again(number)
-            self._replace(number)
-            self._spread()  # others may be lost with it
+            if all(home in self._workers() for home in self._homes):
+                self._replace(number)  # the scheduler does not know yet
+            self._spread()
 
     def check(self, settings: Any) -> None:
         """An error if a worker cannot use what the shards will be given: a module that it lacks, for example.

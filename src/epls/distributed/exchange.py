@@ -4,14 +4,15 @@ Who calls a training talks to shard 0 only. Connections are dask's own, to the p
 of the cluster, and stay open from step to step. If one breaks, the whole tree is given up; another one is made, and the
 step repeated.
 
-A step is a message per chunk of rows on the way down, and one per chunk on the way up. The first of them also holds
-what is asked for, and the last one what else was found. A shard that cannot go on answers with the reason instead.
+A step is a note with what is asked for and the weights, chunk by chunk, on the way down, and a note with what was found
+and the combined array on the way up. A shard that cannot go on sends a note with the reason instead.
 """
 
 from __future__ import annotations
 
 import asyncio
 import pickle
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from .tree import below, branch, chunks
 
 _OPERATION = "epls-join-tree"
 _CONNECT_SECONDS = 10.0
+_LENGTH = struct.Struct("<Q")  # of a note, in bytes
 Address = tuple[str, str]  # a worker's, and the name of the actor there
 Tree = list[Address]
 
@@ -46,11 +48,58 @@ class _ShardError(Exception):
         self.content = content
 
 
+class Channel:
+    """Notes and arrays over a connection of dask."""
+
+    def __init__(self, comm: Any) -> None:
+        self._comm = comm
+        # Everything goes through the bare stream if there is one: dask's messages take several times as long.
+        self._stream = getattr(comm, "stream", None)
+
+    async def send_note(self, **note: Any) -> None:
+        """Send a few named things."""
+        content = pickle.dumps(note)
+        if self._stream is None:
+            await self._comm.write({"content": content})
+        else:
+            self._stream.write(_LENGTH.pack(len(content)) + content)
+
+    async def receive_note(self) -> dict[str, Any]:
+        """What the other side sent as a note."""
+        if self._stream is None:
+            content = (await self._comm.read())["content"]
+        else:
+            (n_bytes,) = _LENGTH.unpack(await self._stream.read_bytes(_LENGTH.size))
+            content = await self._stream.read_bytes(n_bytes)
+        note: dict[str, Any] = pickle.loads(content)
+        return note
+
+    async def send_rows(self, rows: Array) -> None:
+        """Send an array, which must stay as it is until the other side has answered."""
+        if self._stream is None:
+            from distributed.protocol import to_serialize
+
+            await self._comm.write({"rows": to_serialize(rows)})
+        else:
+            self._stream.write(rows.reshape(-1).view(np.uint8).data)
+
+    async def receive_rows(self, out: Array) -> None:
+        """Fill an array with what the other side sent; it knows the shape."""
+        if self._stream is None:
+            out[...] = (await self._comm.read())["rows"]
+        else:
+            await self._stream.read_into(out.reshape(-1).view(np.uint8).data)
+
+    def close(self) -> None:
+        """End the connection at once."""
+        self._comm.abort()
+
+
 class Link:
     """A connection to a shard further down, by the one above it or by the calling process."""
 
     def __init__(self, comm: Any, number: int, tree: Tree) -> None:
-        self._comm = comm
+        self._channel = Channel(comm)
         self._number = number
         self._branch = branch(number, len(tree))
 
@@ -64,36 +113,45 @@ class Link:
         except OSError as error:
             raise LostShardError(number) from error
         link = cls(comm, number, tree)
-        await link._write({"op": _OPERATION, "number": number, "tree": tree, "reply": False})
+        with link._or_lost():
+            await comm.write({"op": _OPERATION, "number": number, "tree": tree, "reply": False})
         return link
 
-    async def send(self, rows: Array, **more: Any) -> None:
-        """Send a chunk of weights, and with the first one what else the shards down there need."""
-        from distributed.protocol import to_serialize
+    async def ask(self, note: dict[str, Any]) -> None:
+        """Say what is asked for, and to the shards down there only what they alone are given."""
+        own = {number: note["own"][number] for number in self._branch}
+        with self._or_lost():
+            await self._channel.send_note(**note | {"own": own})
 
-        if "own" in more:
-            more["own"] = {number: more["own"][number] for number in self._branch}
-        await self._write({"rows": to_serialize(rows), **more})
+    async def send(self, rows: Array) -> None:
+        """Send a chunk of weights."""
+        with self._or_lost():
+            await self._channel.send_rows(rows)
 
-    async def receive(self) -> dict[str, Any]:
-        """A chunk of what the shards down there found; with the last one, what else they found."""
-        try:
-            message: dict[str, Any] = await self._comm.read()
-        except OSError as error:
-            raise LostShardError(self._number) from error
-        if "lost" in message:
-            raise LostShardError(message["lost"])
-        if "error" in message:
-            raise _ShardError(message["error"])
-        return message
+    async def found(self) -> dict[int, bytes]:
+        """What the shards down there found, by number, besides the array that they combined."""
+        with self._or_lost():
+            note = await self._channel.receive_note()
+        if "lost" in note:
+            raise LostShardError(note["lost"])
+        if "error" in note:
+            raise _ShardError(note["error"])
+        found: dict[int, bytes] = note["found"]
+        return found
+
+    async def receive(self, out: Array) -> None:
+        """Fill an array with a chunk of what the shards down there combined."""
+        with self._or_lost():
+            await self._channel.receive_rows(out)
 
     def close(self) -> None:
         """Let the shard go, and with it those below."""
-        self._comm.abort()
+        self._channel.close()
 
-    async def _write(self, message: dict[str, Any]) -> None:
+    @contextmanager
+    def _or_lost(self) -> Iterator[None]:
         try:
-            await self._comm.write(message)
+            yield
         except OSError as error:
             raise LostShardError(self._number) from error
 
@@ -103,23 +161,23 @@ async def ask(link: Link, step: Step, weights: Array, own: list[Any]) -> tuple[A
 
     ``own`` is what each shard alone is given.
     """
-    about = {
+    note = {
         "step": pickle.dumps(step),
         "own": {number: pickle.dumps(given) for number, given in enumerate(own)},
         "shape": weights.shape,
         "dtype": weights.dtype.str,
     }
+    await link.ask(note)
     for piece in chunks(weights.shape, weights.dtype):
-        await link.send(weights[piece], **about)
-        about = {}
-    combined = step.neutral(weights)
+        await link.send(weights[piece])
     try:
-        for piece in chunks(combined.shape, combined.dtype):
-            message = await link.receive()
-            combined[piece] = message["rows"]
+        found = await link.found()
     except _ShardError as error:
         raise pickle.loads(error.content) from None
-    return combined, [pickle.loads(message["found"][number]) for number in range(len(own))]
+    combined = step.neutral(weights)
+    for piece in chunks(combined.shape, combined.dtype):
+        await link.receive(combined[piece])
+    return combined, [pickle.loads(found[number]) for number in range(len(own))]
 
 
 class WorkerShard:
@@ -189,14 +247,15 @@ class _Node:
     It has arrays of its own. Whatever a broken tree still does, it does not touch those of the shard.
     """
 
-    def __init__(self, worker: Any, above: Any, number: int, tree: Tree) -> None:
+    def __init__(self, worker: Any, comm: Any, number: int, tree: Tree) -> None:
         self._worker = worker
-        self._above = above
+        self._above = Channel(comm)
         self._number = number
         self._tree = tree
         self._below: list[Link] = []
         self._weights: Array = np.empty(0)
         self._combined: Array = np.empty(0)
+        self._incoming: Array = np.empty(0)
 
     async def serve(self) -> None:
         """Do step after step, until the one above closes the connection."""
@@ -207,13 +266,13 @@ class _Node:
                 for child in below(self._number, len(self._tree)):
                     self._below.append(await Link.open(child, self._tree, self._worker.connection_args))
                 while True:
-                    await self._step(shard)
+                    await self._combine(await self._part(shard))
             except LostShardError as error:
-                await self._above.write({"lost": error.number})
+                await self._above.send_note(lost=error.number)
             except _ShardError as error:
-                await self._above.write({"error": error.content})
+                await self._above.send_note(error=error.content)
             while True:  # the one above reads this when it is ready to, and closes
-                await self._above.read()
+                await self._above.receive_note()
         except OSError:
             pass  # it is closed
         finally:
@@ -221,7 +280,7 @@ class _Node:
 
     def close(self) -> None:
         """Close all connections."""
-        self._above.abort()
+        self._above.close()
         for link in self._below:
             link.close()
 
@@ -231,42 +290,50 @@ class _Node:
             raise LostShardError(self._number)
         return shard
 
-    async def _step(self, shard: WorkerShard) -> None:
-        step, own = await self._pass_on()
-        # One thread computes for all shards of a worker, one after the other.
-        work = asyncio.get_running_loop().run_in_executor(
-            self._worker.executors["actor"], shard.part, step, self._weights, own, self._combined
-        )
-        asked, self._combined, own_found = await work
-        found = {self._number: own_found}
-        pieces = chunks(self._combined.shape, self._combined.dtype)
-        for piece in pieces:
-            rows = self._combined[piece]
-            for link in self._below:
-                message = await link.receive()
-                asked.combine(rows, message["rows"], out=rows)
-                found |= message.get("found", {})
-            await self._answer(rows, **({"found": found} if piece is pieces[-1] else {}))
+    async def _part(self, shard: WorkerShard) -> np.ufunc:
+        """Receive weights, pass them on and compute the shard's own part; tell those above when all is well below.
 
-    async def _pass_on(self) -> tuple[bytes, bytes]:
-        """Pass on weights from above, and keep them. Return what is asked for and what this shard alone is given."""
-        message = await self._above.read()
-        step, own, shape, dtype = (message[name] for name in ("step", "own", "shape", "dtype"))
-        if self._weights.shape != tuple(shape) or self._weights.dtype.str != dtype:
+        Return how arrays are combined.
+        """
+        note = await self._above.receive_note()
+        shape, dtype = tuple(note["shape"]), np.dtype(note["dtype"])
+        if self._weights.shape != shape or self._weights.dtype != dtype:
             self._weights = np.empty(shape, dtype)
-        for piece in chunks(self._weights.shape, self._weights.dtype):
-            if message is None:
-                message = await self._above.read()
+        for link in self._below:
+            await link.ask(note)
+        for piece in chunks(shape, dtype):
+            await self._above.receive_rows(self._weights[piece])
             for link in self._below:
-                await link.send(**message)
-            self._weights[piece] = message["rows"]
-            message = None
-        return step, own[self._number]
+                await link.send(self._weights[piece])
+        # One thread computes for all shards of a worker, one after the other.
+        step, self._combined, own_found = await asyncio.get_running_loop().run_in_executor(
+            self._worker.executors["actor"],
+            shard.part, note["step"], self._weights, note["own"][self._number], self._combined,
+        )  # fmt: skip
+        found = {self._number: own_found}
+        for link in self._below:
+            found |= await link.found()
+        await self._above.send_note(found=found)
+        return step.combine
 
-    async def _answer(self, rows: Array, **more: Any) -> None:
-        from distributed.protocol import to_serialize
+    async def _combine(self, combine: np.ufunc) -> None:
+        """Combine the arrays from below with the shard's own, and send the result to the one above.
 
-        await self._above.write({"rows": to_serialize(rows), **more})
+        What goes wrong from here on cannot be told any more: the connection ends.
+        """
+        try:
+            pieces = chunks(self._combined.shape, self._combined.dtype)
+            largest = self._combined[pieces[0]]
+            if self._incoming.shape != largest.shape or self._incoming.dtype != largest.dtype:
+                self._incoming = np.empty_like(largest)
+            for piece in pieces:
+                rows = self._combined[piece]
+                for link in self._below:
+                    await link.receive(self._incoming[: len(rows)])
+                    combine(rows, self._incoming[: len(rows)], out=rows)
+                await self._above.send_rows(rows)
+        except LostShardError as error:
+            raise OSError from error
 
 
 def _pickled(error: Exception) -> bytes:

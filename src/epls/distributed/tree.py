@@ -14,9 +14,8 @@ import numpy as np
 from ..utils.types import Array
 
 _N_BELOW = 2
-# Arrays travel in chunks of rows, so that a shard passes on the first while the next one is still on its way. A message
-# costs some 0.3 ms however small it is: see docs/scale.md.
-_CHUNK_BYTES = 2**18
+# Arrays travel in chunks of rows, so that a shard passes on the first while the next one is still on its way.
+_CHUNK_BYTES = 2**17
 
 
 def below(number: int, n_shards: int) -> range:
