@@ -251,6 +251,9 @@ class DaskShards(Shards):
         lost = self._homes[number]
         self._lost[lost] = time.monotonic()
         self._move(number, self._emptiest())
+        self._tell(number, lost)
+
+    def _tell(self, number: int, lost: str) -> None:
         _log.warning("worker %s was lost; shard %d goes on at %s", lost, number, self._homes[number])
 
     def _look_again(self) -> None:
@@ -268,6 +271,8 @@ class DaskShards(Shards):
                 emptiest = min(workers, key=lambda worker: load[worker])
                 load[emptiest] += 1
                 self._move(number, emptiest)
+                if home and home not in workers:
+                    self._tell(number, home)
         self._looked = time.monotonic()
 
     def _move(self, number: int, worker: str) -> None:
