@@ -189,6 +189,12 @@ def test_settings_that_a_worker_cannot_use(client, shards):
     del sys.modules["only_here"]
 
 
+def test_a_function_that_workers_cannot_import_travels(client, shards, one_thread):
+    mine = dataclasses.replace(LOGISTIC, name="mine", value=lambda net: LOGISTIC.value(net))
+    model = EPLS(8, activation=mine, batch_size=500, max_iter=2, random_state=0)
+    assert_same(fit(model, shards, client, n_shards=3), fit(clone(model), shards, n_shards=3))
+
+
 def test_a_persisted_array(client):
     X = da.random.normal(size=(100, 4), chunks=(50, 4))
     with pytest.raises(TypeError, match="is persisted"):

@@ -161,8 +161,10 @@ async def ask(link: Link, step: Step, weights: Array, own: list[Any]) -> tuple[A
 
     ``own`` is what each shard alone is given.
     """
+    from distributed.protocol.pickle import dumps  # also of functions that workers cannot import
+
     note = {
-        "step": pickle.dumps(step),
+        "step": dumps(step),
         "own": {number: pickle.dumps(given) for number, given in enumerate(own)},
         "shape": weights.shape,
         "dtype": weights.dtype.str,
