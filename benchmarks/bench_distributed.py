@@ -90,36 +90,34 @@ def cluster(n_workers: int, pinned: bool = False) -> Iterator[Client]:
         yield client
 
 
-def multiply(number: int, n_times: int, start: Any, seconds: Any) -> None:
-    """Bare products of the size of a step's, in a process of its own; the seconds of all of them."""
+def multiply(number: int, n_times: int, together: Any, seconds: Any) -> None:
+    """Bare products of the size of a step's, in a process of its own: the first one alone, then both together."""
     if hasattr(os, "sched_getaffinity"):
         cores = sorted(os.sched_getaffinity(0))
         pin(cores[-1 - number % len(cores)])
     A, B = np.ones((1600, 300), np.float32), np.ones((300, 1600), np.float32)
     out = np.empty((1600, 1600), np.float32)
     np.matmul(A, B, out)
-    start.wait()
-    started = perf_counter()
-    for _ in range(n_times):
-        np.matmul(A, B, out)
-    seconds.put(perf_counter() - started)
+    for alone in (True, False):
+        together.wait()
+        if number == 0 or not alone:
+            started = perf_counter()
+            for _ in range(n_times):
+                np.matmul(A, B, out)
+            seconds.put((alone, perf_counter() - started))
 
 
 def gain_of_bare_products(n_times: int) -> float:
     """What two processes do side by side, against one alone: 2 if they do not slow each other down."""
     context = multiprocessing.get_context("spawn")
-    taken = []
-    for n_processes in (1, 2):
-        start, seconds = context.Barrier(n_processes), context.Queue()
-        processes = [
-            context.Process(target=multiply, args=(number, n_times, start, seconds)) for number in range(n_processes)
-        ]
-        for process in processes:
-            process.start()
-        taken.append(max(seconds.get(timeout=600) for _ in processes))
-        for process in processes:
-            process.join()
-    return 2 * taken[0] / taken[1]
+    together, seconds = context.Barrier(2), context.Queue()
+    processes = [context.Process(target=multiply, args=(number, n_times, together, seconds)) for number in range(2)]
+    for process in processes:
+        process.start()
+    taken = [seconds.get(timeout=600) for _ in range(3)]
+    for process in processes:
+        process.join()
+    return 2 * max(time for alone, time in taken if alone) / max(time for alone, time in taken if not alone)
 
 
 def fit_seconds(model: EPLS, shards, client, n_shards: int) -> tuple[float, dict[str, float], EPLS]:
@@ -310,7 +308,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="a .npy file of vectors, of which the first are taken")
     parser.add_argument("--units", type=int, default=1600)
     parser.add_argument("--features", type=int, default=300)
-    parser.add_argument("--samples", type=int, default=80_000)
+    parser.add_argument("--samples", type=int, default=64_000)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=5, help="one worker and two by turns, so often")
     parser.add_argument("--only", choices=("workers", "model"), help="one of the two parts; the model needs a fit, too")
