@@ -127,7 +127,7 @@ def test_a_worker_killed_in_any_phase(mortal_client, shards, expected, method, n
 def test_a_worker_lost_in_the_exchange(shards, one_thread, owner, method, n_calls, sent):
     """Among seven shards, while arrays pass through it; also one that stops and does not answer any more."""
     # dask gives up a process that stops after this time; on a busy machine it might be wrong about one that is well.
-    patience = {"distributed.scheduler.worker-ttl": "3s"} if sent == signal.SIGSTOP else {}
+    patience = {"distributed.scheduler.worker-ttl": "5s"} if sent == signal.SIGSTOP else {}
     with dask.config.set(patience), two_workers() as client:
         victim, pid = max(client.run(os.getpid).items())
         client.run(kill_at_call, f"epls.distributed.exchange:{owner}", method, n_calls, sent, workers=[victim])
