@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import threading
-import time
 import types
 from contextlib import contextmanager
 
@@ -18,12 +17,14 @@ import pytest
 from distributed import Client, Future, LocalCluster
 from killed_process import kill_at_call
 from numpy.testing import assert_array_equal
+from sklearn.base import clone
 
 from epls import EPLS, open_shards
 from epls.algorithm.activations import LOGISTIC
 from epls.callbacks import OnEpoch
 from epls.distributed import cluster as cluster_module
 from epls.distributed import fit, transform
+from epls.distributed.exchange import Link
 
 pytestmark = pytest.mark.slow
 
@@ -101,15 +102,60 @@ def is_alive(pid):
 
 @pytest.mark.parametrize(("method", "n_calls"), [("moments", 1), ("gradient", 7), ("largest_net", 1)])
 def test_a_worker_killed_in_any_phase(mortal_client, shards, expected, method, n_calls):
-    """It dies while a shard computes; whoever takes over gives the same bits, within seconds."""
+    """It dies while a shard computes; whoever takes over gives the same bits."""
     (address, pid), *_ = mortal_client.run(os.getpid).items()
     mortal_client.run(kill_at_call, "epls.distributed.shard:Shard", method, n_calls, workers=[address])
-    started = time.monotonic()
     model = fit(new_model(), shards, mortal_client, n_shards=3)
-    assert time.monotonic() - started < 60
     assert not is_alive(pid)
     assert_same(model, expected)
     assert all(report.win_spread <= 3 for report in model.epoch_reports_)
+
+
+@pytest.mark.parametrize(
+    ("owner", "method", "n_calls", "sent"),
+    [
+        ("_Joining", "join", 2, signal.SIGKILL),
+        ("Link", "send", 9, signal.SIGKILL),
+        ("Link", "receive", 12, signal.SIGKILL),
+        ("_Node", "_combine", 9, signal.SIGSTOP),
+    ],
+    ids=["joining", "weights", "gradients", "stopped"],
+)
+def test_a_worker_lost_in_the_exchange(shards, one_thread, owner, method, n_calls, sent):
+    """Among seven shards, while arrays pass through it; also one that stops and does not answer any more."""
+    # dask gives up a process that stops after this time; on a busy machine it might be wrong about one that is well.
+    patience = {"distributed.scheduler.worker-ttl": "5s"} if sent == signal.SIGSTOP else {}
+    with dask.config.set(patience), two_workers() as client:
+        victim, pid = max(client.run(os.getpid).items())
+        client.run(kill_at_call, f"epls.distributed.exchange:{owner}", method, n_calls, sent, workers=[victim])
+        model = fit(new_model(), shards, client, n_shards=7)
+        assert victim not in client.run(os.getpid)
+        if sent == signal.SIGSTOP and is_alive(pid):
+            os.kill(pid, signal.SIGKILL)
+    assert_same(model, fit(new_model(), shards, n_shards=7))
+
+
+def test_the_calling_process_talks_to_one_shard_only(client, tmp_path, one_thread, monkeypatch):
+    """However many there are, it sends each chunk of the weights once; here there are four."""
+    X = np.random.RandomState(0).normal(size=(700, 400)).astype(np.float32)
+    np.save(tmp_path / "a.npy", X)
+    opened, sent, open_link, send = [], [], Link.open, Link.send
+
+    async def note_and_open(number, tree, connection_args):
+        opened.append(number)
+        return await open_link(number, tree, connection_args)
+
+    async def note_and_send(link, rows):
+        sent.append(len(rows))
+        await send(link, rows)
+
+    monkeypatch.setattr(Link, "open", note_and_open)
+    monkeypatch.setattr(Link, "send", note_and_send)
+    blocks, model = open_shards(tmp_path), EPLS(300, max_iter=3, batch_size=100, random_state=0)
+    fitted = fit(model, blocks, client, n_shards=7)
+    assert opened == [0]
+    assert sent == [81, 81, 81, 57] * 4  # three epochs of one step, and the pass that wakes
+    assert_same(fitted, fit(clone(model), blocks, n_shards=7))
 
 
 def test_a_worker_killed_when_it_has_just_got_a_shard(mortal_client, shards, expected, monkeypatch):
@@ -138,6 +184,12 @@ def test_settings_that_a_worker_cannot_use(client, shards):
     with pytest.raises(RuntimeError, match="cannot use the model's settings"):
         fit(EPLS(8, activation=dataclasses.replace(LOGISTIC, name="mine", value=module.value)), shards, client)
     del sys.modules["only_here"]
+
+
+def test_a_function_that_workers_cannot_import_travels(client, shards, one_thread):
+    mine = dataclasses.replace(LOGISTIC, name="mine", value=lambda net: LOGISTIC.value(net))
+    model = EPLS(8, activation=mine, batch_size=500, max_iter=2, random_state=0)
+    assert_same(fit(model, shards, client, n_shards=3), fit(clone(model), shards, n_shards=3))
 
 
 def test_a_persisted_array(client):

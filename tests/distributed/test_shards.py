@@ -17,7 +17,7 @@ from epls.data.samples import BlockSamples
 from epls.distributed import connect, fit
 from epls.distributed.cluster import LocalShards
 from epls.distributed.fitting import ShardedEngine
-from epls.distributed.shard import Place, Settings, Shard
+from epls.distributed.shard import Place, Settings, Shard, Step
 
 
 @given(
@@ -105,12 +105,17 @@ def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
     used, new = Shard(ArrayBlocks(blobs), 0), Shard(ArrayBlocks(blobs), 0)
     counts = np.zeros(8, np.int64)
     for number in range(7):
-        found = used.gradient(weights, counts, Place(5, number, 64), settings)
-        again = new.gradient(weights, counts, Place(5, number, 64), settings) if number in (2, 3, 6) else found
-        assert_array_equal(found.gradient, again.gradient)
-        assert_array_equal(found.counts, again.counts)
-        counts = found.counts
-    assert used.gradient(weights, counts, Place(5, 7, 64), settings) is None  # the shard has no more
+        step = Step("gradient", Place(5, number, 60), settings)
+        gradient, found = used.part(step, weights, counts)
+        if number in (2, 3, 6):
+            again, found_again = new.part(step, weights, counts)
+            assert_array_equal(gradient, again)
+            assert_array_equal(found.report.winners, found_again.report.winners)
+        counts = counts + np.bincount(found.report.winners, minlength=8)
+    assert counts.sum() == 400
+    neutral, found = used.part(Step("gradient", Place(5, 7, 60), settings), weights, counts)
+    assert found is None  # the shard has no more
+    assert_array_equal(neutral, np.zeros((8, 7)))
 
 
 def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import pickle
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError
-from typing import Any
-
-from threadpoolctl import ThreadpoolController
+from typing import Any, TypeVar
 
 from ..data.blocks import Blocks
-from .shard import Shard
+from ..utils.types import Array
+from .exchange import Link, LostShardError, WorkerShard, ask
+from .shard import Found, Shard, Step
+from .tree import combine_along_tree
 
 _PATIENCE = 60.0  # seconds without any worker, after which a training gives up
 _LOOK_AGAIN = 5.0  # seconds between two looks at which workers there are
 _POLL = 2.0  # seconds after which an answer that has not come is asked after
 _MOST_MOVES = 10  # of a shard for one answer
+_FORGIVE = 300.0  # seconds after which a worker that was lost is tried again: dask gives it up by then
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 
 
@@ -65,13 +69,29 @@ def direct(client: Any) -> Any:
 
 
 class Shards(ABC):
-    """Calls the same method of every shard."""
+    """All shards of the data."""
 
     n_shards: int
 
     @abstractmethod
-    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What the method of each shard returns for its arguments; an exception of a shard is raised here."""
+    def call(self, method: str) -> list[Any]:
+        """What the method of each shard returns; an exception of a shard is raised here."""
+
+    @abstractmethod
+    def combine(self, step: Step, weights: Array, own: Sequence[Any] | None = None) -> tuple[Array, dict[int, Found]]:
+        """What the shards find in a step: their arrays, combined along the tree, and the rest by number of the shard.
+
+        Shards that have no batch any more are left out of the rest.
+
+        Parameters
+        ----------
+        step : Step
+            What is asked for.
+        weights : ndarray of shape (n_components, n_features + 1)
+            The weights.
+        own : sequence or None
+            What each shard alone is given.
+        """
 
     @abstractmethod
     def check(self, settings: Any) -> None:
@@ -85,35 +105,20 @@ class LocalShards(Shards):
         self.n_shards = len(parts)
         self._shards = [Shard(blocks, number) for number, blocks in enumerate(parts)]
 
-    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What the method of each shard returns for its arguments."""
-        # Each keeps its buffers, and its answers are valid until it is called again.
-        return [getattr(shard, method)(*given) for shard, given in zip(self._shards, arguments, strict=True)]
+    def call(self, method: str) -> list[Any]:
+        """What the method of each shard returns."""
+        return [getattr(shard, method)() for shard in self._shards]
+
+    def combine(self, step: Step, weights: Array, own: Sequence[Any] | None = None) -> tuple[Array, dict[int, Found]]:
+        """What the shards find in a step."""
+        # Each keeps its buffers, and its arrays are valid until it is asked again.
+        given = [None] * self.n_shards if own is None else own
+        parts = [shard.part(step, weights, some) for shard, some in zip(self._shards, given, strict=True)]
+        combined = combine_along_tree([array for array, _ in parts], step.combine)
+        return combined, {number: found for number, (_, found) in enumerate(parts) if found is not None}
 
     def check(self, settings: Any) -> None:
         """There is nothing that this process could not use."""
-
-
-class WorkerShard:
-    """A shard on a worker of a cluster."""
-
-    def __init__(self, blocks: Blocks, number: int) -> None:
-        from distributed import get_worker
-
-        self._shard = Shard(blocks, number)
-        self._n_threads = get_worker().state.nthreads
-        self._libraries = ThreadpoolController()  # to look for them takes 3 ms
-
-    def call(self, method: str, arguments: tuple[Any, ...]) -> Any:
-        """What a method returns, or the exception that it raised: so that nobody takes it for one of the connection.
-
-        With as many threads as the worker was given.
-        """
-        with self._libraries.limit(limits=self._n_threads, user_api="blas"):
-            try:
-                return getattr(self._shard, method)(*arguments)
-            except Exception as error:
-                return error
 
 
 class DaskShards(Shards):
@@ -131,20 +136,40 @@ class DaskShards(Shards):
         self._made: list[Any] = [None] * len(parts)  # dask drops an actor when nobody holds its future
         self._actors: list[Any] = [None] * len(parts)
         self._looked = -_LOOK_AGAIN
+        self._lost: dict[str, float] = {}  # workers that could not be reached, and when
+        self._link: Link | None = None  # to shard 0, and by it to all others
 
-    def call(self, method: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """What the method of each shard returns for its arguments, whatever happens to workers meanwhile."""
-        if time.monotonic() - self._looked > _LOOK_AGAIN:
-            self._spread()
-        under_way = [self._begin(number, method, given) for number, given in enumerate(arguments)]
-        results = [
-            self._finish(number, future, method, given)
-            for number, (future, given) in enumerate(zip(under_way, arguments, strict=True))
-        ]
+    def call(self, method: str) -> list[Any]:
+        """What the method of each shard returns, whatever happens to workers meanwhile."""
+        self._look_again()
+        under_way = [self._begin(number, method) for number in range(self.n_shards)]
+        results = [self._finish(number, future, method) for number, future in enumerate(under_way)]
         for result in results:
             if isinstance(result, Exception):
                 raise result
         return results
+
+    def combine(self, step: Step, weights: Array, own: Sequence[Any] | None = None) -> tuple[Array, dict[int, Found]]:
+        """What the shards find in a step, which is repeated if a worker is lost meanwhile."""
+        given = [None] * self.n_shards if own is None else list(own)
+        losses: Counter[int] = Counter()
+        self._look_again()
+        while True:
+            try:
+                combined, found = self._wait(self._ask(step, weights, given))
+                return combined, {number: part for number, part in enumerate(found) if part is not None}
+            except LostShardError as error:
+                number = error.number
+            except BaseException:
+                self._leave_tree()  # in which messages may still be under way
+                raise
+            self._leave_tree()
+            losses[number] += 1
+            if losses[number] > _MOST_MOVES:
+                raise self._lost_again(number)
+            if all(home in self._workers() for home in self._homes):
+                self._replace(number)  # the scheduler does not know yet
+            self._spread()
 
     def check(self, settings: Any) -> None:
         """An error if a worker cannot use what the shards will be given: a module that it lacks, for example.
@@ -168,37 +193,76 @@ class DaskShards(Shards):
 
     def close(self) -> None:
         """Let go of the workers."""
+        self._leave_tree()
         self._actors = [None] * self.n_shards
         self._made = [None] * self.n_shards
 
-    def _begin(self, number: int, method: str, arguments: tuple[Any, ...]) -> Any:
+    async def _ask(self, step: Step, weights: Array, own: list[Any]) -> tuple[Array, list[Found | None]]:
+        if self._link is None:
+            tree = [(home, made.key) for home, made in zip(self._homes, self._made, strict=True)]
+            self._link = await Link.open(0, tree, self._client.connection_args)
+        return await ask(self._link, step, weights, own)
+
+    def _wait(self, answer: Coroutine[Any, Any, _T]) -> _T:
+        """An answer of the tree; an error if a worker that it needs is gone."""
+        future = asyncio.run_coroutine_threadsafe(answer, self._client.loop.asyncio_loop)
+        while True:
+            try:
+                return future.result(timeout=_POLL)
+            except TimeoutError:
+                if future.done():
+                    raise
+            workers = self._workers()
+            for number, home in enumerate(self._homes):
+                if home not in workers:
+                    future.cancel()
+                    raise LostShardError(number)
+
+    def _leave_tree(self) -> None:
+        """Close the tree. The next step makes a new one."""
+        link, self._link = self._link, None
+        if link is not None:
+            self._client.loop.add_callback(link.close)
+
+    def _begin(self, number: int, method: str) -> Any:
         """A future of the answer, or None if the worker is gone."""
         try:
-            return self._actors[number].call(method, arguments)
+            return self._actors[number].call(method)
         except (OSError, RuntimeError):
             return None
 
-    def _finish(self, number: int, future: Any, method: str, arguments: tuple[Any, ...]) -> Any:
-        n_moved = 0
-        while n_moved < _MOST_MOVES:
+    def _finish(self, number: int, future: Any, method: str) -> Any:
+        for _ in range(_MOST_MOVES):
             try:
-                if future is not None:
-                    return future.result(timeout=_POLL)
-            except TimeoutError:
-                if self._made[number].status == "finished" and self._homes[number] in self._workers():
-                    continue  # it only takes long
+                while future is not None:
+                    try:
+                        return future.result(timeout=_POLL)
+                    except TimeoutError:
+                        if self._made[number].status != "finished" or self._homes[number] not in self._workers():
+                            break  # else it only takes long
             except (OSError, RuntimeError):
                 pass  # the connection broke
-            lost = self._homes[number]
-            self._move(number, self._emptiest(without=lost))
-            _log.warning("worker %s was lost; shard %d goes on at %s", lost, number, self._homes[number])
-            n_moved += 1
-            future = self._begin(number, method, arguments)
+            self._replace(number)
+            future = self._begin(number, method)
         raise self._lost_again(number)
+
+    def _replace(self, number: int) -> None:
+        """Open a shard at another worker than that which was lost."""
+        lost = self._homes[number]
+        self._lost[lost] = time.monotonic()
+        self._move(number, self._emptiest())
+        self._tell(number, lost)
+
+    def _tell(self, number: int, lost: str) -> None:
+        _log.warning("worker %s was lost; shard %d goes on at %s", lost, number, self._homes[number])
+
+    def _look_again(self) -> None:
+        if time.monotonic() - self._looked > _LOOK_AGAIN:
+            self._spread()
 
     def _spread(self) -> None:
         """Give every shard a worker, and as equally many shards to each as can be."""
-        workers = self._workers() or [self._emptiest()]
+        workers = self._usable() or [self._emptiest()]
         most = -(-self.n_shards // len(workers))
         load = Counter(home for home in self._homes if home in workers)
         for number, home in enumerate(self._homes):
@@ -207,12 +271,15 @@ class DaskShards(Shards):
                 emptiest = min(workers, key=lambda worker: load[worker])
                 load[emptiest] += 1
                 self._move(number, emptiest)
+                if home and home not in workers:
+                    self._tell(number, home)
         self._looked = time.monotonic()
 
     def _move(self, number: int, worker: str) -> None:
         """Open a shard at a worker; at another one if that is gone meanwhile."""
         from distributed import KilledWorker
 
+        self._leave_tree()
         for _ in range(_MOST_MOVES):
             made = self._client.submit(
                 WorkerShard, self._parts[number], number, actor=True, pure=False, workers=[worker],
@@ -225,25 +292,32 @@ class DaskShards(Shards):
             except CancelledError as error:  # what dask says when the scheduler is gone
                 raise self._scheduler_lost() from error
             except (OSError, RuntimeError, KilledWorker):  # it died just now
-                worker = self._emptiest(without=worker)
+                self._lost[worker] = time.monotonic()
+                worker = self._emptiest()
                 continue
             self._made[number] = made
             self._homes[number] = next(iter(self._client.who_has([made]).get(made.key, ())), worker)
             return
         raise self._lost_again(number)
 
-    def _emptiest(self, without: str = "") -> str:
-        """The worker with the fewest shards, once there is one; ``without`` only if it stays the only one."""
+    def _emptiest(self) -> str:
+        """The worker with the fewest shards, once there is one; a lost one only if there is no other for a while."""
         began = time.monotonic()
         while True:
             waited = time.monotonic() - began
-            workers = [worker for worker in self._workers() if worker != without or waited > _LOOK_AGAIN]
+            workers = self._workers() if waited > _LOOK_AGAIN else self._usable()
             if workers:
                 load = Counter(self._homes)
                 return min(workers, key=lambda worker: load[worker])
             if waited > _PATIENCE:
                 raise self._nobody_left()
             time.sleep(0.2)
+
+    def _usable(self) -> list[str]:
+        """The workers without those that were lost, though the scheduler may not know yet."""
+        workers, now = self._workers(), time.monotonic()
+        self._lost = {lost: when for lost, when in self._lost.items() if lost in workers and now - when < _FORGIVE}
+        return [worker for worker in workers if worker not in self._lost]
 
     def _workers(self) -> list[str]:
         try:
@@ -260,8 +334,8 @@ class DaskShards(Shards):
     def _lost_again(self, number: int) -> ConnectionError:
         return ConnectionError(
             f"{_MOST_MOVES} workers in a row were lost, or could not be reached, while they computed with shard "
-            f"{number}, at last {self._homes[number]}: see their logs (memory?), and whether this machine can connect "
-            f"to them"
+            f"{number}, at last {self._homes[number]}: see their logs (memory?), and whether this machine and "
+            f"the workers can connect to them"
         )
 
     def _nobody_left(self) -> ConnectionError:

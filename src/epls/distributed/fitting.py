@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 from ..algorithm.engines.base import BatchGradient, BatchReport, Engine, LayerSettings
@@ -22,7 +23,7 @@ from ..data.samples import BUFFER_BYTES, Samples, working_type
 from ..learners.epls import EPLS
 from ..utils.types import Array
 from .cluster import DaskShards, LocalShards, Shards, connect, direct
-from .shard import Place, Settings, ShardGradient
+from .shard import Place, Settings, Step
 
 _ALL_BUFFERS_BYTES = 2**30  # of the shards together, so that many in one process do not take all its memory
 
@@ -128,7 +129,7 @@ class ShardedSamples(Samples):
     @cached_property
     def moments(self) -> Moments:
         moments = Moments()
-        for part in self.shards.call("moments", [()] * self.n_parts):
+        for part in self.shards.call("moments"):
             moments.merge(part)
         return moments
 
@@ -164,6 +165,11 @@ class ShardCounts(Stateful):
     def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
         self.counts[:] = 0
 
+    def of_shards(self) -> list[NDArray[np.unsignedinteger]]:
+        """What a balanced target needs of them: how many more wins a unit has than that with the fewest, 0 or 1."""
+        more = self.counts - self.counts.min(axis=1, keepdims=True)
+        return list(more.astype(np.min_scalar_type(more.max())))
+
 
 class ShardedEngine(Engine):
     """Adds up what the shards find.
@@ -179,37 +185,27 @@ class ShardedEngine(Engine):
         self.target = ShardCounts(shards.n_shards, n_components)
         self._shards = shards
         self._shared = settings
-        self._sum: Array = np.empty((0, 0))
         self.compute_seconds = 0.0
 
     def gradient(self, weights: Array, batch: Place) -> BatchGradient:
         """Outputs, winners, and the derivative of the loss by the weights."""
-        counts = self.target.counts
-        found = self._shards.call("gradient", [(weights, own, batch, self._shared) for own in counts])
-        some: list[ShardGradient] = []
-        for number, part in enumerate(found):
-            if part is not None:
-                counts[number] = part.counts
-                some.append(part)
-        # In the order of the shards, whoever was first: the sum has the same bits every time.
-        if self._sum.shape != weights.shape:
-            self._sum = np.empty_like(weights)
-        self._sum[...] = some[0].gradient
-        for part in some[1:]:
-            self._sum += part.gradient
-        self.compute_seconds = max(part.seconds for part in some)
-        fields = ("winners", "at_winner", "errors")
-        joined = (np.concatenate([getattr(part.report, field) for part in some]) for field in fields)
-        return BatchGradient(self._sum, BatchReport(*joined))
+        step = Step("gradient", batch, self._shared)
+        gradient, found = self._shards.combine(step, weights, self.target.of_shards())
+        reports: list[BatchReport] = []
+        for number, part in found.items():
+            assert part.report is not None
+            self.target.counts[number] += np.bincount(part.report.winners, minlength=len(weights))
+            reports.append(part.report)
+        self.compute_seconds = max(part.seconds for part in found.values())
+        winners = np.concatenate([report.winners for report in reports]).astype(np.intp)
+        at_winner, errors = (np.concatenate([getattr(r, field) for r in reports]) for field in ("at_winner", "errors"))
+        return BatchGradient(gradient, BatchReport(winners, at_winner, errors))
 
     def largest_net(self, weights: Array, batch: Place) -> Array:
         """The largest net input of each unit in a batch."""
-        return np.asarray(np.max(self._of_each("largest_net", weights, batch), axis=0))
+        return self._shards.combine(Step("largest_net", batch, self._shared), weights)[0]
 
     def net_quantile(self, weights: Array, batch: Place, share: float) -> Array:
         """What a share of each unit's net inputs in a batch does not exceed; the mean over the shards."""
-        return np.asarray(np.mean(self._of_each("net_quantile", weights, batch, share), axis=0))
-
-    def _of_each(self, method: str, weights: Array, batch: Place, *more: Any) -> list[Array]:
-        found = self._shards.call(method, [(weights, batch, self._shared, *more)] * self._shards.n_shards)
-        return [part for part in found if part is not None]
+        total, found = self._shards.combine(Step("net_quantile", batch, self._shared, (share,)), weights)
+        return total / len(found)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,23 +36,51 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class ShardGradient:
-    """A shard's part of a step.
+class Step:
+    """What all shards are asked for at a time: each finds an array, and these are combined to one.
 
     Attributes
     ----------
-    gradient, report
-        As in :class:`epls.algorithm.engines.base.BatchGradient`.
-    counts : ndarray of int of shape (n_components,)
-        The wins of each unit in this shard, with this batch.
-    seconds : float
-        Time taken.
+    method : {"gradient", "largest_net", "net_quantile"}
+        The method of :class:`Shard`.
+    place : Place
+        The batch.
+    settings : Settings
+        Those of the training.
+    more : tuple
+        Further arguments of the method.
     """
 
-    gradient: Array
-    report: BatchReport
-    counts: NDArray[np.int64]
+    method: Literal["gradient", "largest_net", "net_quantile"]
+    place: Place
+    settings: Settings
+    more: tuple[Any, ...] = ()
+
+    @property
+    def combine(self) -> np.ufunc:
+        """What makes one array of two."""
+        return np.maximum if self.method == "largest_net" else np.add
+
+    def neutral(self, weights: Array) -> Array:
+        """The array of a shard that has no batch at this place: it leaves those of the others as they are."""
+        shape = weights.shape if self.method == "gradient" else weights.shape[:1]
+        return np.full(shape, -np.inf if self.combine is np.maximum else 0, weights.dtype)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a shard found, besides the array that is combined with those of others.
+
+    Attributes
+    ----------
+    seconds : float
+        Time taken.
+    report : BatchReport or None
+        As in :class:`epls.algorithm.engines.base.BatchGradient`; None if that was not asked for.
+    """
+
     seconds: float
+    report: BatchReport | None = None
 
 
 class Shard:
@@ -76,33 +105,50 @@ class Shard:
         """Mean and spread of the samples, all of which must be finite."""
         return BlockSamples(self._blocks).moments
 
-    def gradient(
-        self, weights: Array, counts: NDArray[np.int64], place: Place, settings: Settings
-    ) -> ShardGradient | None:
-        """The gradient and the winners of a batch; None if the shard has fewer batches than others."""
+    def part(self, step: Step, weights: Array, own: Any) -> tuple[Array, Found | None]:
+        """A shard's part of a step: an array, valid until the next one, and what else it found.
+
+        None is in the second place, and the array is neutral, if the shard has fewer batches than others.
+
+        Parameters
+        ----------
+        step : Step
+            What is asked for.
+        weights : ndarray of shape (n_components, n_features + 1)
+            The weights.
+        own : object
+            What this shard alone is given: an argument of the method, or None.
+        """
         started = perf_counter()
-        batch = self._batch(place, settings)
+        batch = self._batch(step.place, step.settings)
         if batch is None:
-            return None
-        engine = self._own_engine(weights, settings)
-        engine.target.restore({"counts": counts.copy()})
-        found = engine.gradient(weights, batch)
-        return ShardGradient(found.gradient, found.report, engine.target.state()["counts"], perf_counter() - started)
+            return step.neutral(weights), None
+        if self._engine is None:  # it keeps its buffers
+            self._engine = new_engine(step.settings.layer, len(weights))
+        if step.method == "gradient":
+            array, report = self.gradient(weights, batch, own)
+            return array, Found(perf_counter() - started, report)
+        found = getattr(self, step.method)(weights, batch, *step.more)
+        return found.astype(weights.dtype, copy=False), Found(perf_counter() - started)
 
-    def largest_net(self, weights: Array, place: Place, settings: Settings) -> Array | None:
+    def gradient(self, weights: Array, batch: Batch, counts: NDArray[np.integer]) -> tuple[Array, BatchReport]:
+        """The gradient and the winners of a batch, given the wins of each unit before it."""
+        assert self._engine is not None
+        self._engine.target.restore({"counts": counts.astype(np.int64)})
+        found = self._engine.gradient(weights, batch)
+        # Winners are stored in as few bytes as they need: at the top of the tree, those of all shards pass by.
+        winners = found.report.winners.astype(np.min_scalar_type(len(weights) - 1))
+        return found.gradient, BatchReport(winners, found.report.at_winner, found.report.errors)
+
+    def largest_net(self, weights: Array, batch: Batch) -> Array:
         """The largest net input of each unit in a batch."""
-        batch = self._batch(place, settings)
-        return None if batch is None else self._own_engine(weights, settings).largest_net(weights, batch)
+        assert self._engine is not None
+        return self._engine.largest_net(weights, batch)
 
-    def net_quantile(self, weights: Array, place: Place, settings: Settings, share: float) -> Array | None:
+    def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
         """What a share of each unit's net inputs in a batch does not exceed."""
-        batch = self._batch(place, settings)
-        return None if batch is None else self._own_engine(weights, settings).net_quantile(weights, batch, share)
-
-    def _own_engine(self, weights: Array, settings: Settings) -> LocalEngine:
-        """An engine that keeps its buffers."""
-        self._engine = self._engine or new_engine(settings.layer, len(weights))
-        return self._engine
+        assert self._engine is not None
+        return self._engine.net_quantile(weights, batch, share)
 
     def _batch(self, place: Place, settings: Settings) -> Batch | None:
         """The batch at a place. Going on to the next one is cheap; any other can be had as well."""
