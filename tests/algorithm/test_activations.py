@@ -52,5 +52,5 @@ def test_one_of_the_users_own_is_pickled_whole():
 
 
 def test_unknown_name_is_refused_with_the_known_ones():
-    with pytest.raises(ValueError, match=r"'sigmoid' is not known.*'logistic'.*Activation"):
+    with pytest.raises(ValueError, match=r"'sigmoid' is unknown.*'logistic'.*Activation"):
         resolve_activation("sigmoid")
