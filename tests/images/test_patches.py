@@ -81,6 +81,6 @@ def test_prepared_patches_are_normalised_and_whitened():
 
 
 def test_patches_that_cannot_be_squared_are_refused():
-    with pytest.raises(ValueError, match=r"values of up to 1e\+30, whose squares and sums float32 cannot hold"):
+    with pytest.raises(ValueError, match=r"values of up to 1e\+30, whose squares and sums overflow in float32"):
         normalize_patches(np.array([[1e30, -1e30]], np.float32))
     np.testing.assert_allclose(normalize_patches(np.array([[1e30, -1e30]])), [[1, -1]])
