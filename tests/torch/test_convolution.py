@@ -90,7 +90,11 @@ def test_mixed_sizes_and_settings_of_the_learner(images):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        (torch.zeros(3, 20, 20), ValueError, r"shape \(3, 20, 20\), but must have shape \(N, channels, height, width\)"),
+        (
+            torch.zeros(3, 20, 20),
+            ValueError,
+            r"shape \(3, 20, 20\), but must have shape \(N, channels, height, width\)",
+        ),
         ([torch.zeros(20, 20)], ValueError, r"image 0 must be a tensor of shape .* got \(20, 20\)"),
         ([np.zeros((3, 20, 20))], ValueError, "image 0 must be a tensor of shape .* got ndarray"),
         (7, TypeError, "images must be a tensor, a sequence of tensors or a Dataset, got int"),
