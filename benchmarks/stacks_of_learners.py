@@ -35,9 +35,11 @@ def loaded(dataset, data, n_labels, n_tested, n_folds):
     """Images to learn from, images to encode, their labels, and for each fold the numbers of both sides."""
     if dataset == "stl10":
         stl = load_stl10(data)
-        everything = np.arange(len(stl.train_labels))
-        folds = [(fold, np.setdiff1d(everything, fold)) for fold in stl.folds[:n_folds]]
-        return stl.train_images, stl.train_images, stl.train_labels, folds
+        everything, random = np.arange(len(stl.train_labels)), np.random.RandomState(0)
+        folds = [(f, random.permutation(np.setdiff1d(everything, f))[:n_tested]) for f in stl.folds[:n_folds]]
+        numbers = np.unique(np.concatenate([part for fold in folds for part in fold]))  # only these are encoded
+        folds = [tuple(np.searchsorted(numbers, part) for part in fold) for fold in folds]
+        return stl.train_images, stl.train_images[numbers], stl.train_labels[numbers], folds
     cifar = load_cifar10(data)
     numbers = np.r_[:n_labels, UNLABELLED : UNLABELLED + n_tested]
     fold = np.arange(n_labels), np.arange(n_labels, len(numbers))
@@ -74,7 +76,7 @@ def main():
     parser.add_argument("--dataset", choices=("stl10", "cifar10"), default="stl10")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
     parser.add_argument("--labels", type=int, default=5000, help="of CIFAR-10")
-    parser.add_argument("--tested", type=int, default=5000, help="of CIFAR-10")
+    parser.add_argument("--tested", type=int, default=5000, help="images to test on, at most")
     parser.add_argument("--folds", type=int, default=10, help="of STL-10")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="a folder for the features of each learner")
