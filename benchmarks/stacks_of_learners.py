@@ -24,6 +24,7 @@ from epls.images.stacks import usual_layers
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
     "epls": (EPLS, "natural", False),
     "prototypes": (Prototypes, "triangle", True),
+    "prototypes_soft": (Prototypes, "soft_threshold", True),
     "kmeans": (KMeansTriangle, "triangle", True),
     "omp": (OMP, "soft_threshold", True),
 }

@@ -70,4 +70,9 @@ class OneVsAll(ClassifierMixin, BaseEstimator):
             The predicted label of each sample.
         """
         margins = self.decision_function(X)
-        return self.classes_[(margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)]
+        return chosen_labels(self.classes_, margins)
+
+
+def chosen_labels(classes: NDArray[Any], margins: Array) -> NDArray[Any]:
+    """Return the label of the largest margin for each sample; a single margin is that of the second of two classes."""
+    return classes[(margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)]

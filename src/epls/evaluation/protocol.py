@@ -12,6 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ..utils.threads import row_blocks
 from ..utils.types import Array
+from .linear import chosen_labels
 from .ridge import LeastSquaresCV
 from .svm import L2SVMCV
 
@@ -45,12 +46,8 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels, 
     scaler = _fitted_scaler(rows)
     model = LeastSquaresCV() if classifier == "least_squares" else _svm(train_labels, n_views)
     model.fit(scaler.transform(rows), np.repeat(train_labels, n_views))
-    if n_views == 1:
-        predicted = model.predict(scaler.transform(tested))
-    else:
-        decisions = model.decision_function(scaler.transform(tested)).reshape(len(test), n_views, -1).sum(axis=1)
-        numbers = decisions.argmax(axis=1) if decisions.shape[1] > 1 else (decisions[:, 0] > 0).astype(int)
-        predicted = model.classes_[numbers]
+    margins = model.decision_function(scaler.transform(tested))
+    predicted = chosen_labels(model.classes_, margins.reshape(len(test), n_views, *margins.shape[1:]).sum(axis=1))
     accuracy = 100 * float(np.mean(predicted == test_labels))
     return Verdict(accuracy, getattr(model, "C_", None), getattr(model, "alpha_", None))
 
