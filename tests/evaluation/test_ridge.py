@@ -46,6 +46,19 @@ def test_error_is_that_of_samples_left_out(n_classes):
     assert model.alpha_ == model.alphas_[np.argmin(expected)]
 
 
+@pytest.mark.parametrize("n_features", [10, 80])
+@pytest.mark.parametrize("noise", [0.0, 0.1, 1.0])
+def test_penalty_has_the_least_error_of_all(noise, n_features):
+    """Whether it is smaller or larger than the one that the search begins with."""
+    X, y = made_up(30, n_features, 3)
+    random = np.random.RandomState(1)
+    y = np.where(random.uniform(size=len(y)) < noise, random.permutation(y), y)
+    model = LeastSquaresCV().fit(X, y)
+    mean_square = np.square(X - X.mean(axis=0)).sum(axis=1).mean()
+    found = {alpha: left_out_error(X, y, alpha * mean_square) for alpha in np.logspace(2, -5, 15)}
+    assert left_out_error(X, y, model.alpha_) <= min(found.values()) * (1 + (1e-9 if n_features > 30 else 0.02))
+
+
 def test_error_of_many_samples_is_near_that_of_samples_left_out():
     """Generalised cross-validation takes the mean share of a sample in its output for that of each."""
     X, y = made_up(150, 20, 3)

@@ -14,9 +14,11 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .linear import OneVsAll
 
-# Penalties as multiples of the mean squared norm of the centred rows, in half decades from the largest. The error is
-# smooth in the penalty and has one minimum, so the search stops once it has risen twice.
+# Penalties as multiples of the mean squared norm of the centred rows, in half decades. The error is smooth in the
+# penalty and has one minimum, so the search walks from the middle, first to smaller penalties, then to larger ones
+# unless it has found a smaller error by then. It turns back where the error has risen twice.
 _RELATIVE_ALPHAS = np.logspace(2, -5, 15)
+_MIDDLE = 4
 _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
@@ -81,22 +83,30 @@ class LeastSquaresCV(OneVsAll):
         target_means = targets.mean(axis=0)
         kind = _ManyFeatures if len(data) <= data.shape[1] else _ManySamples
         problem: _Problem = kind(data, targets - target_means)
-        alphas: list[float] = []
-        errors: list[float] = []
-        n_rises = 0
-        for alpha in _RELATIVE_ALPHAS * problem.mean_square:
-            error = problem.error(alpha)
-            n_rises = n_rises + 1 if errors and error >= min(errors) else 0
-            alphas.append(float(alpha))
-            errors.append(error)
-            if n_rises == _ENOUGH_RISES:
-                break
-        self.alphas_, self.errors_ = np.array(alphas), np.array(errors)
+        self.alphas_, self.errors_ = _walked(problem)
         self.alpha_ = float(self.alphas_[self.errors_.argmin()])
         coef = problem.coef(self.alpha_)
         self.coef_ = coef.astype(data.dtype)
         self.intercept_ = (target_means - coef @ problem.means).astype(data.dtype)
         return self
+
+
+def _walked(problem: _Problem) -> tuple[Array, Array]:
+    """Return the penalties that were tried, in falling order, and their errors."""
+    alphas = _RELATIVE_ALPHAS * problem.mean_square
+    errors = {_MIDDLE: problem.error(alphas[_MIDDLE])}
+    for numbers in (range(_MIDDLE + 1, len(alphas)), range(_MIDDLE - 1, -1, -1)):
+        if min(errors.values()) < errors[_MIDDLE]:
+            break
+        n_rises = 0
+        for number in numbers:
+            error = problem.error(alphas[number])
+            n_rises = n_rises + 1 if error >= min(errors.values()) else 0
+            errors[number] = error
+            if n_rises == _ENOUGH_RISES:
+                break
+    tried = sorted(errors)
+    return alphas[tried], np.array([errors[number] for number in tried])
 
 
 class _Problem(ABC):
@@ -199,8 +209,9 @@ class _ManySamples(_Problem):
             kept = self.X.shape[1] - alpha * float((self._probes * probed).sum()) / _PROBES
         else:
             kept = float((self._values / (self._values + alpha)).sum())
-        squares = sum(np.square(self.targets[some] - block @ weights).sum() for some, block in self._centered())
-        return float(squares) / n_samples / (1 - (1 + kept) / n_samples) ** 2
+        # The squared residuals, without another pass over the samples.
+        squares = np.square(self.targets).sum() - (weights * (2 * self._right - self._matrix @ weights)).sum()
+        return max(float(squares), 0.0) / n_samples / (1 - (1 + kept) / n_samples) ** 2
 
     def coef(self, alpha: float) -> Array:
         return self._solved(alpha, self._right).T
