@@ -1,7 +1,14 @@
-"""Problems for the SVM and its solver, and what LinearSVC makes of them."""
+"""Problems for the SVM and its solvers, and what LinearSVC makes of them."""
+
+from types import SimpleNamespace
 
 import numpy as np
 from sklearn.svm import LinearSVC
+
+from epls.solvers.newton_svm import NewtonSVMs
+from epls.solvers.quasi_newton_svm import QuasiNewtonSVMs
+
+SOLVERS = (NewtonSVMs, QuasiNewtonSVMs)
 
 
 def made_up(n_samples, n_features, n_classes, seed=0):
@@ -40,3 +47,20 @@ def gradients(model, X, y, C, scaling):
 
 def linear_svc(C, **settings):
     return LinearSVC(C=C, dual=True, tol=1e-8, max_iter=1_000_000, random_state=0, **settings)
+
+
+def fold_weights(problems, solution):
+    """For each fold the weights and the intercepts of all classes."""
+    if isinstance(problems, NewtonSVMs):
+        return [problems.weights(fold) for fold in solution]
+    coefs, intercepts = problems.weights(solution)
+    n_classes = len(problems.signs)
+    return list(zip(coefs.reshape(-1, n_classes, coefs.shape[1]), intercepts.reshape(-1, n_classes), strict=True))
+
+
+def solved(solver, X, y, C, **options):
+    """The solution with all samples, from a cold start."""
+    problems = solver(X, signs_of(y), **options)
+    solution, (objective,) = problems.solve(np.ones((1, len(X))), C, problems.start(1))
+    ((coef, intercept),) = fold_weights(problems, solution)
+    return SimpleNamespace(coef_=coef, intercept_=intercept, objective=objective, problems=problems)

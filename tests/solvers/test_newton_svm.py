@@ -1,152 +1,31 @@
-"""The solver of many SVMs at once, against scikit-learn's and against plain NumPy."""
+"""What is particular to Newton's method; what both solvers must do is in test_svms.py."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
-from svm_problems import free_scaling, gradients, hinges, linear_svc, made_up, objectives, signs_of
+from svm_problems import gradients, made_up, signs_of, solved
 
 from epls.solvers.newton_svm import NewtonSVMs
 
 
-def solved(X, y, C, **options):
-    """The solution with all samples, from a cold start."""
-    problems = NewtonSVMs(X, signs_of(y), **options)
-    (solution,), (objective,) = problems.solve(np.ones((1, len(X))), C, problems.start(1))
-    coef, intercept = problems.weights(solution)
-    return SimpleNamespace(coef_=coef, intercept_=intercept, objective=objective, n_steps=problems.most_steps)
+@pytest.mark.parametrize("shape", [(60, 100), (300, 20)])
+def test_almost_hard_margins_from_a_cold_start(shape):
+    X, y = made_up(*shape, 3)
+    model = solved(NewtonSVMs, X, y, 1e6, intercept_scaling=1)
+    gap = 0.5 * np.square(gradients(model, X, y, 1e6, 1)).sum(axis=1)
+    assert (gap <= 1.1e-6 * model.objective).all()
+    assert model.problems.most_steps < 50
 
 
-REGIMES = pytest.mark.parametrize(("n_samples", "n_features"), [(60, 100), (60, 60), (60, 59), (300, 20)])
-WIDE_AND_TALL = pytest.mark.parametrize("shape", [(60, 100), (300, 20)])
-
-
-class TestOptimum:
-    @REGIMES
-    @pytest.mark.parametrize("n_classes", [2, 10])
-    @pytest.mark.parametrize("C", [1e-4, 0.03, 3.0])
-    def test_is_that_of_linear_svc(self, n_samples, n_features, n_classes, C):
-        X, y = made_up(n_samples, n_features, n_classes)
-        ours, theirs = solved(X, y, C, intercept_scaling=1), linear_svc(C).fit(X, y)
-        assert ours.coef_.shape == theirs.coef_.shape
-        np.testing.assert_allclose(ours.objective, objectives(theirs, X, y, C, 1), rtol=2e-6)
-        np.testing.assert_allclose(ours.objective, objectives(ours, X, y, C, 1), rtol=1e-9)
-        margins = (X @ ours.coef_.T + ours.intercept_).reshape(theirs.decision_function(X).shape)
-        np.testing.assert_allclose(margins, theirs.decision_function(X), atol=0.01)
-
-    @WIDE_AND_TALL
-    @pytest.mark.parametrize("scaling", [0.3, 30.0])
-    def test_intercept_scaling_is_that_of_linear_svc(self, shape, scaling):
-        X, y = made_up(*shape, 3)
-        theirs = linear_svc(0.1, intercept_scaling=scaling).fit(X, y)
-        ours = solved(X, y, 0.1, intercept_scaling=scaling, tol=1e-9)
-        np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-3)
-        np.testing.assert_allclose(ours.intercept_, theirs.intercept_, atol=1e-3)
-
-    def test_by_default_the_intercept_is_free(self):
-        """At the optimum of a free intercept the hinges of both kinds balance, however far the samples are from 0."""
-        X, y = made_up(300, 20, 3)
-        model = solved(X, y, 0.01, tol=1e-10)
-        hinge = hinges(model, X, y)
-        np.testing.assert_allclose((signs_of(y) * hinge).sum(axis=1) / hinge.sum(axis=1), 0, atol=5e-3)
-        np.testing.assert_allclose(model.objective, objectives(model, X, y, 0.01, free_scaling(X)), rtol=1e-9)
-
-    @REGIMES
-    @pytest.mark.parametrize("C", [1e-6, 0.01, 1.0, 100.0])
-    def test_gradient_of_the_objective_is_as_small_as_stated(self, n_samples, n_features, C):
-        X, y = made_up(n_samples, n_features, 3)
-        model = solved(X, y, C, intercept_scaling=1, tol=1e-9)
-        gap = 0.5 * np.square(gradients(model, X, y, C, 1)).sum(axis=1)
-        assert (gap <= 1.01e-9 * model.objective).all()
-
-    @WIDE_AND_TALL
-    @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e20])
-    def test_whatever_the_units_of_the_data(self, shape, scale):
-        X, y = made_up(*shape, 3)
-        C = 1 / scale**2
-        model = solved(scale * X, y, C, intercept_scaling=1)
-        gap = 0.5 * np.square(gradients(model, scale * X, y, C, 1)).sum(axis=1)
-        assert (gap <= 1.01e-6 * model.objective).all()
-        guesses = (scale * X @ model.coef_.T + model.intercept_).argmax(axis=1)
-        assert np.mean(guesses == y) > 0.6
-
-    @WIDE_AND_TALL
-    def test_almost_hard_margins_from_a_cold_start(self, shape):
-        X, y = made_up(*shape, 3)
-        model = solved(X, y, 1e6, intercept_scaling=1)
-        gap = 0.5 * np.square(gradients(model, X, y, 1e6, 1)).sum(axis=1)
-        assert (gap <= 1.1e-6 * model.objective).all()
-        assert model.n_steps < 50
-
-    @WIDE_AND_TALL
-    def test_data_in_several_blocks_and_in_single_precision(self, shape):
-        X, y = made_up(*shape, 3)
-        expected = solved(X, y, 0.1)
-        np.testing.assert_allclose(solved(X, y, 0.1, block_elements=700).coef_, expected.coef_, atol=1e-10)
-        single = solved(X.astype(np.float32), y, 0.1, block_elements=700)
-        assert single.coef_.dtype == np.float32
-        np.testing.assert_allclose(single.objective, expected.objective, rtol=3e-6)
-
-
-class TestFolds:
-    def test_each_is_the_problem_of_its_samples(self):
-        """Solved together, with weight 0 for samples that a fold does not have."""
-        X, y = made_up(60, 10, 3)
-        problems = NewtonSVMs(X, signs_of(y), intercept_scaling=1, tol=1e-10)
-        weights = np.ones((2, 60))
-        weights[0, :20] = weights[1, 40:] = 0
-        solutions, values = problems.solve(weights, 0.1, problems.start(2))
-        for solution, value, kept in zip(solutions, values, weights > 0, strict=True):
-            theirs = linear_svc(0.1).fit(X[kept], y[kept])
-            coef, intercept = problems.weights(solution)
-            np.testing.assert_allclose(value, objectives(theirs, X[kept], y[kept], 0.1, 1), rtol=1e-6)
-            np.testing.assert_allclose(coef, theirs.coef_, atol=1e-3)
-            np.testing.assert_allclose(intercept, theirs.intercept_, atol=1e-3)
-        found = [(X @ coef.T + intercept).argmax(axis=1) for coef, intercept in map(problems.weights, solutions)]
-        np.testing.assert_array_equal(problems.predict(solutions), found)
-
-    def test_the_start_does_not_decide_the_end(self):
-        X, y = made_up(90, 40, 3)
-        problems = NewtonSVMs(X, signs_of(y), tol=1e-10)
-        cold, _ = problems.solve(np.ones((1, 90)), 1.0, problems.start(1))
-        far = np.random.RandomState(0).standard_normal(cold.shape)
-        warm, _ = problems.solve(np.ones((1, 90)), 1.0, far)
-        np.testing.assert_allclose(problems.weights(warm[0])[0], problems.weights(cold[0])[0], atol=1e-4)
-
-
-PROBLEMS = given(
-    n_samples=st.integers(6, 30),
-    n_features=st.integers(1, 30),
-    n_classes=st.integers(2, 4),
-    C=st.floats(1e-4, 10),
-    seed=st.integers(0, 1000),
-)
-
-
-class TestProperties:
-    @settings(max_examples=20)
-    @PROBLEMS
-    def test_all_rows_twice_is_twice_c(self, n_samples, n_features, n_classes, C, seed):
-        X, y = made_up(n_samples, n_features, n_classes, seed)
-        twice = solved(np.r_[X, X], np.r_[y, y], C, tol=1e-10)
-        once = solved(X, y, 2 * C, tol=1e-10)
-        np.testing.assert_allclose(twice.objective, once.objective, rtol=1e-8)
-        np.testing.assert_allclose(twice.coef_, once.coef_, atol=1e-3)
-
-    @settings(max_examples=20)
-    @PROBLEMS
-    def test_order_of_samples_and_features_does_not_matter(self, n_samples, n_features, n_classes, C, seed):
-        X, y = made_up(n_samples, n_features, n_classes, seed)
-        random = np.random.RandomState(seed)
-        rows, columns = random.permutation(n_samples), random.permutation(n_features)
-        model = solved(X, y, C, tol=1e-10)
-        shuffled = solved(X[rows][:, columns], y[rows], C, tol=1e-10)
-        np.testing.assert_allclose(shuffled.objective, model.objective, rtol=1e-8)
-        np.testing.assert_allclose(shuffled.coef_, model.coef_[:, columns], atol=1e-3)
+def test_the_start_does_not_decide_the_end():
+    X, y = made_up(90, 40, 3)
+    problems = NewtonSVMs(X, signs_of(y), tol=1e-10)
+    cold, _ = problems.solve(np.ones((1, 90)), 1.0, problems.start(1))
+    far = np.random.RandomState(0).standard_normal(cold.shape)
+    warm, _ = problems.solve(np.ones((1, 90)), 1.0, far)
+    np.testing.assert_allclose(problems.weights(warm[0])[0], problems.weights(cold[0])[0], atol=1e-4)
 
 
 def test_too_few_steps():
@@ -154,12 +33,7 @@ def test_too_few_steps():
     with pytest.warns(
         ConvergenceWarning, match=r"\d of 3 problems with C=10 did not converge to .* max_iter=1 Newton steps"
     ):
-        assert solved(X, y, 10.0, max_iter=1).n_steps == 1
+        assert solved(NewtonSVMs, X, y, 10.0, max_iter=1).problems.most_steps == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert solved(X, y, 10.0).n_steps > 1
-
-
-def test_what_cannot_be_squared_is_told():
-    with pytest.raises(ValueError, match="too large to be squared: scale them"):
-        NewtonSVMs(np.array([[1e200], [-1e200]]), np.array([[1.0, -1.0]]))
+        assert solved(NewtonSVMs, X, y, 10.0).problems.most_steps > 1
