@@ -22,6 +22,7 @@ _MIDDLE = 4
 _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
+_TRIANGLE_ROWS = 512
 _BLOCK_ELEMENTS = 2**24  # values of samples that are centred in double precision at a time
 
 
@@ -180,6 +181,7 @@ class _ManySamples(_Problem):
         self._right = np.zeros((X.shape[1], targets.shape[1]))
         for some, block in self._centered():
             self._right += block.T @ targets[some]
+        self._diagonal = np.diag(self._matrix).copy()
         exact = X.shape[1] <= _EXACT_FEATURES
         self._values = np.maximum(eigvalsh(self._matrix), 0) if exact else None
         self._probes = np.random.RandomState(0).choice([-1.0, 1.0], (X.shape[1], _PROBES))
@@ -196,9 +198,15 @@ class _ManySamples(_Problem):
             yield some, self.X[some] - self.means
 
     def _solved(self, alpha: float, right: Array) -> Array:
-        shifted = self._matrix.copy()
-        shifted[np.diag_indices_from(shifted)] += alpha
-        solved: Array = cho_solve(cho_factor(shifted, overwrite_a=True, check_finite=False), right, check_finite=False)
+        """Solve with the penalty. The factor is kept in the upper triangle: a copy would double the memory."""
+        for some in row_blocks(len(self._matrix), _TRIANGLE_ROWS):
+            corner = self._matrix[some, some]
+            corner[:] = np.tril(corner, -1) + np.tril(corner, -1).T
+            self._matrix[some, some.stop :] = self._matrix[some.stop :, some].T
+        self._matrix[np.diag_indices_from(self._matrix)] = self._diagonal + alpha
+        # LAPACK wants columns: for it, the upper triangle of the rows is a lower one.
+        factor = cho_factor(self._matrix.T, lower=True, overwrite_a=True, check_finite=False)
+        solved: Array = cho_solve(factor, right, check_finite=False)
         return solved
 
     def error(self, alpha: float) -> float:
@@ -209,8 +217,8 @@ class _ManySamples(_Problem):
             kept = self.X.shape[1] - alpha * float((self._probes * probed).sum()) / _PROBES
         else:
             kept = float((self._values / (self._values + alpha)).sum())
-        # The squared residuals, without another pass over the samples.
-        squares = np.square(self.targets).sum() - (weights * (2 * self._right - self._matrix @ weights)).sum()
+        # The squared residuals without another pass over the samples: (X'X + alpha) weights = right.
+        squares = np.square(self.targets).sum() - (weights * (self._right + alpha * weights)).sum()
         return max(float(squares), 0.0) / n_samples / (1 - (1 + kept) / n_samples) ** 2
 
     def coef(self, alpha: float) -> Array:
