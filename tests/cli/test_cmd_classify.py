@@ -56,7 +56,7 @@ def test_a_table_with_a_few_labels(iris, tmp_path, capsys):
     output = tmp_path / "predictions.csv"
     code, out, err = epls(capsys, "classify", folder / "iris.csv", "--labels", folder / "labels.csv", "-o", output)
     assert code == 0, err
-    assert "135 labels predicted from 15 of 3 classes" in out
+    assert "135 labels predicted from 15 given ones (3 classes)" in out
     assert "% of the given labels are predicted correctly in cross-validation" in out
     rows = rows_of(output)
     assert list(rows[0]) == ["row", "label", "confidence", "source"]

@@ -17,10 +17,10 @@ _CHARACTERS = st.one_of(
     st.characters(exclude_characters="\0", exclude_categories=("Cs",)),
     st.sampled_from("\udc80\udcff\",\n\r;=<>&'"),
 )
-NAMES = st.text(_CHARACTERS, min_size=1)
+NAMES = st.text(_CHARACTERS, min_size=1).map(lambda name: name.removeprefix("./")).filter(bool)
 LABELS = st.builds(
     Label,
-    st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), min_size=1, max_size=200)
+    st.text(st.characters(exclude_categories=("Cs", "Cc")) | st.sampled_from("=+-@'"), min_size=1, max_size=200)
     .map(str.strip)
     .filter(bool),
     st.integers(0, 10_000).map(lambda part: part / 10_000),
@@ -35,6 +35,29 @@ def test_what_is_written_is_read(tmp_path_factory, labels):
     assert read_labels(path) == labels
 
 
+@pytest.mark.parametrize("label", ["=1+1", "+cmd", "@x", "-a", "'=x", "''-5", "\uff1d1"])
+def test_no_cell_is_a_formula(tmp_path, label):
+    path = tmp_path / "labels.csv"
+    path.write_bytes(labels_table(["=top.png", "plain.png"], [Label(label), Label("-1")]))
+    cells = [row.split(",")[:2] for row in path.read_text().splitlines()[1:]]
+    assert cells == [['"./=top.png"', f'"\'{label}"'], ['"plain.png"', '"-1"']]
+    assert read_labels(path) == {"=top.png": Label(label), "plain.png": Label("-1")}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "sep=,\nrow,label\n0,a\n1,b\n",
+        "row,label\n0 ,a\n1.0,b\n  ,  \n \n",
+        "row,label,source\n0,a,\n1,b,given\n",
+    ],
+)
+def test_what_a_spreadsheet_makes_of_it(tmp_path, content):
+    path = tmp_path / "labels.csv"
+    path.write_text(content)
+    assert read_labels(path) == {"0": Label("a"), "1": Label("b")}
+
+
 def test_a_table_by_hand(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_bytes(
@@ -47,16 +70,23 @@ def test_a_table_by_hand(tmp_path):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"name,label\na,b\n", "has no column row"),
+        (b"name,label\na,b\n", "has no column file or row; it has name, label"),
         (b"file,class\na,b\n", "has no column label"),
-        (b"file,label\na.jpg\n", "row 2 of .* has 1 values"),
+        (b"file,label\na.jpg\n", "line 2 of .* has 1 value, but the first line names 2 columns"),
+        (b"\nfile,label\na,b\n", "the first line of .* is empty: it must name"),
+        (b"file,label,label\na,x,y\n", "2 columns named label"),
+        (b"file,label\na,Caf\xe9\n", "not valid UTF-8: save the table as UTF-8"),
+        (b"file,label\na,x\0\n", "control characters"),
         (b"file,label\na,x\na,y\n", "two labels for 'a'"),
         (b"file,label,confidence\na,x,2\n", "confidence '2'"),
         (b"file,label,confidence\na,x,nan\n", "confidence 'nan'"),
         (b"file,label,source\na,x,guess\n", "source 'guess'"),
         (b'file,label\n"a,x\n', "not a .csv table"),
         (b"file,label\na," + 300 * b"x" + b"\n", "300 characters"),
-        (b"file;label\na;x\n", r"no column row; it has file;label: .* and label \(are its values separated by semicol"),
+        (
+            b"file;label\na;x\n",
+            r"no column file or row; it has file;label: .* and label \(are its values separated by semicol",
+        ),
         ("file,label\na,x\n".encode("utf-16"), "is UTF-16 text: save it as UTF-8"),
     ],
 )
@@ -86,7 +116,7 @@ class TestLabelColumn:
     @pytest.mark.parametrize(
         ("column", "expected"),
         [
-            (["b", "a", "b"], ["b", "a", "b"]),
+            (["b", "a ", "b"], ["b", "a", "b"]),
             ([3, 1, 3], [3, 1, 3]),
             ([True, False, True], [True, False, True]),
             ([1.5, 2.0, 1.5], ["1.5", "2", "1.5"]),
@@ -107,7 +137,9 @@ class TestLabelColumn:
         [
             (pa.array([[1], [2]]), "class of .* has values of type list.*: labels must be numbers or texts"),
             (pa.array([b"a", b"\xff"]), "labels must be numbers or texts"),
-            (pa.array(["a", None]), "1 rows without class"),
+            (pa.array(["a", None]), "1 row without class"),
+            (pa.array(["a", "", " "]), "2 rows without class"),
+            (pa.array(["a", ""]).dictionary_encode(), "1 row without class"),
         ],
     )
     def test_columns_that_are_no_labels(self, tmp_path, column, message):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..utils.wording import counted
 from . import inputs, options
 from .progress import StageProgress
 
@@ -74,13 +75,16 @@ def command(
 
 def _given(samples: inputs.Samples, path: Path | None, data: Path) -> list[Label | None]:
     """Return the labels that a person gave; labels from an earlier prediction are predicted again."""
-    from ..datasets.labels import Label
+    from ..datasets.labels import Label, check_label
 
     found = inputs.labels_for(samples, path, data)
     if found is not None:
         return [label if label is not None and label.given else None for label in found]
     if samples.name_column != "file" or samples.is_vectors:
         raise click.UsageError(f"--labels: {data} has no sub-folders to use as labels; give a .csv file of labels")
+    folders = {name.split("/")[0] for name in samples.names if "/" in name}
+    for folder in folders:
+        check_label(folder, f"the sub-folder of {data}")
     return [Label(name.split("/")[0]) if "/" in name else None for name in samples.names]
 
 
@@ -112,8 +116,8 @@ def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int
 
 def _tell(facts: dict[str, Any]) -> None:
     options.tell(
-        f"{facts['predicted']:,} labels predicted from {facts['given']:,} of {len(facts['classes'])} classes in "
-        f"{facts['seconds']} s, written to {facts['file']}"
+        f"{counted(facts['predicted'], 'label')} predicted from {facts['given']:,} given ones "
+        f"({len(facts['classes'])} classes) in {facts['seconds']} s, written to {facts['file']}"
     )
     if facts["accuracy"] is not None:
         options.tell(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation")

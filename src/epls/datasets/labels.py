@@ -6,6 +6,7 @@ import csv
 import io
 import math
 import os
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,14 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import open_regular
+from ..utils.wording import counted
 from .arrays import existing_file
 from .columns import delimiter_hint, is_label_name, listed
 from .tables import check_encoding, read_columns
+from .writing import FORMULAS, csv_cell, csv_name
 
 GIVEN, PREDICTED = "given", "predicted"
 _LARGEST = 2**28  # bytes
 _LONGEST_LABEL = 200  # characters
 _N_NAMED = 3
+_COLUMNS = ("file", "row", "label", "confidence", "source")
 _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -66,36 +70,22 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
         If the file is not such a table, or has two labels for one sample.
     """
     path = existing_file(path)
-    with open_regular(path) as file:
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file")
-    check_encoding(path, content)
-    text = io.StringIO(content.decode("utf-8", "surrogateescape").removeprefix(_BOM), newline="")
-    try:
-        header, *rows = csv.reader(text, strict=True)
-    except ValueError:
-        raise ValueError(f"{path} is empty: give a .csv file with the columns file and label") from None
-    except csv.Error as error:
-        raise ValueError(f"{path} is not a .csv table that can be read ({error})") from error
-    place = {name.strip().lower(): k for k, name in enumerate(header)}
+    header, *rows = _lines(path)
+    place = _columns(path, header)
     name_column = "file" if "file" in place else "row"
-    if missing := [name for name in (name_column, "label") if name not in place]:
-        raise ValueError(
-            f"{path} has no column {missing[0]}; it has {listed(header)}: the first line must name file (or row, for "
-            f"vectors) and label{delimiter_hint(header)}"
-        )
     found: dict[str, Label] = {}
     for number, row in enumerate(rows, 2):
-        if not row:
+        if not any(map(str.strip, row)):
             continue
         if len(row) != len(header):
             raise ValueError(
-                f"row {number} of {path} has {len(row)} values, but the first line has {len(header)} names"
+                f"line {number} of {path} has {counted(len(row), 'value')}, but the first line names {len(header)} "
+                f"columns: use one value per column, or remove the line"
             )
-        name, label = row[place[name_column]], _label_of(row, place, f"row {number} of {path}")
+        label = _label_of(row, place, f"line {number} of {path}")
         if label is None:
             continue
+        name = _plain_name(row[place[name_column]], name_column)
         if found.setdefault(name, label).label != label.label:
             raise ValueError(
                 f"{path} has two labels for {name!r}, {found[name].label!r} and {label.label!r}: remove one of them"
@@ -103,13 +93,58 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     return found
 
 
+def _lines(path: Path) -> list[list[str]]:
+    """Return the cells of all lines, from the one that names the columns."""
+    with open_regular(path) as file:
+        content = file.read(_LARGEST + 1)
+    if len(content) > _LARGEST:
+        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file")
+    check_encoding(path, content)
+    text = io.StringIO(content.decode("utf-8", "surrogateescape").removeprefix(_BOM), newline="")
+    try:
+        lines = list(csv.reader(text, strict=True))
+    except csv.Error as error:
+        raise ValueError(f"{path} is not a .csv table that can be read ({error})") from error
+    first = 1 if lines[:1] == [["sep=", ""]] else 0  # tells a spreadsheet that commas separate values
+    if not any(map(any, lines[first:])):
+        raise ValueError(f"{path} is empty: give a .csv file with the columns file and label")
+    return lines[first:]
+
+
+def _columns(path: Path, header: list[str]) -> dict[str, int]:
+    """Return the place of each column that is used."""
+    names = [name.strip().lower() for name in header]
+    if not any(names):
+        raise ValueError(f"the first line of {path} is empty: it must name the columns file (or row) and label")
+    for needed, said in ((("file", "row"), "file or row"), (("label",), "label")):
+        if not set(needed) & set(names):
+            raise ValueError(
+                f"{path} has no column {said}; it has {listed(header)}: the first line must name file (or row, for "
+                f"vectors) and label{delimiter_hint(header)}"
+            )
+    place = {}
+    for name in _COLUMNS:
+        if names.count(name) > 1:
+            raise ValueError(f"{path} has {names.count(name)} columns named {name}: remove or rename all but one")
+        if name in names:
+            place[name] = names.index(name)
+    return place
+
+
+def _plain_name(name: str, column: str) -> str:
+    """Return the name of a sample as the library has it, from a table that a spreadsheet may have rewritten."""
+    if column == "file":
+        return name.removeprefix("./")  # see csv_name
+    number, _, zeros = name.strip().partition(".")
+    return number if number.isdecimal() and not zeros.strip("0") else name
+
+
 def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None:
-    label = row[place["label"]].strip()
+    label = _without_guard(row[place["label"]].strip())
     if not label:
         return None
-    if len(label) > _LONGEST_LABEL:
-        raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
-    source = row[place["source"]] if "source" in place else GIVEN
+    check_label(label, where)
+    source = (row[place["source"]].strip() if "source" in place else "") or GIVEN
     if source not in (GIVEN, PREDICTED):
         raise ValueError(f"{where} has the source {source[:40]!r}: it must be {GIVEN} or {PREDICTED}")
     text = row[place["confidence"]] if "confidence" in place else ""
@@ -122,6 +157,40 @@ def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None
     return Label(label, confidence, source == GIVEN)
 
 
+def check_label(label: str, where: str) -> None:
+    """Refuse a label that tables and pages cannot hold.
+
+    Raises
+    ------
+    ValueError
+        If the label is too long, or has control characters or bytes that are not UTF-8.
+    """
+    if len(label) > _LONGEST_LABEL:
+        raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
+    kinds = {unicodedata.category(character) for character in label}
+    if "Cs" in kinds:
+        raise ValueError(f"{where} has the label {label!r}, which is not valid UTF-8: save the table as UTF-8")
+    if "Cc" in kinds:
+        raise ValueError(f"{where} has the label {label!r} with control characters: remove them")
+
+
+def _with_guard(label: str) -> str:
+    """Return a label that a spreadsheet does not run as a formula: such a label gets an apostrophe in front."""
+    return f"'{label}" if label.lstrip("'").startswith(FORMULAS) and not _is_number(label) else label
+
+
+def _without_guard(label: str) -> str:
+    return label[1:] if label.startswith("'") and label.lstrip("'").startswith(FORMULAS) else label
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> list[Label | None]:
     """Return the label of each sample, or None for samples without a label.
 
@@ -132,10 +201,11 @@ def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> 
     """
     there = set(names)
     if unknown := [name for name in labels if name not in there]:
-        named = ", ".join(map(repr, unknown[:_N_NAMED])) + (", ..." if len(unknown) > _N_NAMED else "")
+        named = ", ".join(map(repr, unknown[:_N_NAMED]))
+        more = f" and {len(unknown) - _N_NAMED} more" if len(unknown) > _N_NAMED else ""
         raise ValueError(
-            f"{len(unknown)} of {len(labels)} labelled samples are not in {where}: {named}. Its samples have names "
-            f"such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
+            f"{len(unknown)} of {len(labels)} labelled samples are not in {where}: {named}{more}. Its samples have "
+            f"names such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
         )
     return [labels.get(name) for name in names]
 
@@ -145,16 +215,16 @@ def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str
 
     Examples
     --------
-    >>> labels_table(["a.jpg"], [Label("cat", 0.91, given=False)]).decode().split()
-    ['file,label,confidence,source', 'a.jpg,cat,0.9100,predicted']
+    >>> print(labels_table(["a.jpg"], [Label("cat", 0.91, given=False)]).decode(), end="")
+    file,label,confidence,source
+    "a.jpg","cat",0.9100,predicted
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\r\n")  # so that names with one of these characters are quoted
-    writer.writerow([name_column, "label", "confidence", "source"])
+    name_cell = csv_name if name_column == "file" else str
+    lines = [f"{name_column},label,confidence,source"]
     for name, label in zip(names, labels, strict=True):
         source = GIVEN if label.given else PREDICTED
-        writer.writerow([name, label.label, f"{label.confidence:.4f}", source])
-    return text.getvalue().encode("utf-8", "surrogateescape")
+        lines.append(f"{name_cell(name)},{csv_cell(_with_guard(label.label))},{label.confidence:.4f},{source}")
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
 
 def load_label_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
@@ -172,20 +242,26 @@ def load_label_column(path: str | os.PathLike[str], column: str | None = None) -
     from pyarrow import ArrowException, string, types
 
     (name,), (labels,) = table.column_names, table.columns
-    if labels.null_count:
-        raise ValueError(f"{path} has {labels.null_count} rows without {name}: fill or remove them")
+    _check_missing(labels.null_count, path, name)
     if types.is_integer(labels.type) or types.is_boolean(labels.type):
         return np.asarray(labels.to_numpy()), name
     try:
-        if not types.is_dictionary(labels.type):
-            return np.asarray(labels.cast(string()).to_numpy()), name
+        # A text that many rows share is kept once.
+        labels = labels if types.is_dictionary(labels.type) else labels.cast(string()).dictionary_encode()
         labels = labels.unify_dictionaries().combine_chunks()
-        texts = np.asarray(labels.dictionary.cast(string()).to_numpy(zero_copy_only=False), dtype=object)
-        return texts[labels.indices.to_numpy()], name
+        texts = [text.strip() for text in labels.dictionary.cast(string()).to_pylist()]
+        found = np.array(texts, dtype=object)[labels.indices.to_numpy()]
+        _check_missing(int(np.count_nonzero(found == "")), path, name)
+        return found, name
     except ArrowException as error:
         raise ValueError(
             f"the column {name} of {path} has values of type {labels.type}: labels must be numbers or texts"
         ) from error
+
+
+def _check_missing(n_missing: int, path: Path, name: str) -> None:
+    if n_missing:
+        raise ValueError(f"{path} has {counted(n_missing, 'row')} without {name}: fill or remove them")
 
 
 def _label_column(path: Path, names: list[str], column: str | None) -> str:

@@ -22,7 +22,7 @@ _Write = Callable[[_Rows], Any]
 _NAMES_AT_A_TIME = 4096
 _GROUP_VALUES = 2**22  # in a row group of a Parquet file, which is built in memory and needs a few times 16 MB
 #: Characters that start a formula in a spreadsheet. The last ones are full-width.
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 
 
 @contextmanager
@@ -99,8 +99,12 @@ def csv_name(name: str) -> str:
     >>> print(csv_name('a "b", c.png'), csv_name("=1+2.png"))
     "a ""b"", c.png" "./=1+2.png"
     """
-    # Quote even without a comma: some spreadsheets split lines at semicolons and start a new cell there.
-    return '"' + ("./" if name.startswith(_FORMULAS) else "") + name.replace('"', '""') + '"'
+    return csv_cell(("./" if name.startswith(FORMULAS) else "") + name)
+
+
+def csv_cell(text: str) -> str:
+    """Return a quoted cell of a CSV table. Some spreadsheets also split lines at semicolons; quotes prevent that."""
+    return '"' + text.replace('"', '""') + '"'
 
 
 @contextmanager
@@ -147,7 +151,7 @@ def _csv(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequenc
 
 def _csv_header(column: str) -> str:
     """Return the name of a column. A name from an untrusted model that a spreadsheet would run is turned into text."""
-    guarded = ("'" if column.startswith(_FORMULAS) else "") + column.replace('"', '""')
+    guarded = ("'" if column.startswith(FORMULAS) else "") + column.replace('"', '""')
     return guarded if guarded.isidentifier() else f'"{guarded}"'
 
 

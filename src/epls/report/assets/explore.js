@@ -267,10 +267,16 @@ function save(name, lines) {
   link.remove();
 }
 
+// As the library writes tables (csv_name and _with_guard): no cell that a spreadsheet would run as a formula.
+const isFormula = (text) => /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text);
+const cell = (text) => `"${text.replaceAll('"', '""')}"`;
+const nameCell = (name) => (content.nameColumn === "row" ? name : cell((isFormula(name) ? "./" : "") + name));
+const labelCell = (label) => cell((isFormula(label.replace(/^'+/, "")) && Number.isNaN(Number(label)) ? "'" : "") + label);
+
 const saveNames = () => save("selection.txt", selection().map((sample) => quoted(content.names[sample])));
 function saveLabels() {
   const samples = [...given.keys()].sort((a, b) => a - b);
-  save("labels.csv", [`${content.nameColumn},label`, ...samples.map((sample) => `${quoted(content.names[sample])},${quoted(given.get(sample))}`)]);
+  save("labels.csv", [`${content.nameColumn},label`, ...samples.map((sample) => `${nameCell(content.names[sample])},${labelCell(given.get(sample))}`)]);
   unsaved = false;
 }
 
