@@ -80,6 +80,7 @@ def test_blocks_do_not_matter(n_samples, monkeypatch):
     X, y = made_up(n_samples, 60, 3)
     whole = LeastSquaresCV().fit(X, y)
     monkeypatch.setattr(ridge, "_BLOCK_ELEMENTS", 1000)
+    monkeypatch.setattr(ridge, "_LEAST_ROWS", 1)
     monkeypatch.setattr(ridge, "_TRIANGLE_ROWS", 7)
     np.testing.assert_allclose(LeastSquaresCV().fit(X, y).coef_, whole.coef_, rtol=1e-8, atol=1e-12)
 

@@ -22,6 +22,7 @@ _MIDDLE = 4
 _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
+_LEAST_ROWS = 2048  # with fewer rows at a time, adding up their products takes as long as the products
 _TRIANGLE_ROWS = 512
 _BLOCK_ELEMENTS = 2**24  # values of samples that are centred in double precision at a time
 
@@ -194,7 +195,7 @@ class _ManySamples(_Problem):
         return products
 
     def _centered(self) -> Any:
-        for some in row_blocks(len(self.X), max(1, _BLOCK_ELEMENTS // self.X.shape[1])):
+        for some in row_blocks(len(self.X), max(_LEAST_ROWS, _BLOCK_ELEMENTS // self.X.shape[1])):
             yield some, self.X[some] - self.means
 
     def _solved(self, alpha: float, right: Array) -> Array:
