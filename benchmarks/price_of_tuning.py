@@ -83,10 +83,10 @@ def draw(results, path):
     figure, axes = plt.subplots(figsize=(9, 5.5), layout="constrained")
     for place, name in enumerate(names):
         tried = [r.get("accuracy", CHANCE) for r in results if r["learner"] == name]
-        colour = "tab:orange" if name == "epls" else "tab:blue"
-        axes.plot([min(tried), max(tried)], [place] * 2, color=colour, lw=9, alpha=0.3, solid_capstyle="butt")
-        axes.plot(tried, [place] * len(tried), "|", color=colour, ms=10)
-        axes.plot(usual[name], place, "o", color=colour, ms=8)
+        color = "tab:orange" if name == "epls" else "tab:blue"
+        axes.plot([min(tried), max(tried)], [place] * 2, color=color, lw=9, alpha=0.3, solid_capstyle="butt")
+        axes.plot(tried, [place] * len(tried), "|", color=color, ms=10)
+        axes.plot(usual[name], place, "o", color=color, ms=8)
         if min(tried) < usual[name]:
             axes.annotate(f"{min(tried):.0f} ", (min(tried), place), ha="right", va="center", color="tab:red")
     axes.axvline(usual["epls"], color="tab:orange", lw=1, ls=":")

@@ -41,7 +41,7 @@ for name, method in methods.items():
 # The picture
 # -----------
 #
-# Each colour is a group, each cross the mean of one, and the bars are the sizes.
+# Each color is a group, each cross the mean of one, and the bars are the sizes.
 
 figure, panels = plt.subplots(2, 3, figsize=(11, 5.2), height_ratios=[3, 1], layout="constrained")
 colors = plt.get_cmap("tab20").colors

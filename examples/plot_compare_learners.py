@@ -66,7 +66,7 @@ for cell, name in zip(cells[0], learners, strict=True):
 plt.show()
 
 # %%
-# Without whitening, k-means and OMP-1 spend many of their filters on plain colours and slow gradients, RICA spends most
+# Without whitening, k-means and OMP-1 spend many of their filters on plain colors and slow gradients, RICA spends most
 # of its on directions in which the patches hardly vary, and those of sparse filtering are speckled. With whitening,
 # edges and stripes appear among those of all four. The filters of EPLS are of many kinds either way. With the
 # auto-encoder, at its default settings, it is the other way round: whitened patches give it noise.

@@ -8,7 +8,7 @@ patches of two photographs, and new patches of the same photographs tell how oft
 One rule for all: a patch uses the unit that answers it most strongly, which is the nearest centre, the component with
 the largest coefficient, or the unit with the largest output. **A unit is dead if none of 10,000 new patches uses it.**
 By this rule no learner is always free of dead units: k-means has 19 of 100 on whitened patches, EPLS has 2 on patches
-in colour.
+in color.
 """
 
 import matplotlib.pyplot as plt
@@ -28,11 +28,11 @@ N_OLD, N_NEW = 8_000, 10_000
 # The patches
 # -----------
 #
-# Three kinds, as the answer depends on it: grey, in colour, and in colour with all directions made equally wide
+# Three kinds, as the answer depends on it: gray, in color, and in color with all directions made equally wide
 # (whitened), which is what k-means is usually given. All are normalised for brightness and contrast.
 
 photographs = load_sample_images().images
-grey = [photograph.mean(axis=2).astype(np.uint8) for photograph in photographs]
+gray = [photograph.mean(axis=2).astype(np.uint8) for photograph in photographs]
 
 
 def old_and_new(images):
@@ -42,9 +42,9 @@ def old_and_new(images):
     return normalize_patches(old), normalize_patches(new)
 
 
-kinds = {"grey": old_and_new(grey), "colour": old_and_new(photographs)}
-whitening = ZCAWhitening().fit(kinds["colour"][0])
-kinds["colour, whitened"] = [whitening.transform(patches) for patches in kinds["colour"]]
+kinds = {"gray": old_and_new(gray), "color": old_and_new(photographs)}
+whitening = ZCAWhitening().fit(kinds["color"][0])
+kinds["color, whitened"] = [whitening.transform(patches) for patches in kinds["color"]]
 
 # %%
 # The learners
@@ -103,16 +103,16 @@ plt.show()
 # What it shows
 # -------------
 #
-# On grey patches nobody has dead units, and those of EPLS are used most evenly, but for a few that take the flat
+# On gray patches nobody has dead units, and those of EPLS are used most evenly, but for a few that take the flat
 # patches. On whitened patches k-means, which starts at samples, leaves many centres with the few outliers at which they
-# started; EPLS has none. The dictionary has few dead components anywhere, and had none in colour when it was given
+# started; EPLS has none. The dictionary has few dead components anywhere, and had none in color when it was given
 # three passes instead of one. Its curve is low where its penalty leaves many patches with no code at all.
 #
-# In colour, EPLS has dead units too by this rule. None is silent: the output of each comes above a tenth for some new
+# In color, EPLS has dead units too by this rule. None is silent: the output of each comes above a tenth for some new
 # patch. But half of the patches are all but flat, of sky and of blurred background; several units share these, and one
 # of them may be weaker than another for every patch. Where every unit should get its share of samples, ``EPLS.winners``
 # divides them evenly, by construction.
 #
-# Two more draws of patches and starts gave 1 and 2 dead units of EPLS in colour, 4 and 6 of the dictionary, none of
+# Two more draws of patches and starts gave 1 and 2 dead units of EPLS in color, 4 and 6 of the dictionary, none of
 # k-means; and whitened 0 of EPLS, 1 and 0 of the dictionary, 18 and 18 of k-means. With 10,000 patches to learn from,
-# EPLS had 4 in colour and 2 whitened, and k-means 0 and 11.
+# EPLS had 4 in color and 2 whitened, and k-means 0 and 11.

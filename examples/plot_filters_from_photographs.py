@@ -2,7 +2,7 @@
 Filters from two photographs
 ============================
 
-EPLS learns what small pieces of photographs are made of: edges at all angles, stripes, patches of colour. Two
+EPLS learns what small pieces of photographs are made of: edges at all angles, stripes, patches of color. Two
 photographs come with scikit-learn, a temple under a blue sky and a flower; 50,000 patches of 10 x 10 pixels are drawn
 from them, and 100 units learn from these. Nothing is set but the number of units.
 
@@ -47,7 +47,7 @@ print(f"population sparsity: {population_sparsity(codes).mean():.2f} (1: a singl
 # What units like to see
 # ----------------------
 #
-# Other patches of the same photographs are drawn for this. The filters are put in order of how much of them is colour
+# Other patches of the same photographs are drawn for this. The filters are put in order of how much of them is color
 # rather than brightness, and ten are taken, from the first to the last.
 
 pixels = sample_patches(photographs, 10_000, SIZE, random_state=1)
@@ -55,13 +55,13 @@ outputs = model.transform(normalize_patches(pixels))
 
 filters = model.components_.reshape(N_UNITS, -1, 3)
 brightness = filters.mean(axis=2, keepdims=True)
-colour = np.square(filters - brightness).sum(axis=(1, 2)) / np.square(filters).sum(axis=(1, 2))
-order = np.argsort(colour)
+color = np.square(filters - brightness).sum(axis=(1, 2)) / np.square(filters).sum(axis=(1, 2))
+order = np.argsort(color)
 shown = order[np.linspace(0, N_UNITS - 1, 10).astype(int)]
 
 # %%
 # Next to each filter are the eight patches with the largest output of that unit, each stretched to full contrast, as
-# many of them are dark. Zero is grey in a filter.
+# many of them are dark. Zero is gray in a filter.
 
 
 def stretched(patch):
@@ -74,7 +74,7 @@ figure = plt.figure(figsize=(11.5, 6), layout="constrained")
 figure.get_layout_engine().set(w_pad=0.03, h_pad=0.015, wspace=0, hspace=0)
 left, right = figure.subfigures(1, 2, width_ratios=[1, 0.9], wspace=0.02)
 plot_filters(model.components_[order], (SIZE, SIZE, 3), n_filters=None, ax=left.subplots())
-left.suptitle("100 filters, from those of brightness to those of colour")
+left.suptitle("100 filters, from those of brightness to those of color")
 
 cells = right.subplots(len(shown), 1 + N_BEST, width_ratios=[1.4] + [1] * N_BEST)
 right.suptitle("ten units, and the patches that excite them most")

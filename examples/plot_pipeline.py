@@ -55,7 +55,7 @@ print(f"                       {100 * without.fit(X_train, y_train).score(X_test
 #
 # ``search.best_estimator_`` is the pipeline with the best number of units, fitted to all training images. What a unit
 # stands for shows in the mean of the images, each counted as much as it excites the unit; the mean of all images is
-# taken off, so that grey means nothing out of the ordinary.
+# taken off, so that gray means nothing out of the ordinary.
 
 means = 100 * search.cv_results_["mean_test_score"]
 deviations = 100 * search.cv_results_["std_test_score"]

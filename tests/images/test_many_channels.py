@@ -114,7 +114,7 @@ def test_pictures(features, images):
     )
     html = model_page(features, images)
     assert "blue is the mean of 0 to 16, green of 16 to 33, red of 33 to 49" in html
-    assert "filters and images are shown in false colours" not in model_page(learned(images[..., :3]), images[..., :3])
+    assert "filters and images are shown in false colors" not in model_page(learned(images[..., :3]), images[..., :3])
 
 
 @pytest.mark.parametrize("n_channels", [2, 4, 5, 50])

@@ -75,7 +75,7 @@ def test_sort_and_filter(open_page, image_page):
     assert len(order) == 30
     chrome.find_element(By.ID, "descending").click()
     assert [units["redundancy"][unit] for unit in shown_units(chrome)] == sorted(values)
-    Select(chrome.find_element(By.ID, "measure")).select_by_visible_text("colour")
+    Select(chrome.find_element(By.ID, "measure")).select_by_visible_text("color")
     drag(chrome, chrome.find_element(By.ID, "from"), 50)
     middle = sorted(units["color"])[15]
     kept = shown_units(chrome)
@@ -348,8 +348,8 @@ def test_layers_by_keyboard(open_page, deep_page, size):
 
 def test_sorting_stays_with_the_layer(open_page, deep_page):
     chrome = open_page(deep_page)
-    Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("colour")
-    chrome.find_elements(By.CSS_SELECTOR, "#layers button")[1].click()  # whose units have no colour
+    Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("color")
+    chrome.find_elements(By.CSS_SELECTOR, "#layers button")[1].click()  # whose units have no color
     assert Select(chrome.find_element(By.ID, "sort")).first_selected_option.text == "number"
     Select(chrome.find_element(By.ID, "sort")).select_by_visible_text("group")
     assert sorted(shown_units(chrome)) == list(range(30))

@@ -51,7 +51,7 @@ def test_groups_are_the_colors(scene_content):
     red = scene_content["groups"][groups[0]]
     assert red["size"] == 10
     assert set(red["typical"]) <= set(range(10))
-    assert "warmer colours" in red["traits"]
+    assert "warmer colors" in red["traits"]
     assert red["labels"] == [["red", 1]]
 
 

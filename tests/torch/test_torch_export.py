@@ -42,11 +42,11 @@ def test_a_linear_layer_gives_net_inputs(digits):
     np.testing.assert_allclose(linear(torch.tensor(digits)).detach().numpy(), expected, atol=1e-8)
 
 
-@pytest.mark.parametrize(("colour", "stride"), [(True, 1), (True, 3), (False, 2)])
-def test_a_convolution_is_the_layer_at_every_position(colour, stride):
+@pytest.mark.parametrize(("color", "stride"), [(True, 1), (True, 3), (False, 2)])
+def test_a_convolution_is_the_layer_at_every_position(color, stride):
     image = load_sample_images().images[0][100:130, 100:140]
-    image = image if colour else image[:, :, 0]
-    shape = (4, 4, 3) if colour else (4, 4)
+    image = image if color else image[:, :, 0]
+    shape = (4, 4, 3) if color else (4, 4)
     model = EPLS(7, max_iter=3, random_state=0).fit(sample_patches([image], 300, 4, random_state=0))
     conv = to_conv2d(model, shape, stride=stride)
     assert type(conv) is torch.nn.Conv2d

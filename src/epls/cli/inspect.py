@@ -26,7 +26,7 @@ _LARGEST_FILTER = 16  # pixels; few larger ones fit into a terminal
 @click.option("--filters", type=click.IntRange(min=0), default=24, show_default=True, help="How many filters to draw.")
 @options.as_json
 def command(model: Path, filters: int, as_json: bool) -> None:
-    """Show what is in MODEL, a file that `epls fit` wrote, and its filters if the terminal has colours."""
+    """Show what is in MODEL, a file that `epls fit` wrote, and its filters if the terminal has colors."""
     from ..evaluation.summary import model_facts
     from ..persistence import load_with_notes
 
@@ -108,7 +108,7 @@ def _show_filters(console: Console, layer: ModelLayer, filters: int) -> None:
     if components is None or len(layer.groups) > 1:  # units of several groups see different channels
         return
     if console.color_system is None:
-        console.print("Filters: epls report draws them; so does this command in a terminal with colours.")
+        console.print("Filters: epls report draws them; so does this command in a terminal with colors.")
     elif layer.patch_size > _LARGEST_FILTER:
         console.print("Filters: epls report draws them; they are too large for a terminal.")
     else:

@@ -261,7 +261,7 @@ def _checked_page(page: Any, order: str, n_bytes: int) -> _Page:
         )
     if int(page.photometric) not in _PHOTOMETRICS or page.imagedepth != 1 or page.fillorder != 1:
         raise BadImageError(
-            "a TIFF file with a palette, with colours other than RGB, with several layers or with bits in reverse "
+            "a TIFF file with a palette, with colors other than RGB, with several layers or with bits in reverse "
             "order, whose bands cannot be read: convert it with another program"
         )
     codec, predictor = int(page.compression), int(page.predictor)
@@ -344,7 +344,7 @@ def _decompressed(pillow: Any, content: bytes, codec: int, shape: tuple[int, int
 
 
 def _by_pillow(pillow: Any, content: bytes, codec: int, n_rows: int, n_columns: int) -> bytes:
-    """Return bytes decompressed by Pillow, as the pixels of a grey image."""
+    """Return bytes decompressed by Pillow, as the pixels of a gray image."""
     if n_rows * n_columns > (pillow.MAX_IMAGE_PIXELS or _LARGEST_SEGMENT):
         raise BadImageError(
             f"strips or tiles of {n_rows * n_columns:,} bytes, which Pillow must decompress in one piece; its limit "

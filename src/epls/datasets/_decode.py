@@ -82,7 +82,7 @@ _ROOM = _Room(LARGEST_IMAGE)
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
     """Read an image file, turned upright according to its EXIF data.
 
-    Photographs become bytes. TIFF files with more bands than grey or colour, which Pillow cannot read, and .npy files
+    Photographs become bytes. TIFF files with more bands than gray or color, which Pillow cannot read, and .npy files
     keep their stored values, except that float64 becomes float32.
 
     An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
@@ -95,7 +95,7 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     path : Path
         The file. The first image of an animation is used.
     channels : {"gray", "color", "all"} or None
-        How to convert it. By default, grey images stay grey, and others (palettes, CMYK, ...) become RGB. Alpha is
+        How to convert it. By default, gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha is
         dropped, and 16 bits per pixel are rounded to 8. "all" keeps the values of all bands of a TIFF file; if its
         pages have one band each, they are the bands.
     longest_side : int or None

@@ -35,7 +35,7 @@ def load_bundled(name: str) -> Bundled:
     Parameters
     ----------
     name : {"digits", "photographs"}
-        1797 handwritten digits of 8 x 8 pixels in ten classes, or two colour photographs of 427 x 640 pixels. The
+        1797 handwritten digits of 8 x 8 pixels in ten classes, or two color photographs of 427 x 640 pixels. The
         photographs need Pillow (``pip install "epls[images]"``).
 
     Returns

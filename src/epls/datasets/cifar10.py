@@ -1,4 +1,4 @@
-"""CIFAR-10 (Krizhevsky 2009): 32 x 32 colour photographs in ten classes."""
+"""CIFAR-10 (Krizhevsky 2009): 32 x 32 color photographs in ten classes."""
 
 from __future__ import annotations
 
@@ -88,6 +88,6 @@ def _read(paths: list[Path], like: tuple[int, Path]) -> tuple[Bytes, Labels]:
         records = _records(path, like)
         batch = slice(k * n_images, (k + 1) * n_images)
         labels[batch] = checked_labels(records[:, 0], path, len(CLASS_NAMES))
-        # The label comes first, then one plane per colour, row by row.
+        # The label comes first, then one plane per color, row by row.
         images[batch] = records[:, 1:].reshape(-1, 3, _SIDE, _SIDE).transpose(0, 2, 3, 1)
     return images, labels

@@ -1,4 +1,4 @@
-"""MNIST, Fashion-MNIST and other data sets in their format: small grey images in ten classes, as idx files."""
+"""MNIST, Fashion-MNIST and other data sets in their format: small gray images in ten classes, as idx files."""
 
 from __future__ import annotations
 

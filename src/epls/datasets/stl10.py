@@ -1,4 +1,4 @@
-"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 colour photographs, a few with labels and many without."""
+"""STL-10 (Coates, Ng, Lee 2011): 96 x 96 color photographs, a few with labels and many without."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _labelled(home: Path, part: str) -> tuple[Bytes, Labels]:
 
 def _images(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
     items = map_items(path, 3 * _SIDE * _SIDE, "image of 96 x 96 x 3", ARCHIVE.advice, like)
-    # The file has one plane per colour for each image, stored column by column.
+    # The file has one plane per color for each image, stored column by column.
     return items.reshape(-1, 3, _SIDE, _SIDE).transpose(0, 3, 2, 1)
 
 

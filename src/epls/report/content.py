@@ -41,7 +41,7 @@ _MEASURES = [
         "\N{DEGREE SIGN}",
         "of its stripes: 0\N{DEGREE SIGN} is horizontal, 90\N{DEGREE SIGN} vertical",
     ),
-    ("color", "colour", "%", "of its energy is not gray"),
+    ("color", "color", "%", "of its energy is not gray"),
 ]
 
 

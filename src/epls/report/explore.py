@@ -255,7 +255,7 @@ def _about_nearest(found: Similarity) -> dict[str, Any]:
 
 
 def _add_looks(about: list[dict[str, Any]], groups: Sequence[Group], shown: Thumbnails) -> None:
-    """Describe what people would see first: brighter, more colourful and so on."""
+    """Describe what people would see first: brighter, more colorful and so on."""
     for entry, strongest in zip(about, traits(looks(shown.fingerprints), groups), strict=True):
         entry["traits"] = [LOOKS[trait.column][1 if trait.difference > 0 else 2] for trait in strongest]
 

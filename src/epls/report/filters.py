@@ -1,4 +1,4 @@
-"""Properties of a filter of an image patch, in numbers: its orientation, frequency and colour."""
+"""Properties of a filter of an image patch, in numbers: its orientation, frequency and color."""
 
 from __future__ import annotations
 

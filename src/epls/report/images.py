@@ -108,7 +108,7 @@ def filter_layer(
     about = f"{type(model.estimator_).__name__}, {len(components):,} units of {size} x {size} pixels"
     content["summary"] = summary_of(statistics, about, seen)
     if (told := colors_shown(model.n_channels_)) is not None:
-        content["facts"].append(["Colours", f"filters and images are shown in false colours: {told}"])
+        content["facts"].append(["Colors", f"filters and images are shown in false colors: {told}"])
     content["charts"] = charts_of([model.estimator_], statistics)
     content["measures"] = measures_of(content)
     return content

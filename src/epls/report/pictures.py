@@ -1,4 +1,4 @@
-"""Small pictures for pages: sheets of tiles, thumbnails, and SVG charts in the colours of the page."""
+"""Small pictures for pages: sheets of tiles, thumbnails, and SVG charts in the colors of the page."""
 
 from __future__ import annotations
 

@@ -28,8 +28,8 @@ FINGERPRINT = 16  # pixels per side, to compare images
 LOOKS = [
     ("brightness", "brighter", "darker"),
     ("contrast", "more contrast", "less contrast"),
-    ("color", "more colourful", "less colourful"),
-    ("warmth", "warmer colours", "colder colours"),
+    ("color", "more colorful", "less colorful"),
+    ("warmth", "warmer colors", "colder colors"),
     ("detail", "finer detail", "smoother"),
     ("top", "brighter at the top", "darker at the top"),
     ("middle", "brighter in the middle", "darker in the middle"),
@@ -51,7 +51,7 @@ class Thumbnails:
     sizes : ndarray of uint8 of shape (n_images, 2)
         Width and height of each picture.
     colors : ndarray of uint8 of shape (n_images, 3)
-        The mean colour of each image.
+        The mean color of each image.
     fingerprints : ndarray of uint8 of shape (n_images, 16, 16, 3)
         Even smaller pictures, all square.
     """

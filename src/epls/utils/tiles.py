@@ -1,4 +1,4 @@
-"""Numbers as small pictures: filters side by side, bars for vectors, channels as colours, and PNG files of them."""
+"""Numbers as small pictures: filters side by side, bars for vectors, channels as colors, and PNG files of them."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
     Returns
     -------
     ndarray of shape (..., 3), or (..., 1) for one channel
-        The colours. If they were averaged, they are float32, or float64 for float64 pixels.
+        The colors. If they were averaged, they are float32, or float64 for float64 pixels.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
 
 
 def colors_shown(n_channels: int) -> str | None:
-    """Describe in words how :func:`false_colors` treats this many channels; None if the colours are the image's own.
+    """Describe in words how :func:`false_colors` treats this many channels; None if the colors are the image's own.
 
     Examples
     --------
