@@ -100,10 +100,8 @@ def open_samples(
         else:
             opened, loaded = _open_for(model, data, chosen, progress)
     options.tell_skipped(opened)
-    names, column = getattr(opened, "names", None), "file"
-    columns = None
-    if isinstance(opened, Vectors):
-        columns, names = opened.names, _names_in_archive(data, chosen["key"], len(opened))
+    names, column = names_of(opened, data, chosen["key"]), "file"
+    columns = opened.names if isinstance(opened, Vectors) else None
     if names is None:
         names, column = [str(number) for number in range(len(opened))], "row"
     rows = None if features is None else _features_from(features, names, column)
@@ -140,6 +138,15 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
     side = 1 if features is None else least_side(features)
     return open_data_for(loaded, notes, data, smallest_side=side, progress=progress, **folder), loaded
+
+
+def names_of(opened: Opened, data: Path, key: str | None) -> list[str] | None:
+    """Return the names of the samples: of image files, or those that `epls transform` wrote beside features."""
+    from ..datasets.opening import Vectors
+
+    if isinstance(opened, Vectors):
+        return _names_in_archive(data, key, len(opened))
+    return getattr(opened, "names", None)
 
 
 def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | None:

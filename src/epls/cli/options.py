@@ -182,6 +182,11 @@ def opening() -> Iterator[None]:
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
 
+def counted(number: int, things: str) -> str:
+    """Return a number and what it counts, in the singular for one: "1 image", "2,000 images"."""
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
+
+
 def one_line(text: str) -> str:
     """Escape control characters, which a terminal would obey: file names and notes may come from strangers."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
