@@ -106,7 +106,11 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
             2,
             "raw always has as many components as",
         ),
-        (["fit", "bad.npy", "-o", "new"], 1, "contains NaN"),
+        (
+            ["fit", "bad.npy", "-o", "new"],
+            1,
+            r"bad\.npy has values that are NaN or infinite, the first in row 0, column 0",
+        ),
         (["fit", "complex.npy", "-o", "new"], 1, "must be real numbers"),
         (["fit", "twice.csv", "-o", "new"], 1, "several columns called 'a'"),
         (["fit", "headless.csv", "-o", "new"], 1, "Add a line of names"),

@@ -129,9 +129,7 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
         names |= dict.fromkeys(
             (*_OF_IMAGES, "longest_side", "scale", "columns", "drop"), "is set by the model: leave it out"
         )
-    for name, reason in names.items():
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} {reason}")
+    options.refuse(context, names)
 
 
 def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None, size_max: int | None) -> None:
@@ -151,8 +149,8 @@ def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None,
         )
     if size_max is not None and size_max * clusters < n_samples:
         raise click.ClickException(
-            f"--size-max {size_max} leaves room for {size_max * clusters:,} {what} in {groups}, but {there_are}: choose "
-            f"a --size-max of at least {-(-n_samples // clusters)}, or more groups"
+            f"--size-max {size_max} leaves room for {size_max * clusters:,} {what} in {groups}, but {there_are}: "
+            f"choose a --size-max of at least {-(-n_samples // clusters)}, or more groups"
         )
 
 

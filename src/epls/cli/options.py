@@ -171,6 +171,14 @@ def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> d
     return found
 
 
+def refuse(context: click.Context, reasons: dict[str, str]) -> None:
+    """Refuse options that were given but do not apply. ``reasons`` has the text that follows the name of each."""
+    for name, reason in reasons.items():
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            negated = "no-" if context.params[name] is False else ""
+            raise click.UsageError(f"--{negated}{name.replace('_', '-')} {reason}")
+
+
 @contextmanager
 def opening() -> Iterator[None]:
     """Name the option in errors about a parameter that does not apply to the data."""
@@ -210,7 +218,8 @@ def tell_columns(data: Any) -> None:
     names = getattr(data, "names", None)
     if names is None or not hasattr(data, "X"):
         return
-    tell(f"{len(names):,} columns are used: {listed(names, most=10)}", err=True)
+    are = "is" if len(names) == 1 else "are"
+    tell(one_line(f"{counted(len(names), 'columns')} {are} used: {listed(names, most=10)}"), err=True)
     told = {
         "label": "look like labels, which features should not be learned from",
         "identifier": "look like identifiers, by their names or because all values are different whole numbers",
@@ -218,7 +227,7 @@ def tell_columns(data: Any) -> None:
     }
     for kind, columns in doubtful_columns(data.X, names).items():
         advice = f"leave them out with --drop {shlex.quote(columns[0])}" if kind != "constant" else "they do no harm"
-        tell(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}", err=True)
+        tell(one_line(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}"), err=True)
 
 
 @contextmanager

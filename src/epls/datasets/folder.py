@@ -34,6 +34,11 @@ class MixedImagesError(ValueError):
     """A folder with both gray and color images, which ``channels`` can convert."""
 
 
+def has_skipped_kind(folder: ImageFolder) -> bool:
+    """Return whether images were skipped because they are gray among color images, or color among gray ones."""
+    return any(_MIXED.fullmatch(reason) for _, reason in folder.skipped)
+
+
 class ImageFolder(Sequence[NDArray[Any]]):
     """The images of a folder and its subfolders, sorted by name.
 
