@@ -138,7 +138,7 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return the path of something that exists and is not a folder."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"there is no file {path}: check the path")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
     if not path.is_file():

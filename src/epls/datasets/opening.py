@@ -177,11 +177,11 @@ def _n_axes(file: Path) -> int:
 
 
 def _check_parameters(path: Path, kind: str, given: dict[str, Any]) -> None:
-    meant_for = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
+    endings = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
     for name, value in given.items():
-        kinds = meant_for.get(name, (_IMAGES,))
-        if value and kind not in kinds:
-            raise ParameterError(name, f"is for {' and '.join(kinds)}, not for {path}")
+        if value and kind not in endings.get(name, (_IMAGES,)):
+            meant = f"{' and '.join(endings[name])} files" if name in endings else _IMAGES
+            raise ParameterError(name, f"is for {meant}, and {path} is not one: leave it out")
 
 
 def _from_array(path: Path, kind: str, key: str | None) -> Opened:
