@@ -103,7 +103,7 @@ def _opened(
     with options.opening():
         if model is None:
             side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
-            options.check_longest_side(chosen["longest_side"], side)
+            options.check_longest_side(data, chosen["longest_side"], side)
             more = {
                 "longest_side": chosen["longest_side"],
                 "columns": chosen["columns"] or None,

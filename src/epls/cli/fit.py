@@ -95,7 +95,7 @@ def command(
     options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
-    options.check_longest_side(longest_side, side)
+    options.check_longest_side(data, longest_side, side)
     deep = chosen["layers"] > 1
     kept: Checkpoint | LayerCheckpoint | None = None
     if checkpoint is not None:

@@ -243,9 +243,11 @@ def tell_columns(data: Any) -> None:
         tell(one_line(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}"), err=True)
 
 
-def check_longest_side(longest_side: int | None, needed: int) -> None:
-    """Refuse to shrink images to fewer pixels than the patches in all regions need."""
-    if longest_side is not None and longest_side < needed:
+def check_longest_side(data: Path, longest_side: int | None, needed: int) -> None:
+    """Refuse to shrink the images of a folder to fewer pixels than the patches in all regions need."""
+    from ..datasets.opening import rows_have_names
+
+    if longest_side is not None and longest_side < needed and rows_have_names(data):
         raise click.UsageError(f"--longest-side {longest_side} is too small: patches and grid need {needed} pixels")
 
 
