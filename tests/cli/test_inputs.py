@@ -99,11 +99,15 @@ def test_arrays_without_samples(tmp_path, capsys, command):
         ("classify", 1e300, "float64", "too large to be squared in float64"),
         ("classify", 1e38, "float32", "too large to be squared in float32"),
         ("classify", 1e-310, "float64", "too small to be squared in float64"),
+        ("cluster", 1e38, "float32", "too large to be squared in float32"),
     ],
 )
 def test_values_that_cannot_be_squared(vectors, tmp_path, capsys, command, scale, dtype, message):
     np.save(tmp_path / "x.npy", (vectors * scale).astype(dtype))
-    arguments = arguments_of(command, tmp_path / "x.npy", tmp_path)
+    if command == "cluster":
+        arguments = [command, tmp_path / "x.npy", "-o", tmp_path / "g.csv", "--clusters", 2]
+    else:
+        arguments = arguments_of(command, tmp_path / "x.npy", tmp_path)
     check_error(capsys, tmp_path, arguments, 1, f"{message}: scale them to about 1")
 
 

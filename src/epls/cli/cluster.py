@@ -54,7 +54,7 @@ def command(
     """
     from ..datasets.opening import Vectors
     from ..utils.files import write_atomically
-    from .inputs import names_of
+    from .inputs import check_vectors, names_of
 
     if output.suffix.lower() != ".csv":
         raise click.UsageError(f"--output {output}: groups are written as CSV; choose a name that ends in .csv")
@@ -65,6 +65,8 @@ def command(
         _refuse_others(context, data, isinstance(opened, Vectors), model)
         if loaded is None:
             options.tell_columns(opened)
+            if isinstance(opened, Vectors):
+                check_vectors(data, opened.X)
         what = "vectors" if isinstance(opened, Vectors) else "images"
         _check_sizes(len(opened), what, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()

@@ -110,7 +110,7 @@ def open_samples(
         options.refuse(click.get_current_context(), dict.fromkeys(_OF_LEARNING, reason))
         if model is None and features is None:
             options.tell_columns(opened)
-            _check_squares(data, opened.X, single_precision)
+            check_vectors(data, opened.X, single_precision)
     names, column = names_of(opened, data, chosen["key"]), "file"
     columns = opened.names if isinstance(opened, Vectors) else None
     if names is None:
@@ -129,7 +129,8 @@ def _refuse_before_opening(model: Path | None, features: Path | None) -> None:
     options.refuse(click.get_current_context(), reasons)
 
 
-def _check_squares(path: Path, X: Any, single_precision: bool) -> None:
+def check_vectors(path: Path, X: Any, single_precision: bool = False) -> None:
+    """Refuse vectors in memory that are too large or too small to compute distances between them."""
     from ..data.blocks import as_blocks
     from ..datasets.arrays import check_squares
 
@@ -204,7 +205,7 @@ def _features_from(path: Path, names: list[str], column: str, single_precision: 
             f"(n_samples, n_features)"
         )
     check_finite(path, rows)
-    _check_squares(path, rows, single_precision)
+    check_vectors(path, rows, single_precision)
     named = _names_in_archive(path, None, len(rows)) if column == "file" else None
     if named is not None:
         place = {name: k for k, name in enumerate(named)}
