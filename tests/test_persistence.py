@@ -80,7 +80,7 @@ def test_a_truncated_file_is_refused_and_left_alone(model, tmp_path, kept):
     save_model(model, tmp_path / "model")
     content = (tmp_path / "model").read_bytes()[:kept]
     (tmp_path / "model").write_bytes(content)
-    with pytest.raises(ValueError, match=r"model.*damaged"):
+    with pytest.raises(ValueError, match=r"model.*damaged.*: get an intact copy, or learn the model again"):
         load_model(tmp_path / "model")
     assert (tmp_path / "model").read_bytes() == content
 
@@ -88,20 +88,21 @@ def test_a_truncated_file_is_refused_and_left_alone(model, tmp_path, kept):
 @pytest.mark.parametrize("content", [b"hello, world, this is a text", b"\x80\x04\x95pickle", b"PK\x03\x04" + bytes(60)])
 def test_a_foreign_file_is_refused(tmp_path, content):
     (tmp_path / "model").write_bytes(content)
-    with pytest.raises(ValueError, match="not a model that epls wrote"):
+    with pytest.raises(ValueError, match="not a file that `epls fit` or save_model wrote; check the path"):
         load_model(tmp_path / "model")
 
 
 @pytest.mark.parametrize(
     ("metadata", "message"),
     [
-        (None, "not a model"),
+        (None, "not a file that `epls fit` or save_model wrote"),
         ({"epls": "{"}, "not a model"),
         ({"epls": "[1]"}, "not a model"),
         (
             {"epls": '{"format": 99, "epls": "9.0", "learner": "EPLS", "params": {}, "attributes": {}}'},
             "format 99.*9.0",
         ),
+        ({"epls": '{"format": 99}'}, "format 99, written by an unknown version"),
         ({"epls": '{"format": 1, "learner": "os.system", "params": {}, "attributes": {}}'}, "holds a 'os.system'"),
         ({"epls": '{"format": 1, "learner": [], "params": {}, "attributes": {}}'}, "holds a"),
         ({"epls": '{"format": 1, "learner": "EPLS", "params": {}, "attributes": {}}'}, "is damaged"),

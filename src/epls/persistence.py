@@ -27,7 +27,7 @@ from .images.features import ImageFeatures
 from .images.layers import Layer
 from .images.whitening import ZCAWhitening
 from .learners import LEARNERS
-from .utils.container import DamagedError, VersionError, read_container, write_container
+from .utils.container import DamagedError, ForeignError, VersionError, read_container, write_container
 from .utils.fields import checked_names, deciding
 from .utils.locks import FolderLock
 
@@ -176,9 +176,11 @@ def _notes(path: str | os.PathLike[str], header: dict[str, Any]) -> dict[str, An
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the header and the arrays of a model file."""
     if path.is_dir():
-        raise ValueError(f"{path} is a folder; a model is one file, as save_model writes it")
+        raise ValueError(
+            f"{path} is a folder; a model is one file, as `epls fit` or save_model writes it: give its path"
+        )
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"there is no file {path}: check the path")
     try:
         header, arrays = read_container(path, FORMAT_VERSION, unsigned_format=_UNSIGNED_FORMAT)
     except VersionError as error:
@@ -186,9 +188,14 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{path} cannot be read: {error}; this is epls {__version__}, which reads formats {_UNSIGNED_FORMAT} and "
             f"{FORMAT_VERSION}: install the version that wrote it"
         ) from error
+    except ForeignError as error:
+        raise ValueError(
+            f"{path} is not a model: it is not a file that `epls fit` or save_model wrote; check the path"
+        ) from error
     except DamagedError as error:
         raise ValueError(
-            f"{path} is not a model that epls wrote, or it is damaged ({error}): save the model again"
+            f"{path} is not a model that epls wrote, or it is damaged ({error}): get an intact copy, or learn the "
+            f"model again with `epls fit`"
         ) from error
     if header["format"] == _UNSIGNED_FORMAT:
         warnings.warn(

@@ -52,11 +52,47 @@ def test_images_by_features_of_their_own_and_by_a_model(model, pictures, tmp_pat
     for more in (own, ["--model", model]):
         code, out, err = epls(capsys, *arguments, *more, "-o", tmp_path / "g.csv", "--force")
         assert code == 0, err
-        assert "6 images in 3 groups of 2 to 2" in out
+        assert "6 images in 3 groups of 2 in " in out
         header, names, groups = groups_of(tmp_path / "g.csv")
         assert header == ["file", "group"]
         assert names == [f"picture{k}.png" for k in range(6)]
         assert np.bincount(groups).tolist() == [2, 2, 2]
+
+
+@pytest.mark.parametrize("name", ["alone", "scaled"])
+def test_images_by_a_stack(stack, pictures, tmp_path, capsys, name):
+    arguments = ["--clusters", 2, "--model", stack / f"{name}.epls"]
+    code, out, err = epls(capsys, "cluster", pictures, "-o", tmp_path / "g.csv", *arguments)
+    assert code == 0, err
+    assert "6 images in 2 groups of 3 in " in out
+
+
+def test_features_keep_the_names_of_their_images(model, pictures, tmp_path, capsys):
+    assert epls(capsys, "transform", model, pictures, "-o", tmp_path / "f.npz")[0] == 0
+    assert epls(capsys, "cluster", tmp_path / "f.npz", "-o", tmp_path / "g.csv", "--clusters", 2)[0] == 0
+    header, names, _ = groups_of(tmp_path / "g.csv")
+    assert header == ["file", "group"]
+    assert names == [f"picture{k}.png" for k in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--clusters", 20], "--clusters 20 is more than the 6 images"),
+        (["--clusters", 2, "--size-max", 2], "--size-max 2 leaves room for 4 images in 2 groups, but there are 6"),
+        (["--clusters", 2, "--size-min", 4], "--size-min 4 requires 8 images in 2 groups, but there are 6"),
+    ],
+)
+def test_sizes_are_checked_before_features_are_learned(pictures, tmp_path, monkeypatch, capsys, arguments, message):
+    monkeypatch.setattr("epls.images.features.ImageFeatures.fit", lambda *_: pytest.fail("it was trained"))
+    check_error(capsys, tmp_path, ["cluster", pictures, "-o", tmp_path / "g.csv", *arguments], 1, message)
+
+
+def test_one_vector(tmp_path, capsys):
+    np.save(tmp_path / "one.npy", np.ones((1, 3)))
+    code, out, err = epls(capsys, "cluster", tmp_path / "one.npy", "-o", tmp_path / "g.csv", "--clusters", 1)
+    assert code == 0, err
+    assert "1 vector in 1 group of 1 in " in out
 
 
 def test_what_is_refused(work, pictures, model, tmp_path, capsys):
@@ -64,8 +100,18 @@ def test_what_is_refused(work, pictures, model, tmp_path, capsys):
     for arguments, code, message in [
         ([vectors, "-o", tmp_path / "g.npy", "--clusters", 3], 2, r"ends in \.csv"),
         ([vectors, *output], 2, "--clusters"),
-        ([vectors, *output, "--clusters", 3, "--size-max", 10], 1, "room for 30 samples in 3 groups"),
-        ([vectors, *output, "--clusters", 301], 1, "n_clusters=301 is more than n_samples=300"),
+        (
+            [vectors, *output, "--clusters", 3, "--size-max", 10],
+            1,
+            "--size-max 10 leaves room for 30 vectors in 3 groups",
+        ),
+        ([vectors, *output, "--clusters", 3, "--size-min", 101], 1, "--size-min 101 requires 303 vectors in 3 groups"),
+        (
+            [vectors, *output, "--clusters", 3, "--size-min", 9, "--size-max", 8],
+            1,
+            "--size-min 9 is above --size-max 8",
+        ),
+        ([vectors, *output, "--clusters", 301], 1, "--clusters 301 is more than the 300 vectors"),
         ([vectors, *output, "--clusters", 3, "--patch-size", 5], 2, "--patch-size is for images"),
         ([pictures, *output, "--clusters", 3, "--scale"], 2, "--scale is for vectors"),
         ([pictures, *output, "--clusters", 3, "--model", model, "--stride", 2], 2, "--stride is set by the model"),

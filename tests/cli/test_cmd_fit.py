@@ -95,8 +95,16 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
     [
         (["fit", "table.csv", "-o", "new", "--patch-size", 5], 2, "--patch-size is for images"),
         (["fit", "photos", "-o", "new", "--scale"], 2, "--scale is for vectors"),
-        (["fit", "photos", "-o", "new", "--columns", "x"], 2, "--columns is for .csv and .parquet, not for photos"),
-        (["fit", "photos", "-o", "new", "--drop", "x"], 2, "--drop is for .csv and .parquet, not for photos"),
+        (
+            ["fit", "photos", "-o", "new", "--columns", "x"],
+            2,
+            "--columns is for .csv and .parquet files, and photos is not one",
+        ),
+        (
+            ["fit", "photos", "-o", "new", "--drop", "x"],
+            2,
+            "--drop is for .csv and .parquet files, and photos is not one",
+        ),
         (["fit", "photos", "-o", "new", "--key", "x"], 2, "--key is for .npz"),
         (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
         (["fit", "vectors.npy", "-o", "new", "--skip-bad"], 2, "--skip-bad is for folders of images"),
@@ -106,7 +114,17 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
             2,
             "raw always has as many components as",
         ),
-        (["fit", "bad.npy", "-o", "new"], 1, "contains NaN"),
+        (
+            ["fit", "bad.npy", "-o", "new"],
+            1,
+            r"bad\.npy has values that are NaN or infinite, the first in row 0, column 0",
+        ),
+        (
+            ["fit", "photos", "-o", "new", "--longest-side", 4],
+            2,
+            "--longest-side 4 is too small: patches and grid need 11",
+        ),
+        (["fit", "photos", "-o", "new", "--patch-size", 99], 1, "smaller --patch-size or --grid"),
         (["fit", "complex.npy", "-o", "new"], 1, "must be real numbers"),
         (["fit", "twice.csv", "-o", "new"], 1, "several columns called 'a'"),
         (["fit", "headless.csv", "-o", "new"], 1, "Add a line of names"),

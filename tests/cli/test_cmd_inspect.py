@@ -119,7 +119,7 @@ def test_filters_in_color(work):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["inspect", "vectors.npy"], 1, "not a model that epls wrote"),
+        (["inspect", "vectors.npy"], 1, "not a file that `epls fit` or save_model wrote"),
         (["inspect", "nothing"], 1, "there is no file nothing"),
     ],
 )

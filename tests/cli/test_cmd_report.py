@@ -52,7 +52,11 @@ def test_nothing_is_overwritten_unless_forced(work, tmp_path, capsys):
         (["report", "scaler.epls", "--data", "vectors.npy", "-o", "new.html"], 1, "has no units to show"),
         (["report", "table.epls", "--data", "photos", "-o", "new.html"], 1, "but photos holds images"),
         (["report", "photos.epls", "--data", "empty", "-o", "new.html"], 1, "hold no image files"),
-        (["report", "table.csv", "--data", "table.csv", "-o", "new.html"], 1, "not a model that epls wrote"),
+        (
+            ["report", "table.csv", "--data", "table.csv", "-o", "new.html"],
+            1,
+            "not a file that `epls fit` or save_model wrote",
+        ),
     ],
 )
 def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):

@@ -209,8 +209,12 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere"),
-        (["transform", "{pictures}", "{pictures}", "-o", "f.npz"], 1, "is a folder"),
+        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere: check the path"),
+        (
+            ["transform", "{pictures}", "{pictures}", "-o", "f.npz"],
+            1,
+            "is a folder; a model is one file, as `epls fit`",
+        ),
         (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet: choose a name"),
     ],
 )
@@ -224,7 +228,11 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
     [
         (["transform", "table.epls", "photos", "-o", "new.npz"], 1, "from vectors, but photos holds images"),
         (["transform", "photos.epls", "vectors.npy", "-o", "new.npy"], 1, "from images, but vectors.npy holds vec"),
-        (["transform", "table.epls", "vectors.npy", "-o", "new.npy"], 1, "5 features"),
+        (
+            ["transform", "table.epls", "vectors.npy", "-o", "new.npy"],
+            1,
+            "has 5 columns, but the model was learned from 30",
+        ),
         (["transform", "table.epls", "other.csv", "-o", "new.npy"], 1, "no column mean radius"),
     ],
 )

@@ -154,8 +154,46 @@ def test_what_commands_print_goes_through_one_function():
     """Which makes it harmless; completion prints a script, and JSON has no control characters."""
     folder = Path(options.__file__).parent
     found = {path.name: path.read_text().count("click.echo(") for path in folder.glob("*.py")}
-    assert {name: number for name, number in found.items() if number} == {"completion.py": 1, "options.py": 2}
+    assert {name: number for name, number in found.items() if number} == {"completion.py": 1, "options.py": 1}
     assert not any(re.search(r"(?<![._a-z])print\(", path.read_text()) for path in folder.glob("*.py"))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not allow such names")
+def test_a_newline_in_a_name_does_not_end_a_message(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("a\nb.csv").write_text("x\ny\n1\n")
+    (tmp_path / "c\nd").mkdir()
+    Path("t.csv").write_text('"e\nf",g\nred,1\nblue,2\n')
+    for arguments, message in [
+        (["fit", "a\nb.csv", "-o", "m"], r"epls: a\\nb\.csv has columns that are not numbers: x\. Leave"),
+        (["fit", "c\nd", "-o", "m"], r"epls: c\\nd and its sub-folders hold no image files .*check the path"),
+        (["fit", "t.csv", "-o", "m"], r"not numbers: e\\nf\. Leave them out"),
+        (["inspect", "n\nm"], r"epls: there is no file n\\nm"),
+    ]:
+        check_error(capsys, tmp_path, arguments, 1, message)
+
+
+@pytest.mark.parametrize("arguments", [["fit", "", "-o", "m"], ["explore", "", "-o", "p.html"],
+                                       ["classify", "", "-o", "p.csv"], ["cluster", "", "-o", "c.csv", "--clusters", 2],
+                                       ["transform", "m", "", "-o", "f.csv"], ["compare", "", "--output", "c"],
+                                       ["inspect", ""]])  # fmt: skip
+def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys, arguments):
+    monkeypatch.chdir(tmp_path)
+    check_error(capsys, tmp_path, arguments, 2, "the path is empty: give the path of a file or a folder")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("more", [[], ["--json"]])
+def test_what_is_printed_may_not_fit_on_the_disk(work, tmp_path, more):
+    arguments = ["cluster", str(work / "vectors.npy"), "-o", str(tmp_path / "g.csv"), "--clusters", "2", *more]
+    code = f"import sys; from epls.cli.main import run; sys.exit(run({arguments!r}))"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1
+    assert "what the command prints could not be written (No space left on device)" in done.stderr
+    assert "disk is full" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+    assert (tmp_path / "g.csv").exists()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not allow such names")
@@ -260,6 +298,7 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
         ["fit", "{work}/vectors.npy", "-o", "nowhere/m"],
         ["report", "{work}/table.epls", "--data", "{work}/table.csv", "-o", "dangling"],
         ["transform", "{work}/table.epls", "{work}/table.csv", "-o", "nowhere/f.npy"],
+        ["fit", "{work}/vectors.npy", "-o", "file/m"],
         ["compare", "{work}/photos", "--output", "file"],
         ["compare", "{work}/photos", "--output", "file/below"],
         ["compare", "{work}/photos", "--output", "occupied"],
@@ -277,7 +316,8 @@ def test_outputs_are_checked_before_there_is_work(work, stl10, tmp_path, monkeyp
     Path("piped").mkdir()
     Path("piped/stages").touch()
     words = [word.format(work=work, stl10=stl10) for word in arguments]
-    check_error(capsys, tmp_path, words, 1, "there is no folder|is a file|is in the way|not allowed to write")
+    message = "is a file" if words[-1].startswith("file") else "there is no folder|is in the way|is a file"
+    check_error(capsys, tmp_path, words, 1, message)
 
 
 def test_sigterm_ends_as_ctrl_c_does(capsys, monkeypatch):

@@ -169,7 +169,10 @@ def test_folders_without_images(tmp_path):
         ImageFolder(tmp_path / "nothing")
     with pytest.raises(NotADirectoryError, match=r"a\.png is a file"):
         ImageFolder(save(tmp_path / "a.png", pixels(3, 3)))
-    with pytest.raises(ValueError, match=r"1 of 1 .*a\.png: 3 x 3 pixels.*no images are left"):
+    with pytest.raises(
+        ValueError,
+        match=r"1 of 1 .*a\.png: 3 x 3 pixels.*no images are left; use larger images.* --patch-size or --grid",
+    ):
         ImageFolder(tmp_path, smallest_side=4, skip_bad=True)
 
 

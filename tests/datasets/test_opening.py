@@ -81,19 +81,19 @@ def test_what_is_skipped_is_on_the_folder_and_not_printed(images, capsys):
 @pytest.mark.parametrize(
     ("name", "given", "message"),
     [
-        ("images", {"drop": ["a"]}, "drop is for .csv and .parquet, not for "),
-        ("images", {"key": "a"}, "key is for .npz, not for "),
-        ("x.npy", {"key": "a"}, "key is for .npz, not for "),
-        ("x.npy", {"channels": "gray"}, "channels is for folders of images, not for "),
-        ("x.npy", {"skip_bad": True}, "skip_bad is for folders of images, not for "),
-        ("x.npy", {"longest_side": 9}, "longest_side is for folders of images, not for "),
+        ("images", {"drop": ["a"]}, "drop is for .csv and .parquet files"),
+        ("images", {"key": "a"}, "key is for .npz files"),
+        ("x.npy", {"key": "a"}, "key is for .npz files"),
+        ("x.npy", {"channels": "gray"}, "channels is for folders of images"),
+        ("x.npy", {"skip_bad": True}, "skip_bad is for folders of images"),
+        ("x.npy", {"longest_side": 9}, "longest_side is for folders of images"),
     ],
 )
 def test_parameters_without_meaning_are_refused(images, name, given, message):
     np.save(images.parent / "x.npy", X)
     with pytest.raises(ParameterError) as caught:
         open_data(images.parent / name, **given)
-    assert str(caught.value) == f"{message}{images.parent / name}"
+    assert str(caught.value) == f"{message}, and {images.parent / name} is not one: leave it out"
     assert caught.value.parameter == next(iter(given))
 
 
@@ -110,6 +110,18 @@ def test_what_is_no_data_is_refused(images, tmp_path):
         open_data(tmp_path / "text.npy")
     with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color", "all" or None'):
         open_data(images, channels="grey")
+
+
+def test_values_that_are_not_finite_are_found_in_large_arrays_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("epls.datasets.arrays._BLOCK_VALUES", 12)  # four rows
+    bad = X.copy()
+    bad[[9, 20], [2, 0]] = np.nan, np.inf
+    np.save(tmp_path / "x.npy", bad)
+    with pytest.raises(ValueError, match=r"x\.npy has values that are NaN or infinite, the first in row 9, column 2"):
+        open_data(tmp_path / "x.npy")
+    np.save(tmp_path / "x.npy", X[:, :0])
+    with pytest.raises(ValueError, match=r"x\.npy has 30 rows and 0 columns: give at least one of each"):
+        open_data(tmp_path / "x.npy")
 
 
 def test_folders_of_npy_files_are_images_by_their_dimensions(tmp_path):

@@ -62,7 +62,8 @@ def test_a_wrong_table_is_told_in_a_line(tmp_path):
     [
         ("t.csv", b"", "not a csv table"),
         ("t.csv", b"a,b\n1,2,3\n", "not a csv table"),
-        ("t.csv", b"a,b\n", "at least one of each is needed|not numbers"),
+        ("t.csv", b"a,b\n", r"t\.csv has no rows below the names of its columns"),
+        ("t.csv", b"1,2\n", "Add a line of names"),
         (
             "t.csv",
             b"a;b\n1;2\n",
@@ -77,6 +78,21 @@ def test_damaged_tables(name, content, message, tmp_path):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_table(tmp_path / name)
+
+
+def test_a_table_of_which_nothing_is_left(tmp_path):
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match=r"no columns of .*t\.csv are left, because drop leaves out all 2: drop fewer"):
+        load_table(tmp_path / "t.csv", drop=["a", "b"])
+    pd.DataFrame({"a": [1.0]})[:0].to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(ValueError, match=r"t\.parquet has no rows"):
+        load_table(tmp_path / "t.parquet")
+
+
+def test_advice_for_the_shell_is_quoted(tmp_path):
+    (tmp_path / "t.csv").write_text("a b,c\nred,2\n")
+    with pytest.raises(ValueError, match=r"drop=\['a b'\] \(on the command line, --drop 'a b'\)"):
+        load_table(tmp_path / "t.csv")
 
 
 def test_damaged_pages_are_told_with_the_name_of_the_file(frame, tmp_path):

@@ -139,12 +139,12 @@ def test_what_a_killed_process_left_is_removed_by_the_next(tmp_path):
         "with atomic_file(Path(sys.argv[1])) as file:\n"
         "    file.write(b'half'); file.flush(); print('writing', flush=True); time.sleep(60)\n"
     )
-    path, other = tmp_path / "a[1].npy", tmp_path / ".a[1].npy.gz"
+    path, other = tmp_path / "a[1].npy", tmp_path / ".epls-0123456789ab-01234567"
     other.write_bytes(b"of somebody else")
     with subprocess.Popen([sys.executable, "-c", script, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout.readline() == "writing\n"
         write_atomically(path, b"while another process writes")
-        assert len(list(tmp_path.glob(".a*"))) == 2  # which is left alone
+        assert len(list(tmp_path.glob(".epls-*"))) == 2  # which is left alone
         writer.kill()
     assert path.read_bytes() == b"while another process writes"
     write_atomically(path, b"after it was killed")
@@ -183,3 +183,10 @@ def test_disks_without_locks_will_do(tmp_path, monkeypatch):
         first.write(b"first")
         write_atomically(tmp_path / "a", b"second")  # nobody knows whether the first is still written
     assert (tmp_path / "a").read_bytes() == b"first"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows counts characters, not bytes")
+@pytest.mark.parametrize("name", ["a" * 255, "ä" * 127])
+def test_the_longest_names(tmp_path, name):
+    write_atomically(tmp_path / name, b"content")
+    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -54,6 +54,7 @@ def command(
     """
     from ..datasets.opening import Vectors
     from ..utils.files import write_atomically
+    from .inputs import check_vectors, names_of
 
     if output.suffix.lower() != ".csv":
         raise click.UsageError(f"--output {output}: groups are written as CSV; choose a name that ends in .csv")
@@ -64,12 +65,15 @@ def command(
         _refuse_others(context, data, isinstance(opened, Vectors), model)
         if loaded is None:
             options.tell_columns(opened)
+            if isinstance(opened, Vectors):
+                check_vectors(data, opened.X)
+        what = "vectors" if isinstance(opened, Vectors) else "images"
+        _check_sizes(len(opened), what, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
         X = _features(opened, loaded, chosen, progress)
         groups = _groups(X, clusters, chosen, progress)
         seconds = round(time.perf_counter() - started, 1)
-    names = None if isinstance(opened, Vectors) else getattr(opened, "names", None)
-    write_atomically(output, _table(groups.labels_, names))
+    write_atomically(output, _table(groups.labels_, names_of(opened, data, key)))
     sizes = groups.counts_.astype(int)
     facts: dict[str, Any] = {
         "groups": clusters,
@@ -81,10 +85,10 @@ def command(
     if as_json:
         options.print_json({"file": str(output), **facts, "skipped": len(getattr(opened, "skipped", ()))})
     else:
-        what = "vectors" if isinstance(opened, Vectors) else "images"
+        largest = f" to {sizes.max():,}" if sizes.max() > sizes.min() else ""
         options.tell(
-            f"{len(X):,} {what} in {clusters:,} groups of {sizes.min():,} to {sizes.max():,} in {seconds} s, written "
-            f"to {output}"
+            f"{options.counted(len(X), what)} in {options.counted(clusters, 'groups')} of {sizes.min():,}{largest} in "
+            f"{seconds} s, written to {output}"
         )
 
 
@@ -93,7 +97,7 @@ def _opened(
 ) -> tuple[Opened, Any]:
     """Return the data, and the model that computes features, if one is given."""
     from ..datasets.opening import open_data
-    from ..images.models import image_features, open_data_for
+    from ..images.models import image_features, least_side, open_data_for
     from ..images.pooling import smallest_side
     from ..persistence import load_with_notes
 
@@ -101,6 +105,7 @@ def _opened(
     with options.opening():
         if model is None:
             side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
+            options.check_longest_side(data, chosen["longest_side"], side)
             more = {
                 "longest_side": chosen["longest_side"],
                 "columns": chosen["columns"] or None,
@@ -113,7 +118,7 @@ def _opened(
                 f"{model} holds a clustering, which has no features: give a model that `epls fit` wrote"
             )
         features = image_features(loaded)
-        side = 1 if features is None else smallest_side(features.patch_size, features.stride, features.grid)
+        side = 1 if features is None else least_side(features)
         return open_data_for(loaded, notes, data, smallest_side=side, key=key, progress=progress, **folder), loaded
 
 
@@ -127,9 +132,29 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
         names |= dict.fromkeys(
             (*_OF_IMAGES, "longest_side", "scale", "columns", "drop"), "is set by the model: leave it out"
         )
-    for name, reason in names.items():
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} {reason}")
+    options.refuse(context, names)
+
+
+def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None, size_max: int | None) -> None:
+    """Refuse sizes that no groups can have, before features are learned."""
+    there_are = f"there {'is' if n_samples == 1 else 'are'} {options.counted(n_samples, what)}"
+    if clusters > n_samples:
+        raise click.ClickException(
+            f"--clusters {clusters} is more than the {options.counted(n_samples, what)}: choose fewer groups"
+        )
+    if size_min is not None and size_max is not None and size_min > size_max:
+        raise click.ClickException(f"--size-min {size_min} is above --size-max {size_max}: choose a smaller --size-min")
+    groups = options.counted(clusters, "groups")
+    if size_min is not None and size_min * clusters > n_samples:
+        raise click.ClickException(
+            f"--size-min {size_min} requires {size_min * clusters:,} {what} in {groups}, but {there_are}: choose a "
+            f"--size-min of at most {n_samples // clusters}, or fewer groups"
+        )
+    if size_max is not None and size_max * clusters < n_samples:
+        raise click.ClickException(
+            f"--size-max {size_max} leaves room for {size_max * clusters:,} {what} in {groups}, but {there_are}: "
+            f"choose a --size-max of at least {-(-n_samples // clusters)}, or more groups"
+        )
 
 
 def _features(opened: Opened, model: Any, chosen: dict[str, Any], progress: StageProgress) -> Any:

@@ -28,8 +28,8 @@ _LEARNED = """\
   error {first error:.2f} -> {last error:.3f} in {epochs} epochs
   wins of any two units differ by at most {win spread}
   dead units: {unresponsive units}, noise filters: {noise filters}
-  population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1: one unit per sample, \
-one sample per unit)"""
+  population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1 means one unit per \
+sample, or one sample per unit)"""
 
 
 def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) -> dict[str, float]:

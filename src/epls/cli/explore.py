@@ -38,13 +38,15 @@ def command(
     from ..report import explore
     from ..utils.files import write_atomically
 
+    if output.suffix.lower() != ".html":
+        raise click.UsageError(f"--output {output}: the page is written as HTML; choose a name that ends in .html")
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
     read = [path for path in (labels, model, features) if path is not None]
     options.check_output(output, force, data, *read)
     started = time.perf_counter()
     with options.limited(threads), StageProgress() as progress:
-        samples = inputs.open_samples(data, model, features, chosen, progress)
+        samples = inputs.open_samples(data, model, features, chosen, progress, single_precision=True)
         html = explore(
             samples.array_or_images(),
             model=samples.model,

@@ -95,6 +95,7 @@ def command(
     options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
+    options.check_longest_side(data, longest_side, side)
     deep = chosen["layers"] > 1
     kept: Checkpoint | LayerCheckpoint | None = None
     if checkpoint is not None:
@@ -258,8 +259,9 @@ def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
 
 def _print(notes: dict[str, Any], output: Path) -> None:
     options.tell(
-        f"{notes['units']} features learned from {notes['samples']:,} {notes['kind']} in {notes['seconds']} s, written "
-        f"to {output}\ndead units: {notes['unresponsive units']}; population sparsity "
-        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1: one unit per "
-        f"sample, one sample per unit)"
+        f"{options.counted(notes['units'], 'features')} learned from "
+        f"{options.counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
+        f"dead units: {notes['unresponsive units']}; population sparsity "
+        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
+        f"per sample, or one sample per unit)"
     )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ..datasets.opening import Opened
     from ..utils.types import Array
 
+_OF_LEARNING = ("layers", "mirror")
 _LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
 
 
@@ -84,15 +85,19 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def open_samples(
-    data: Path, model: Path | None, features: Path | None, chosen: dict[str, Any], progress: StageProgress
-) -> Samples:
-    """Open data and the model or the file of features that belongs to them."""
+    data: Path, model: Path | None, features: Path | None, chosen: dict[str, Any], progress: StageProgress,
+    *, single_precision: bool = False,
+) -> Samples:  # fmt: skip
+    """Open data and the model or the file of features that belongs to them.
+
+    Options of the command that do not apply to them are refused, and so are values that cannot be squared: in their own
+    type, or in single precision.
+    """
     from ..datasets.opening import Vectors
 
     if model is not None and features is not None:
         raise click.UsageError("--model and --features: give only one of them")
-    if model is not None and chosen["longest_side"] is not None:
-        raise click.UsageError("--longest-side is set by the model: leave it out")
+    _refuse_before_opening(model, features)
     loaded = None
     with options.opening():
         if model is None:
@@ -100,18 +105,41 @@ def open_samples(
         else:
             opened, loaded = _open_for(model, data, chosen, progress)
     options.tell_skipped(opened)
-    names, column = getattr(opened, "names", None), "file"
-    columns = None
     if isinstance(opened, Vectors):
-        columns, names = opened.names, _names_in_archive(data, chosen["key"], len(opened))
+        reason = f"is for images, but {data} holds vectors: leave it out"
+        options.refuse(click.get_current_context(), dict.fromkeys(_OF_LEARNING, reason))
+        if model is None and features is None:
+            options.tell_columns(opened)
+            check_vectors(data, opened.X, single_precision)
+    names, column = names_of(opened, data, chosen["key"]), "file"
+    columns = opened.names if isinstance(opened, Vectors) else None
     if names is None:
         names, column = [str(number) for number in range(len(opened))], "row"
-    rows = None if features is None else _features_from(features, names, column)
+    rows = None if features is None else _features_from(features, names, column, single_precision)
     return Samples(opened, list(names), column, columns, rows, loaded)
 
 
+def _refuse_before_opening(model: Path | None, features: Path | None) -> None:
+    """Refuse options for what is learned, if nothing is learned."""
+    reasons = {}
+    if model is not None:
+        reasons = dict.fromkeys((*_OF_LEARNING, "longest_side", "drop"), "is set by the model: leave it out")
+    elif features is not None:
+        reasons = dict.fromkeys(_OF_LEARNING, "is for learning features, but --features gives them: leave it out")
+    options.refuse(click.get_current_context(), reasons)
+
+
+def check_vectors(path: Path, X: Any, single_precision: bool = False) -> None:
+    """Refuse vectors in memory that are too large or too small to compute distances between them."""
+    from ..data.blocks import as_blocks
+    from ..datasets.arrays import check_squares
+
+    if as_blocks(X) is None:  # reading more than fits in memory twice would take too long
+        check_squares(path, X, "float32" if single_precision else None)
+
+
 def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened:
-    from ..datasets.folder import MixedImagesError
+    from ..datasets.folder import ImageFolder, MixedImagesError, has_skipped_kind
     from ..datasets.opening import open_data, rows_have_names
 
     side = chosen["longest_side"]
@@ -119,18 +147,19 @@ def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened
         side = _LONGEST_SIDE
     folder = {name: chosen[name] for name in ("channels", "skip_bad")}
     try:
-        return open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
+        opened = open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
+        if not (isinstance(opened, ImageFolder) and has_skipped_kind(opened)):
+            return opened
     except MixedImagesError:
-        options.tell(f"{data} has gray and color images; all are converted to color", err=True)
-        return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
+        pass
+    options.tell(f"{data} has gray and color images; all are converted to color", err=True)
+    return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
 
 
 def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[Opened, Any]:
     from ..images.models import image_features, least_side, open_data_for
     from ..persistence import load_with_notes
 
-    if chosen["drop"]:
-        raise click.UsageError("--drop: the model already knows which columns it needs; leave --drop out")
     loaded, notes = load_with_notes(model)
     if not hasattr(loaded, "transform"):
         raise click.ClickException(
@@ -140,6 +169,15 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
     side = 1 if features is None else least_side(features)
     return open_data_for(loaded, notes, data, smallest_side=side, progress=progress, **folder), loaded
+
+
+def names_of(opened: Opened, data: Path, key: str | None) -> list[str] | None:
+    """Return the names of the samples: of image files, or those that `epls transform` wrote beside features."""
+    from ..datasets.opening import Vectors
+
+    if isinstance(opened, Vectors):
+        return _names_in_archive(data, key, len(opened))
+    return getattr(opened, "names", None)
 
 
 def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | None:
@@ -154,9 +192,9 @@ def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | N
     return [str(name) for name in names]
 
 
-def _features_from(path: Path, names: list[str], column: str) -> Array:
+def _features_from(path: Path, names: list[str], column: str, single_precision: bool) -> Array:
     """Return the rows of a file of features, in the order of ``names``."""
-    from ..datasets.arrays import load_array
+    from ..datasets.arrays import check_finite, load_array
 
     if path.suffix.lower() not in (".npz", ".npy"):
         raise click.UsageError(f"--features {path}: give a .npz or .npy file that `epls transform` wrote")
@@ -166,6 +204,8 @@ def _features_from(path: Path, names: list[str], column: str) -> Array:
             f"{path} has an array of shape {rows.shape} and type {rows.dtype}; features are numbers of shape "
             f"(n_samples, n_features)"
         )
+    check_finite(path, rows)
+    check_vectors(path, rows, single_precision)
     named = _names_in_archive(path, None, len(rows)) if column == "file" else None
     if named is not None:
         place = {name: k for k, name in enumerate(named)}

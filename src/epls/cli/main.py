@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from pathlib import Path
 from typing import ClassVar
 
 import click
@@ -89,7 +90,7 @@ def run(arguments: list[str] | None = None) -> int:
         tell(f"epls: {one_line(_explain(error))}", err=True)
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
-        tell(f"epls: {_first_line(error)}", err=True)
+        tell(f"epls: {one_line(_told(error))}", err=True)
         return 1
     except Exception as error:
         if os.environ.get("EPLS_DEBUG"):
@@ -117,6 +118,25 @@ def _ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+def _told(error: BaseException) -> str:
+    """Return the message of an error of this library, or the first line of another library's."""
+    if isinstance(error, click.ClickException) or _is_ours(_raised_in(error)):
+        return str(error)  # a line may end in the name of a file
+    return _first_line(error)
+
+
+def _raised_in(error: BaseException) -> str:
+    """Return the name of the Python file that raised an error."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else trace.tb_frame.f_code.co_filename
+
+
+def _is_ours(file: str) -> bool:
+    return Path(file).is_relative_to(Path(__file__).parents[1])
+
+
 def _first_line(message: BaseException | str) -> str:
     """Return the first line: scikit-learn's long advice does not apply to the command line."""
     return (str(message).strip() or type(message).__name__).split("\n")[0]
@@ -130,7 +150,7 @@ class _TellingHandler(logging.Handler):
 
 
 def _tell_warning(message: str) -> None:
-    tell(f"epls: warning: {_first_line(message)}", err=True)
+    tell(f"epls: warning: {one_line(message)}", err=True)
 
 
 @contextmanager
@@ -140,7 +160,9 @@ def _told_warnings() -> Iterator[None]:
     logger.addHandler(handler)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *_, **__: _tell_warning(str(message))
+            warnings.showwarning = lambda message, category, file, *_, **__: _tell_warning(
+                str(message) if _is_ours(file) else _first_line(str(message))
+            )
             # The command has already matched columns by name.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             yield

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
 import shlex
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -23,7 +25,18 @@ _SHORT_NAMES = {"sc": "sparse_coding"}
 
 learner_choice = click.Choice(list(LEARNERS))
 encoder_choice = click.Choice([*ENCODERS, *_SHORT_NAMES])
-path_type = click.Path(path_type=Path)
+
+
+class _GivenPath(click.Path):
+    """A path that is not empty: Python would read an empty one as the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        if value == "":
+            self.fail("the path is empty: give the path of a file or a folder", param, context)
+        return super().convert(value, param, context)
+
+
+path_type = _GivenPath(path_type=Path)
 
 random_state = click.option(
     "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
@@ -171,6 +184,14 @@ def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> d
     return found
 
 
+def refuse(context: click.Context, reasons: dict[str, str]) -> None:
+    """Refuse options that were given but do not apply. ``reasons`` has the text that follows the name of each."""
+    for name, reason in reasons.items():
+        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
+            negated = "no-" if context.params[name] is False else ""
+            raise click.UsageError(f"--{negated}{name.replace('_', '-')} {reason}")
+
+
 @contextmanager
 def opening() -> Iterator[None]:
     """Name the option in errors about a parameter that does not apply to the data."""
@@ -182,6 +203,11 @@ def opening() -> Iterator[None]:
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
 
+def counted(number: int, things: str) -> str:
+    """Return a number and what it counts, in the singular for one: "1 image", "2,000 images"."""
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
+
+
 def one_line(text: str) -> str:
     """Escape control characters, which a terminal would obey: file names and notes may come from strangers."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
@@ -189,7 +215,7 @@ def one_line(text: str) -> str:
 
 def tell(text: str, err: bool = False) -> None:
     """Print lines on stdout or stderr with control characters escaped. All output of commands goes through here."""
-    click.echo("\n".join(map(one_line, text.split("\n"))), err=err)
+    _echo("\n".join(map(one_line, text.split("\n"))), err)
 
 
 def tell_skipped(data: Any) -> None:
@@ -205,7 +231,8 @@ def tell_columns(data: Any) -> None:
     names = getattr(data, "names", None)
     if names is None or not hasattr(data, "X"):
         return
-    tell(f"{len(names):,} columns are used: {listed(names, most=10)}", err=True)
+    are = "is" if len(names) == 1 else "are"
+    tell(one_line(f"{counted(len(names), 'columns')} {are} used: {listed(names, most=10)}"), err=True)
     told = {
         "label": "look like labels, which features should not be learned from",
         "identifier": "look like identifiers, by their names or because all values are different whole numbers",
@@ -213,7 +240,15 @@ def tell_columns(data: Any) -> None:
     }
     for kind, columns in doubtful_columns(data.X, names).items():
         advice = f"leave them out with --drop {shlex.quote(columns[0])}" if kind != "constant" else "they do no harm"
-        tell(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}", err=True)
+        tell(one_line(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}"), err=True)
+
+
+def check_longest_side(data: Path, longest_side: int | None, needed: int) -> None:
+    """Refuse to shrink the images of a folder to fewer pixels than the patches in all regions need."""
+    from ..datasets.opening import rows_have_names
+
+    if longest_side is not None and longest_side < needed and rows_have_names(data):
+        raise click.UsageError(f"--longest-side {longest_side} is too small: patches and grid need {needed} pixels")
 
 
 @contextmanager
@@ -237,6 +272,8 @@ def check_output(path: Path, force: bool, *inputs: Path) -> None:
     if path.exists() and not force:
         raise click.ClickException(f"{path} already exists: choose another name, or overwrite it with --force")
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
+    if folder.exists() and not folder.is_dir():
+        raise click.ClickException(f"{folder} is a file, not a folder: choose another folder")
     if not folder.is_dir():
         raise click.ClickException(f"there is no folder {folder}: create it, or choose another folder")
     if not os.access(folder, os.W_OK):
@@ -251,7 +288,9 @@ def check_output_folder(folder: Path, *names: str) -> None:
         if path.exists() and not (path.is_dir() if path.name == "stages" else path.is_file()):
             raise click.ClickException(f"{path} is in the way: remove it, or choose another folder to write to")
     place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK):
+    if not place.is_dir():
+        raise click.ClickException(f"{place} is a file, not a folder: choose another folder to write to")
+    if not os.access(place, os.W_OK):
         raise click.ClickException(f"not allowed to write to {place}: choose another folder")
 
 
@@ -281,4 +320,20 @@ def limited(threads: int | None) -> Iterator[None]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, indent=1, allow_nan=False, default=str))
+    _echo(json.dumps(value, indent=1, allow_nan=False, default=str))
+
+
+def _echo(text: str, err: bool = False) -> None:
+    """Print. If stdout is a file on a full disk, say so: the files that the command wrote are complete."""
+    try:
+        click.echo(text, err=err)
+    except OSError as error:
+        if err or error.errno == errno.EPIPE:  # click ends the command if nobody reads any more
+            raise
+        # What could not be written must not be tried again when Python ends.
+        with suppress(OSError):  # stdout is no file
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise click.ClickException(
+            f"what the command prints could not be written ({error.strerror}): send it elsewhere; files that the "
+            f"command wrote are complete"
+        ) from error

@@ -77,4 +77,4 @@ def command(
         options.print_json({"features": str(output), "shape": shape, "skipped": skipped})
     else:
         what = "vectors" if isinstance(opened, Vectors) else "images"
-        options.tell(f"features of {shape[0]:,} {what}, {shape[1]:,} each, written to {output}")
+        options.tell(f"features of {options.counted(shape[0], what)}, {shape[1]:,} each, written to {output}")

@@ -20,6 +20,7 @@ from ..utils.npy import read_npy, read_npy_header
 ARRAYS = (".npy", ".npz")
 #: For files with at least this many bytes of content: the largest allowed ratio of content to stored bytes.
 LARGE_CONTENT, LARGEST_RATIO = 2**30, 100
+_BLOCK_VALUES = 2**20  # checked at a time, so that a large array is not copied
 _USUAL_NAMES = ("X", "images", "features")
 
 
@@ -91,11 +92,53 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
         )
 
 
+def check_finite(path: Path, X: NDArray[Any]) -> None:
+    """Raise an error if the vectors of a file have no values, or if one of them is NaN or infinite."""
+    if 0 in X.shape:
+        raise ValueError(f"{path} has {X.shape[0]} rows and {X.shape[1]} columns: give at least one of each")
+    if X.dtype.kind != "f":
+        return
+    n_rows = max(1, _BLOCK_VALUES // X.shape[1])
+    for start in range(0, len(X), n_rows):
+        finite = np.isfinite(X[start : start + n_rows])
+        if not finite.all():
+            row, column = np.argwhere(~finite)[0]
+            raise ValueError(
+                f"{path} has values that are NaN or infinite, the first in row {start + row}, column {column} (from "
+                f"0): replace them, or remove their rows"
+            )
+
+
+def check_squares(path: Path, X: NDArray[Any], dtype: Any = None) -> None:
+    """Raise an error if finite vectors are so large or so small that distances between them cannot be computed.
+
+    Parameters
+    ----------
+    path : Path
+        The file that holds the vectors.
+    X : ndarray of shape (n_samples, n_features)
+        The vectors.
+    dtype : dtype or None, default=None
+        The type in which they will be used. By default, their own.
+    """
+    if dtype is None:
+        dtype = X.dtype if X.dtype.kind == "f" else np.float64
+    largest = max(float(X.max()), -float(X.min()))
+    most = float(np.sqrt(float(np.finfo(dtype).max) / (16 * X.shape[1])))
+    least = max(float(np.finfo(dtype).tiny), float(np.sqrt(np.finfo(np.float64).tiny)))
+    if largest > most or 0 < largest < least:
+        size = "large" if largest > most else "small"
+        raise ValueError(
+            f"{path} has values of up to {largest:.2g}, which are too {size} to be squared in {np.dtype(dtype)}: scale "
+            f"them to about 1"
+        )
+
+
 def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return the path of something that exists and is not a folder."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}")
+        raise FileNotFoundError(f"there is no file {path}: check the path")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
     if not path.is_file():

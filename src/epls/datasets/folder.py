@@ -30,8 +30,16 @@ _NUMBERS = {"gray": 1, "color": 3}
 _MIXED = re.compile(r"(gray|color), (but|among \d+) (gray|color) (is needed|images)")
 
 
+_TOO_SMALL = re.compile(r"\d+ x \d+ pixels, but at least \d+ x \d+ are needed")
+
+
 class MixedImagesError(ValueError):
     """A folder with both gray and color images, which ``channels`` can convert."""
+
+
+def has_skipped_kind(folder: ImageFolder) -> bool:
+    """Return whether images were skipped because they are gray among color images, or color among gray ones."""
+    return any(_MIXED.fullmatch(reason) for _, reason in folder.skipped)
 
 
 class ImageFolder(Sequence[NDArray[Any]]):
@@ -281,11 +289,15 @@ def _kind_name(n_channels: int, dtype: np.dtype[Any] | None = None) -> str:
 def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
     named = "; ".join(f"{file.relative_to(root).as_posix()}: {reason}" for file, reason in bad[:_N_NAMED])
     more = f"; and {len(bad) - _N_NAMED} more" if len(bad) > _N_NAMED else ""
-    advice = (
-        "no images are left; check the path of the folder"
-        if len(bad) == n_files
-        else "repair or remove them, or skip them with skip_bad=True (on the command line, --skip-bad)"
-    )
+    if len(bad) < n_files:
+        advice = "repair or remove them, or skip them with skip_bad=True (on the command line, --skip-bad)"
+    elif all(_TOO_SMALL.fullmatch(reason) for _, reason in bad):
+        advice = (
+            "no images are left; use larger images, smaller patches or fewer regions (on the command line, a smaller "
+            "--patch-size or --grid)"
+        )
+    else:
+        advice = "no images are left; check the path of the folder"
     if any(_MIXED.fullmatch(reason) for _, reason in bad):
         advice += '; channels="color" or channels="gray" converts all images'
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, load_array
+from .arrays import ARRAYS, check_finite, load_array
 from .chunked import ChunkedImages, FileImages
 from .folder import SUFFIXES, Channels, Expected, ImageFolder
 from .tables import TABLES, load_table
@@ -177,11 +177,11 @@ def _n_axes(file: Path) -> int:
 
 
 def _check_parameters(path: Path, kind: str, given: dict[str, Any]) -> None:
-    meant_for = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
+    endings = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
     for name, value in given.items():
-        kinds = meant_for.get(name, (_IMAGES,))
-        if value and kind not in kinds:
-            raise ParameterError(name, f"is for {' and '.join(kinds)}, not for {path}")
+        if value and kind not in endings.get(name, (_IMAGES,)):
+            meant = f"{' and '.join(endings[name])} files" if name in endings else _IMAGES
+            raise ParameterError(name, f"is for {meant}, and {path} is not one: leave it out")
 
 
 def _from_array(path: Path, kind: str, key: str | None) -> Opened:
@@ -189,6 +189,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
     if array.dtype.kind not in "fiub":
         raise ValueError(f"{path} holds values of type {array.dtype}: samples and pixels must be real numbers")
     if array.ndim == 2:
+        if as_blocks(array) is None:  # data that are read in parts are checked while they are read
+            check_finite(path, array)
         return Vectors(array)
     if array.ndim not in (3, 4):
         raise ValueError(

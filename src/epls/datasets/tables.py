@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
@@ -46,11 +47,6 @@ def load_table(
     path = existing_file(path)
     table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
     pa, _, _ = _pyarrow(path)
-    if table.num_columns == 0 or table.num_rows == 0:
-        raise ValueError(
-            f"{path} has {table.num_rows} rows and {table.num_columns} columns of numbers: at least one of each is "
-            f"needed"
-        )
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -76,9 +72,11 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
             _check_width(path)
             table = csv.read_csv(path)
             _check_names(path, table.column_names)
+            _check_rows(path, table.num_rows)
             return table.select(choose(table.schema))
         with parquet.ParquetFile(path) as file:
             _check_names(path, file.schema_arrow.names)
+            _check_rows(path, file.metadata.num_rows)
             chosen = choose(file.schema_arrow)
             # Before reading: a value that many rows share may be stored only once.
             n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, _unpacked_bytes(file.metadata, chosen))
@@ -135,6 +133,9 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
             f"{delimiter_hint(schema.names)}"
         )
     chosen = [name for name in (schema.names if columns is None else columns) if name not in drop]
+    if not chosen:
+        given = f", because drop leaves out all {len(schema.names)}: drop fewer" if drop else ": add some to the table"
+        raise ValueError(f"no columns of {path} are left{given}")
     kinds = dict(zip(schema.names, schema.types, strict=True))
     texts = [
         name
@@ -144,7 +145,8 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
     if texts:
         raise ValueError(
             f"{path} has columns that are not numbers: {listed(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
-            f"the command line, --drop {texts[0]}), or turn them into numbers{delimiter_hint(schema.names)}"
+            f"the command line, --drop {shlex.quote(texts[0])}), or "
+            f"turn them into numbers{delimiter_hint(schema.names)}"
         )
     return chosen
 
@@ -165,6 +167,11 @@ def check_encoding(path: Path, content: bytes) -> None:
     """Raise an error if a .csv file is UTF-16, as some spreadsheets save it."""
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise ValueError(f"{path} is UTF-16 text: save it as UTF-8")
+
+
+def _check_rows(path: Path, n_rows: int) -> None:
+    if n_rows == 0:
+        raise ValueError(f"{path} has no rows below the names of its columns: give a table with at least one")
 
 
 def _check_names(path: Path, names: list[str]) -> None:

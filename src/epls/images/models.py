@@ -155,6 +155,11 @@ def open_data_for(
         raise ValueError(
             f"the model was learned from {kinds[0]}, but {path} holds {kinds[1]}: give data of the same kind"
         )
+    if isinstance(data, Vectors) and data.X.shape[1] != getattr(model, "n_features_in_", data.X.shape[1]):
+        raise ValueError(
+            f"{path} has {data.X.shape[1]} columns, but the model was learned from {model.n_features_in_}: give data "
+            f"with the same columns"
+        )
     return data
 
 

@@ -25,6 +25,10 @@ class DamagedError(ValueError):
     """A file was changed after it was written."""
 
 
+class ForeignError(DamagedError):
+    """A file was written by another program."""
+
+
 class VersionError(ValueError):
     """A file has the format of another version."""
 
@@ -69,11 +73,13 @@ def read_container(
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        if "epls" not in metadata:
+            raise ForeignError("it was not written by epls")
         header = json.loads(metadata["epls"])
         if not isinstance(header, dict):
             raise DamagedError("its header is not a dict of settings")
         if header["format"] not in (format, unsigned_format):
-            raise VersionError(f"it has format {header['format']}, written by epls {header.get('epls')}")
+            raise VersionError(f"it has format {header['format']}, written by {_writer(header)}")
         digest = header.pop("digest", None)
         unsigned = digest is None and header["format"] == unsigned_format
         whole = unsigned or digest == _digest(header, arrays)
@@ -90,8 +96,14 @@ def _check_size(path: Path) -> None:
     """Check that the header of a file has a reasonable size, before it is parsed."""
     with open_regular(path) as file:
         size = int.from_bytes(file.read(8), "little")
-        if size > min(LARGEST_HEADER + 2**20, os.fstat(file.fileno()).st_size):
-            raise DamagedError(f"its header has {size:,} bytes")
+        if size > LARGEST_HEADER + 2**20:  # text, a picture or another format
+            raise ForeignError(f"its header has {size:,} bytes")
+        if size > os.fstat(file.fileno()).st_size:
+            raise DamagedError(f"it ends before the {size:,} bytes of its header")
+
+
+def _writer(header: dict[str, Any]) -> str:
+    return f"epls {header['epls']}" if header.get("epls") else "an unknown version"
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import re
@@ -51,7 +52,7 @@ def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
     """Create a file beside ``path``, locked while it is open."""
     while True:
         # Created by open, not by tempfile, so that a new file has the usual permissions of the umask.
-        temporary = path.parent / f".{path.name}.{secrets.token_hex(4)}"
+        temporary = path.parent / f"{_temporary_prefix(path)}{secrets.token_hex(4)}"
         file = temporary.open("xb")
         try:
             _lock(file)
@@ -65,9 +66,14 @@ def _new_temporary(path: Path) -> tuple[Path, BinaryIO]:
         file.close()  # removed by another process before it was locked
 
 
+def _temporary_prefix(path: Path) -> str:
+    """Return how the names of the temporary files of ``path`` begin. Its own name may already have 255 bytes."""
+    return f".epls-{hashlib.sha256(os.fsencode(path.name)).hexdigest()[:12]}-"
+
+
 def _remove_abandoned(path: Path) -> None:
     """Remove the temporary files of ``path`` that no process is writing, because it was killed."""
-    name = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{8}")
+    name = re.compile(re.escape(_temporary_prefix(path)) + "[0-9a-f]{8}")
     try:
         entries = [entry for entry in os.scandir(path.parent) if name.fullmatch(entry.name)]
     except OSError:  # a folder that allows writing, but not listing
