@@ -116,7 +116,7 @@ def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int
 
 def _tell(facts: dict[str, Any]) -> None:
     options.tell(
-        f"{counted(facts['predicted'], 'label')} predicted from {facts['given']:,} given ones "
+        f"{counted(facts['predicted'], 'labels')} predicted from {facts['given']:,} given ones "
         f"({len(facts['classes'])} classes) in {facts['seconds']} s, written to {facts['file']}"
     )
     if facts["accuracy"] is not None:

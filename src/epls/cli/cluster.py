@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..utils.wording import counted
 from . import options
 from .progress import StageProgress
 
@@ -87,7 +88,7 @@ def command(
     else:
         largest = f" to {sizes.max():,}" if sizes.max() > sizes.min() else ""
         options.tell(
-            f"{options.counted(len(X), what)} in {options.counted(clusters, 'groups')} of {sizes.min():,}{largest} in "
+            f"{counted(len(X), what)} in {counted(clusters, 'groups')} of {sizes.min():,}{largest} in "
             f"{seconds} s, written to {output}"
         )
 
@@ -137,14 +138,14 @@ def _refuse_others(context: click.Context, data: Path, vectors: bool, model: Pat
 
 def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None, size_max: int | None) -> None:
     """Refuse sizes that no groups can have, before features are learned."""
-    there_are = f"there {'is' if n_samples == 1 else 'are'} {options.counted(n_samples, what)}"
+    there_are = f"there {'is' if n_samples == 1 else 'are'} {counted(n_samples, what)}"
     if clusters > n_samples:
         raise click.ClickException(
-            f"--clusters {clusters} is more than the {options.counted(n_samples, what)}: choose fewer groups"
+            f"--clusters {clusters} is more than the {counted(n_samples, what)}: choose fewer groups"
         )
     if size_min is not None and size_max is not None and size_min > size_max:
         raise click.ClickException(f"--size-min {size_min} is above --size-max {size_max}: choose a smaller --size-min")
-    groups = options.counted(clusters, "groups")
+    groups = counted(clusters, "groups")
     if size_min is not None and size_min * clusters > n_samples:
         raise click.ClickException(
             f"--size-min {size_min} requires {size_min * clusters:,} {what} in {groups}, but {there_are}: choose a "

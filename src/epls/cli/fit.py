@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..utils.wording import counted
 from . import options
 from .progress import StageProgress
 
@@ -259,8 +260,8 @@ def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
 
 def _print(notes: dict[str, Any], output: Path) -> None:
     options.tell(
-        f"{options.counted(notes['units'], 'features')} learned from "
-        f"{options.counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
+        f"{counted(notes['units'], 'features')} learned from "
+        f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
         f"dead units: {notes['unresponsive units']}; population sparsity "
         f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
         f"per sample, or one sample per unit)"

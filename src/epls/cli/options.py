@@ -17,6 +17,7 @@ import click
 
 from ..encoders import ENCODERS
 from ..learners import LEARNERS
+from ..utils.wording import counted
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -201,11 +202,6 @@ def opening() -> Iterator[None]:
         yield
     except ParameterError as error:
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
-
-
-def counted(number: int, things: str) -> str:
-    """Return a number and what it counts, in the singular for one: "1 image", "2,000 images"."""
-    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
 
 
 def one_line(text: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from ..utils.wording import counted
 from . import options
 from .progress import StageProgress
 
@@ -77,4 +78,4 @@ def command(
         options.print_json({"features": str(output), "shape": shape, "skipped": skipped})
     else:
         what = "vectors" if isinstance(opened, Vectors) else "images"
-        options.tell(f"features of {options.counted(shape[0], what)}, {shape[1]:,} each, written to {output}")
+        options.tell(f"features of {counted(shape[0], what)}, {shape[1]:,} each, written to {output}")

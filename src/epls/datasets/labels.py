@@ -79,7 +79,7 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
             continue
         if len(row) != len(header):
             raise ValueError(
-                f"line {number} of {path} has {counted(len(row), 'value')}, but the first line names {len(header)} "
+                f"line {number} of {path} has {counted(len(row), 'values')}, but the first line names {len(header)} "
                 f"columns: use one value per column, or remove the line"
             )
         label = _label_of(row, place, f"line {number} of {path}")
@@ -261,7 +261,7 @@ def load_label_column(path: str | os.PathLike[str], column: str | None = None) -
 
 def _check_missing(n_missing: int, path: Path, name: str) -> None:
     if n_missing:
-        raise ValueError(f"{path} has {counted(n_missing, 'row')} without {name}: fill or remove them")
+        raise ValueError(f"{path} has {counted(n_missing, 'rows')} without {name}: fill or remove them")
 
 
 def _label_column(path: Path, names: list[str], column: str | None) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
+def counted(number: int, things: str) -> str:
+    """Return a number and what it counts, in the singular for one.
 
     Examples
     --------
-    >>> counted(1, "image"), counted(1200, "image")
+    >>> counted(1, "images"), counted(1200, "images")
     ('1 image', '1,200 images')
     """
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+    return f"{number:,} {things.removesuffix('s') if number == 1 else things}"
