@@ -108,7 +108,8 @@ def explore(
     images = ImageCollection(data, 1) if vectors is None else None
     n_samples = len(vectors if images is None else images)  # type: ignore[arg-type]
     if n_samples < _FEWEST:
-        raise ValueError(f"the data have {counted(n_samples, 'samples')}, but a map needs at least {_FEWEST}: give more")
+        said = counted(n_samples, "samples")
+        raise ValueError(f"the data have {said}, but a map needs at least {_FEWEST}: give more")
     content = _about_names(images, names, n_samples) | _about_labels(labels, n_samples)
     learning = {"layers": layers, "mirror": mirror}
     rows, used = _features(data, vectors, model, features, learning, random, progress)
