@@ -128,7 +128,7 @@ def test_bad_folders_are_told(classes, pictures, tmp_path, capsys):
     assert "has images outside of sub-folders" in err
     code, _, err = epls(capsys, "compare", tmp_path / "nothing", "--output", tmp_path)
     assert code == 1
-    assert "is neither a folder nor an .npz file" in err
+    assert "there is no file or folder" in err
     (tmp_path / "data.npz").write_bytes(b"PK nothing")
     code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path)
     assert code == 1

@@ -86,6 +86,7 @@ def command(
     from .compare_own import compare_own
     from .compare_vectors import compare_vectors
 
+    _check_exists(data)
     own = load_own(name for name in dict.fromkeys(learners) if ":" in name)
     names = list(LEARNERS) if all_learners else [name for name in dict.fromkeys(learners) if ":" not in name]
     of_vectors = {name: chosen.pop(name) for name in ("labels", "n_labels", "scale", "columns", "drop", "key")}
@@ -142,6 +143,11 @@ def command(
         options.tell("\n".join(report["files"]))
     if all(entry.failed is not None for entry in entries):
         raise click.ClickException("all learners failed: the reasons are in the table above")
+
+
+def _check_exists(data: Path) -> None:
+    if not data.exists():
+        raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
 
 
 def _refuse(of_vectors: dict[str, Any], data: Path) -> None:

@@ -21,7 +21,7 @@ def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
     Raises
     ------
     ValueError
-        If a label is missing: None, NaN or an empty text.
+        If a label is missing: None, NaN, an empty text, or the text "nan", which other programs write for NaN.
 
     Examples
     --------
@@ -31,7 +31,7 @@ def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
     values: NDArray[Any] = np.asarray(labels)
     if values.dtype.kind in "US":
         values = np.char.strip(values)
-        missing = values == values.dtype.type()
+        missing = np.isin(np.char.lower(values), np.array(["", "nan"], dtype=values.dtype.kind))
     elif values.dtype.kind == "O":
         values = np.array([value.strip() if isinstance(value, str) else value for value in values], dtype=object)
         missing = np.array([_is_missing(value) for value in values], dtype=bool)
@@ -39,15 +39,17 @@ def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
         missing = values != values  # NaN and NaT differ from themselves
     if missing.any():
         raise ValueError(
-            f"{where} has no label for {missing.sum():,} of {len(values):,} samples: fill in these labels, or leave "
-            f"the samples out"
+            f"{where} has no label (empty or NaN) for {missing.sum():,} of {len(values):,} samples: fill in these "
+            f"labels, or leave the samples out"
         )
     return np.unique(values, return_inverse=True)[1].astype(np.int64)
 
 
 def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in ("", "nan")
     try:
-        return value is None or value == "" or bool(value != value)
+        return value is None or bool(value != value)
     except TypeError:  # pandas.NA is neither equal nor unequal to anything
         return True
 
