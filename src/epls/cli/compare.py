@@ -63,7 +63,7 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 def command(
     context: click.Context, /, data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...],
     settings: tuple[str, ...],
-    n_folds: int, output: Path, channels: str | None, skip_bad: bool, random_state: int, threads: int | None,
+    n_folds: int, output: Path, channels: Any, skip_bad: bool, random_state: int, threads: int | None,
     force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Compare learners and encoders on DATA, which has a label for each image or vector.
@@ -109,7 +109,9 @@ def command(
     given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
     options.check_output_folder(output, *_FILES)
-    task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
+    with StageProgress() as progress:
+        task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad, progress=progress)
+    options.tell_skipped(task)
     task.check_size(wanted[0])
     table = output / _FILES[0]
     if table.exists() and not force and not is_of(table, str(data), wanted):
@@ -125,6 +127,7 @@ def command(
     report: dict[str, Any] = {
         "data": str(data),
         "images": n_images,
+        "skipped": len(task.skipped),
         "patches": task.origin(),
         "wanted": plain_settings(wanted),
         "entries": as_plain(entries),
