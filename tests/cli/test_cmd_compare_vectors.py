@@ -1,5 +1,6 @@
 """`epls compare` on vectors."""
 
+import errno
 import json
 
 import numpy as np
@@ -72,6 +73,34 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
     assert "already exists" in err
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_leaves_no_file_and_the_table_is_printed(data, capsys, monkeypatch, form):
+    def fails(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {path.name for path in data.iterdir()}
+    with monkeypatch.context() as full:
+        calls = iter([lambda _: None, fails])  # there is room for the first file only
+        full.setattr("epls.cli.compare_files.os.fsync", lambda number: next(calls)(number))
+        code, out, err = epls(capsys, "compare", "numbers.parquet", *SMALL, *form)
+    assert code == 1
+    assert "the disk is full" in err
+    assert "raw columns" in out
+    assert [path.name for path in (data / "epls-compare").iterdir()] == []
+    assert {path.name for path in data.iterdir()} == {*before, "epls-compare"}
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
+
+
+def test_no_page_of_another_comparison_is_left(data, capsys):
+    """Those of images have a page, those of vectors have none."""
+    (data / "epls-compare").mkdir()
+    (data / "epls-compare" / "compare.html").write_text("not of a comparison")
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
+    assert (data / "epls-compare" / "compare.html").exists()
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL, "--force")[0] == 0
+    assert sorted(path.name for path in (data / "epls-compare").iterdir()) == ["compare.json", "compare.png"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -90,6 +119,13 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
         (["absent.csv", "--labels", "label"], 1, "epls: there is no file absent.csv: check the path"),
         (["absent.npy"], 1, "epls: there is no file absent.npy: check the path"),
         (["absent"], 1, "epls: there is no file or folder absent: check the path"),
+        (["both.npz", "--learner", "raw", "--set", "raw.TYPO=1"], 1, "raw has no setting TYPO; it has none"),
+        (["both.npz", "--learner", "raw", "--set", "raw.=1"], 2, "--set raw.=1: write it as LEARNER.NAME=VALUE"),
+        (
+            ["both.npz", "--n-labels", 50],
+            1,
+            "have 3 classes, the smallest with 50 samples; n_labels=50 needs at least 51",
+        ),
         ([".", "--n-labels", 5], 2, "--n-labels is for vectors, but . holds images"),
     ],
 )
