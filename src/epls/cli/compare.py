@@ -50,7 +50,8 @@ if TYPE_CHECKING:
 @options.image_folder
 @click.option("--labels", metavar="COLUMN|FILE",
               help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file. A column row in it "
-              "says which vector each label belongs to, counted from 0.  [default: the column named label, class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
+              "says which vector each label belongs to, counted from 0.  [default: the column named label, "
+              "class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
 @click.option("--n-labels", type=click.IntRange(min=2),
               help="Labelled vectors of each class to train the classifier on.  [default: all but a fold]")  # fmt: skip
 @options.vectors
