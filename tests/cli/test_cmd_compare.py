@@ -1,6 +1,8 @@
 """`epls compare`: learners on labelled images."""
 
 import json
+import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -45,8 +47,9 @@ def test_table_chart_and_json(classes, tmp_path, capsys):
 def test_archives_and_encoders(tmp_path, capsys):
     images = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
     np.savez(tmp_path / "data.npz", images=images, labels=np.array(["a", "b"] * 10))
+    (tmp_path / "data.npz").rename(tmp_path / "DATA.NPZ")
     code, out, _ = epls(
-        capsys, "compare", tmp_path / "data.npz", "--output", tmp_path / "out", *SMALL, "--learner", "epls",
+        capsys, "compare", tmp_path / "DATA.NPZ", "--output", tmp_path / "out", *SMALL, "--learner", "epls",
         "--encoder", "natural", "--encoder", "soft_threshold", "--json",
     )  # fmt: skip
     assert code == 0
@@ -62,11 +65,15 @@ def test_archives_and_encoders(tmp_path, capsys):
         ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
-            "3 class(es), the smallest with 1 image",
+            "3 classes, the smallest with 1 image:",
         ),
         (
             {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.zeros(9)},
-            "1 class(es), the smallest with 9 image",
+            "1 class, the smallest with 9 images:",
+        ),
+        (
+            {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.r_[np.arange(8) % 2, np.nan]},
+            "has no label (empty or NaN) for 1 of 9 samples",
         ),
         ({"images": np.zeros((9, 8, 8), np.uint8), "labels": np.arange(9) % 2}, "are too small for patches of 10"),
     ],
@@ -77,6 +84,43 @@ def test_bad_archives_are_told(content, message, tmp_path, capsys):
     assert code == 1
     assert message in err
     assert err.count("\n") == 1
+
+
+OWN = """
+from epls import Raw
+
+
+class Own(Raw):
+    pass
+"""
+
+
+@pytest.mark.parametrize("learner", ["raw", "own.py:Own"])
+def test_skipped_images_are_listed(classes, tmp_path, capsys, monkeypatch, learner):
+    shutil.copytree(classes, tmp_path / "photos")
+    (tmp_path / "own.py").write_text(OWN)
+    (tmp_path / "photos" / "china" / "0.png").write_bytes(b"nothing")
+    (tmp_path / "photos" / "china" / "further").mkdir()
+    (tmp_path / "photos" / "china" / "further" / "1.png").write_bytes(b"nothing")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    arguments = ["compare", "photos", "--learner", learner, *SMALL, "--skip-bad", "--json"]
+    code, out, err = epls(capsys, *arguments)
+    assert code == 0, err
+    assert "skipped photos/china/0.png: " in err
+    assert "skipped photos/china/further/1.png: " in err
+    assert "look through: 25 of 25" in err
+    assert json.loads(out)["skipped"] == 2
+    assert json.loads(out)["images"] == 23
+
+
+def test_a_class_without_usable_images_is_refused(classes, tmp_path, capsys):
+    shutil.copytree(classes, tmp_path / "photos")
+    (tmp_path / "photos" / "dog").mkdir()
+    (tmp_path / "photos" / "dog" / "0.png").write_bytes(b"nothing")
+    code, _, err = epls(capsys, "compare", tmp_path / "photos", "--output", tmp_path / "out", *SMALL, "--skip-bad")
+    assert code == 1
+    assert "has no image of the class dog that can be used: repair its images, or remove this sub-folder" in err
 
 
 def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
@@ -99,6 +143,9 @@ def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
     assert code == 2
     assert "--set rica.max_iter: write it as LEARNER.NAME=VALUE" in err
+    code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "epls.=2")
+    assert code == 2
+    assert "--set epls.=2: write it as LEARNER.NAME=VALUE" in err
 
 
 def test_when_all_fail(classes, tmp_path, capsys):
@@ -128,7 +175,7 @@ def test_bad_folders_are_told(classes, pictures, tmp_path, capsys):
     assert "has images outside of sub-folders" in err
     code, _, err = epls(capsys, "compare", tmp_path / "nothing", "--output", tmp_path)
     assert code == 1
-    assert "is neither a folder nor an .npz file" in err
+    assert "there is no file or folder" in err
     (tmp_path / "data.npz").write_bytes(b"PK nothing")
     code, _, err = epls(capsys, "compare", tmp_path / "data.npz", "--output", tmp_path)
     assert code == 1

@@ -44,6 +44,34 @@ class Strict(Mine):
         self.necessary = necessary
 
 
+class Forgets(Mine):
+    def __init__(self, power=2):
+        pass
+
+
+class Exits(Mine):
+    def __init__(self):
+        raise SystemExit(0)
+
+
+class ExitsInFit(Mine):
+    def fit(self, X, y=None):
+        raise SystemExit(0)
+
+
+class Interrupted(Mine):
+    def fit(self, X, y=None):
+        raise KeyboardInterrupt
+
+
+class kmeans(Mine):
+    pass
+
+
+class raw(Mine):
+    pass
+
+
 class Other:
     pass
 '''
@@ -55,6 +83,9 @@ def work(tmp_path, monkeypatch):
     (tmp_path / "mine.py").write_text(CODE)
     (tmp_path / "neighbour.py").write_text("FACTOR = 1.0\n")
     (tmp_path / "broken.py").write_text("import nothing_of_that_name\n")
+    (tmp_path / "exits.py").write_text("import sys\n\nsys.exit(0)\n")
+    (tmp_path / "silent.py").write_text("raise RuntimeError\n")
+    (tmp_path / "mine.txt").write_text(CODE)
     np.savez(tmp_path / "iris.npz", X=IRIS.data, y=IRIS.target)
     random = np.random.default_rng(0)
     images = random.integers(256, size=(24, 12, 12), dtype=np.uint8)
@@ -65,7 +96,7 @@ def work(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
     for name in set(sys.modules) - before:
-        if name in ("mine", "neighbour", "own_mine", "own_broken"):
+        if name in ("mine", "neighbour", "own_mine", "own_broken", "own_exits", "own_silent"):
             del sys.modules[name]
 
 
@@ -132,10 +163,17 @@ def test_a_learner_that_fails_has_its_row(work, capsys):
         ("absent.py:Mine", 2, "there is no file absent.py"),
         ("absent:Mine", 1, "importing absent failed: ModuleNotFoundError: No module named 'absent'"),
         ("broken.py:Mine", 1, "importing broken.py failed: ModuleNotFoundError: No module named 'nothing"),
-        ("mine.py:Absent", 2, "no class Absent; classes with fit and transform: Mine, Fails, Strict"),
+        ("mine.py:Absent", 2, "no class Absent; classes with fit and transform: Mine, Fails, Strict, Forgets"),
         ("mine.py:FACTOR", 2, "there is no class FACTOR"),
         ("mine.py:Other", 2, "Other must have fit, transform and get_params"),
         ("mine.py:Strict", 1, r"Strict\(\) failed: TypeError: .*necessary"),
+        ("exits.py:Mine", 1, r"importing exits.py failed: it called sys.exit\(0\)"),
+        ("exits:Mine", 1, r"importing exits failed: it called sys.exit\(0\)"),
+        ("silent.py:Mine", 1, "importing silent.py failed: RuntimeError$"),
+        ("mine.py:Exits", 1, r"Exits\(\) failed: it called sys.exit\(0\)"),
+        ("mine.py:Forgets", 1, "get_params of Forgets failed: AttributeError: .*; its __init__ must store each"),
+        ("mine.txt:Mine", 2, "mine.txt is neither a module nor a .py file"),
+        ("own/mine.txt:Mine", 2, "own/mine.txt is neither a module nor a .py file"),
         ("unknown", 2, "'unknown' is not one of"),
     ],
 )
@@ -151,7 +189,30 @@ def test_what_cannot_be_loaded(work, capsys, name, code, message):
         (["--mirror", "decisions"], "--mirror decisions is for learners of the library"),
         (["--set", "other.power=3"], "LEARNER being one of Mine"),
         (["--learner", "mine:Mine"], "another learner is called Mine"),
+        (["--learner", "raw", "--learner", "mine:raw"], "--learner mine:raw: another learner is called raw"),
+        (["--all", "--learner", "mine:kmeans"], "another learner is called kmeans"),
+        (["--set", "Mine.=3"], "--set Mine.=3: write it as LEARNER.NAME=VALUE, LEARNER being one of Mine"),
     ],
 )
 def test_what_has_no_meaning_for_own_learners(work, capsys, arguments, message):
     check_error(capsys, work, ["compare", "images.npz", "--learner", "mine.py:Mine", *arguments], 2, message)
+
+
+@pytest.mark.parametrize("name", ["kmeans", "raw"])
+def test_a_class_called_like_a_learner_of_the_library(work, capsys, name):
+    arguments = ["compare", "iris.npz", "--learner", f"mine.py:{name}", "--n-folds", 2, "--n-components", 4]
+    check_error(capsys, work, [*arguments, "--learner", name], 2, f"another learner is called {name}; give one of them")
+    code, out, err = epls(capsys, *arguments, "--set", f"{name}.power=3", "--json")
+    assert code == 0, err
+    assert [entry["name"] for entry in json.loads(out)["entries"]] == ["raw columns", "pca, 4", f"{name}, power=3"]
+
+
+def test_a_learner_that_ends_the_program_has_its_row(work, capsys):
+    arguments = ["compare", "iris.npz", "--n-folds", 2, "--n-components", 4]
+    code, out, err = epls(capsys, *arguments, "--learner", "mine.py:ExitsInFit", "--learner", "mine.py:Mine")
+    assert code == 0, err
+    assert "failed: SystemExit: 0" in out
+    code, out, err = epls(capsys, *arguments, "--learner", "mine.py:Interrupted", "--output", "other")
+    assert code == 1
+    assert "interrupted" in err
+    assert out == ""

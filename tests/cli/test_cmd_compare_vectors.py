@@ -1,5 +1,6 @@
 """`epls compare` on vectors."""
 
+import errno
 import json
 
 import numpy as np
@@ -25,6 +26,12 @@ def data(tmp_path, monkeypatch):
     np.savez(tmp_path / "both.npz", X=IRIS.data, y=IRIS.target)
     np.savez(tmp_path / "alone.npz", X=IRIS.data)
     np.save(tmp_path / "images.npy", np.zeros((5, 20, 20)))
+    shuffled = pd.DataFrame({"row": range(150), "label": texts, "confidence": 1.0}).sample(frac=1, random_state=0)
+    shuffled.to_csv(tmp_path / "rows.csv", index=False)
+    shuffled.to_parquet(tmp_path / "rows.parquet")
+    files = [f"{k}.png" for k in range(150)]
+    np.savez(tmp_path / "features.npz", features=IRIS.data, names=np.array(files))
+    shuffled.assign(row=[files[k] for k in shuffled.row]).rename(columns={"row": "file"}).to_csv(tmp_path / "files.csv")
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -39,6 +46,10 @@ SMALL = ["--n-components", 6, "--learner", "kmeans", "--n-labels", 5, "--n-folds
         ["numbers.parquet"],
         ["X.npy", "--labels", "y.npy"],
         ["X.npy", "--labels", "y.csv"],
+        ["X.npy", "--labels", "rows.csv"],
+        ["X.npy", "--labels", "rows.parquet"],
+        ["both.npz", "--labels", "rows.csv"],
+        ["features.npz", "--labels", "files.csv"],
         ["both.npz"],
     ],
 )
@@ -62,6 +73,34 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
     assert "already exists" in err
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_leaves_no_file_and_the_table_is_printed(data, capsys, monkeypatch, form):
+    def fails(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = {path.name for path in data.iterdir()}
+    with monkeypatch.context() as full:
+        calls = iter([lambda _: None, fails])  # there is room for the first file only
+        full.setattr("epls.cli.compare_files.os.fsync", lambda number: next(calls)(number))
+        code, out, err = epls(capsys, "compare", "numbers.parquet", *SMALL, *form)
+    assert code == 1
+    assert "the disk is full" in err
+    assert "raw columns" in out
+    assert [path.name for path in (data / "epls-compare").iterdir()] == []
+    assert {path.name for path in data.iterdir()} == {*before, "epls-compare"}
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
+
+
+def test_no_page_of_another_comparison_is_left(data, capsys):
+    """Those of images have a page, those of vectors have none."""
+    (data / "epls-compare").mkdir()
+    (data / "epls-compare" / "compare.html").write_text("not of a comparison")
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
+    assert (data / "epls-compare" / "compare.html").exists()
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL, "--force")[0] == 0
+    assert sorted(path.name for path in (data / "epls-compare").iterdir()) == ["compare.json", "compare.png"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
@@ -72,8 +111,56 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
         (["numbers.parquet", "--patch-size", 5], 2, "--patch-size is for images, but numbers.parquet holds vectors"),
         (["images.npy"], 1, "images.npy is neither a folder nor an .npz file"),
         (["X.npy", "--labels", "images.npy"], 1, "150 vectors, but labels of shape"),
+        (["X.npy", "--labels", "files.csv"], 1, "files.csv has labels of files, by its column file, but X.npy has"),
+        (["X.npy", "--labels", "absent.csv"], 1, "there is no file absent.csv: name a .npy, .csv or .parquet file"),
+        (["X.npy", "--labels", "both.npz"], 1, "both.npz has another ending: name a .npy, .csv or .parquet file"),
+        (["texts.csv", "--labels", "absent.csv"], 1, "texts.csv has no column absent.csv, and there is no file absent"),
+        (["alone.npz", "--labels", "absent.csv"], 1, "but no absent.csv, and there is no file absent.csv"),
+        (["absent.csv", "--labels", "label"], 1, "epls: there is no file absent.csv: check the path"),
+        (["absent.npy"], 1, "epls: there is no file absent.npy: check the path"),
+        (["absent"], 1, "epls: there is no file or folder absent: check the path"),
+        (["both.npz", "--learner", "raw", "--set", "raw.TYPO=1"], 1, "raw has no setting TYPO; it has none"),
+        (["both.npz", "--learner", "raw", "--set", "raw.=1"], 2, "--set raw.=1: write it as LEARNER.NAME=VALUE"),
+        (
+            ["both.npz", "--n-labels", 50],
+            1,
+            "have 3 classes, the smallest with 50 samples; n_labels=50 needs at least 51",
+        ),
         ([".", "--n-labels", 5], 2, "--n-labels is for vectors, but . holds images"),
     ],
 )
 def test_errors_are_one_line(data, capsys, arguments, code, message):
     check_error(capsys, data, ["compare", *arguments], code, message)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table[table.row != 7], r"has labels for 149 of the 150 vectors of X.npy: label all of them"),
+        (lambda table: table.replace({"row": {7: 150}}), r"1 of 150 labelled samples are not in X.npy: '150'"),
+        (lambda table: table.replace({"row": {7: 8}}), r"has 2 labels for '8': remove all but one"),
+        (lambda table: table.replace({"label": {"setosa": " "}}), r"has no label \(empty or NaN\) for 50 of 150"),
+        (lambda table: table[["label"]].replace({"label": {"setosa": ""}}), r"has no label .* for 50 of 150"),
+        (lambda table: table[:0], r"has labels for 0 of the 150 vectors"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(data, capsys, change, message):
+    change(pd.read_csv("rows.csv")).to_csv("changed.csv", index=False)
+    check_error(capsys, data, ["compare", "X.npy", "--labels", "changed.csv"], 1, message)
+
+
+def test_missing_labels_in_arrays_are_refused(data, capsys):
+    np.save("changed.npy", np.where(IRIS.target == 0, np.nan, IRIS.target))
+    check_error(capsys, data, ["compare", "X.npy", "--labels", "changed.npy"], 1, "changed.npy has no label .* for 50")
+
+
+def test_spaces_around_labels_do_not_count(data, capsys):
+    frame = pd.read_csv("texts.csv")
+    frame["species"] = [label + " " * (number % 2) for number, label in enumerate(frame.species)]
+    frame.to_csv("spaces.csv", index=False)
+    folds = []
+    for table in ("texts.csv", "spaces.csv"):
+        code, out, err = epls(capsys, "compare", table, "--labels", "species", *SMALL, "--json", "--force")
+        assert code == 0, err
+        folds.append([entry["folds"] for entry in json.loads(out)["entries"]])
+    assert folds[0] == folds[1]

@@ -120,6 +120,132 @@ def test_one_that_fails_stops_no_other():
     assert "failed: n_components=1000" in rows._repr_html_()
 
 
+class Destroys(Knows):
+    """Writes into the samples, whatever their form."""
+
+    def fit(self, X, y=None):
+        if isinstance(X, pd.DataFrame):
+            X.iloc[:] = 0
+        else:
+            for row in X:
+                row[...] = 0
+        return self
+
+
+@pytest.mark.parametrize("form", [np.asarray, pd.DataFrame, list])
+def test_a_learner_may_change_its_samples(form):
+    """Neither the next learner nor the caller sees the change."""
+    X, y = labelled()
+    given = form(X.copy())
+    rows = compare(given, y, {"destroys": Destroys(), "good": Knows()}, n_folds=2)
+    assert [(row.accuracy, row.failed) for row in rows] == [(100, None), (100, None)]
+    np.testing.assert_array_equal(np.asarray(given), X)
+
+
+class Returns(Knows):
+    """Returns features of any shape."""
+
+    def __init__(self, shape=(120, 4)):
+        self.shape = shape
+
+    def transform(self, X):
+        return np.zeros(self.shape)
+
+
+@pytest.mark.parametrize("shape", [(240, 4), (60, 4), (120,), (120, 2, 2)])
+def test_features_of_another_shape_are_refused(shape):
+    X, y = labelled()
+    failed, good = compare(X, y, {"returns": Returns(shape), "good": Knows()})
+    assert failed.failed == f"transform returned shape {shape}, but (120, n_features) is needed"
+    assert good.accuracy == 100
+
+
+class Raises(Knows):
+    def __init__(self, error=None):
+        self.error = error
+
+    def fit(self, X, y=None):
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (SystemExit(0), "SystemExit: 0"),
+        (RuntimeError(), "RuntimeError"),
+        (ValueError(" "), "ValueError"),
+        (ValueError("one\ntwo"), "one"),
+        (ValueError("Expected 2D array, got:\narray=[1. 2.].\nReshape"), "Expected 2D array, got: array=[1. 2.]."),
+        (KeyError("a"), "KeyError: 'a'"),
+    ],
+)
+def test_reasons_of_failures(error, reason):
+    X, y = labelled()
+    failed, good = compare(X, y, {"raises": Raises(error), "good": Knows()}, n_folds=2)
+    assert failed.failed == reason
+    assert good.accuracy == 100
+
+
+def test_an_interrupt_stops_the_comparison():
+    X, y = labelled()
+    with pytest.raises(KeyboardInterrupt):
+        compare(X, y, {"raises": Raises(KeyboardInterrupt()), "good": Knows()})
+
+
+class Changes(Knows):
+    """Cannot be cloned, because it changes its parameter."""
+
+    def __init__(self, names=()):
+        self.names = list(names)
+
+
+def test_one_that_cannot_be_cloned_stops_no_other():
+    X, y = labelled()
+    good, failed = compare(X, y, {"good": Knows(), "changes": Changes()}, n_folds=2)
+    assert good.accuracy == 100
+    assert failed.failed.startswith("RuntimeError: Cannot clone object")
+
+
+class NoComponents(Knows):
+    pass
+
+
+def test_images_need_components():
+    digits = load_digits()
+    (row,) = compare(np.pad(digits.images[:40], ((0, 0), (4, 4), (4, 4))), np.arange(40) % 2, {"own": NoComponents()})
+    assert row.failed == "NoComponents has no components_ after fit; on images, a learner must set them"
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA, pd.NaT, "", " ", "nan"])
+@pytest.mark.parametrize("others", ["texts", "numbers"])
+def test_missing_labels_are_refused(missing, others):
+    X, y = labelled()
+    labels = [str(k) for k in y] if others == "texts" else [float(k) for k in y]
+    with pytest.raises(ValueError, match=r"y has no label \(empty or NaN\) for 1 of 120 samples: fill"):
+        compare(X, pd.Series([*labels[:-1], missing], dtype=object), {"good": Knows()})
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        np.r_[np.arange(119) % 3, np.nan],
+        np.array([*"abc" * 39, "a", "b", " "]),
+        np.array([*"abc" * 39, "a", "b", np.nan]),
+    ],
+)
+def test_missing_labels_in_arrays_are_refused(y):
+    with pytest.raises(ValueError, match=r"y has no label .* for 1 of 120"):
+        compare(labelled()[0], y, {"good": Knows()})
+
+
+@pytest.mark.parametrize("form", [np.array, lambda texts: np.array(texts, dtype=object)])
+def test_spaces_around_labels_do_not_count(form):
+    X, y = labelled()
+    texts = [("a", "b", "c")[k] + " " * (number % 2) for number, k in enumerate(y)]
+    assert compare(X, form(texts), {"good": Knows()})[0].accuracy == 100
+    assert compare(X, form(texts), [Raw()])[0].folds == compare(X, y, [Raw()])[0].folds
+
+
 def test_figures_as_a_frame():
     X, y = labelled()
     frame = pd.DataFrame(compare(X, y, {"good": Knows(), "bad": Noise()}))
@@ -136,10 +262,14 @@ def test_progress():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": np.zeros(120)}, "1 class"),
-        ({"y": np.arange(120)}, "smallest with 1 sample"),
+        ({"y": np.zeros(120)}, "^the labels have 1 class: give samples of at least two classes"),
+        ({"y": np.arange(120)}, "have 120 classes, the smallest with 1 sample; at least 4 in each are needed"),
         ({"y": np.zeros(7)}, "120 samples: give one label for each"),
-        ({"n_labels": 40}, "at least 41"),
+        ({"X": np.zeros((0, 2)), "y": []}, "the labels have 0 classes"),
+        (
+            {"n_labels": 40},
+            "have 3 classes, the smallest with 40 samples; n_labels=40 needs at least 41 in each: give a smaller n_l",
+        ),
         ({"n_labels": 1}, "n_labels=1 at least 2"),
         ({"n_folds": 0}, "n_folds=0 must be at least 1"),
         ({"learners": [Raw(), Raw()]}, "two learners are called .*: give a dict"),

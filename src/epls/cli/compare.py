@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
+from .compare_files import CHART, FILES, PAGE, TABLE, chart, write_files
 from .own_learners import LearnerType, load_own
 from .progress import StageProgress
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from ..evaluation.comparison import Entry
     from ..evaluation.experiment import Settings
     from ..images.features import ImageFeatures
-
-_FILES = ("compare.json", "compare.html", "compare.png")
 
 
 @click.command("compare")
@@ -50,8 +49,9 @@ _FILES = ("compare.json", "compare.html", "compare.png")
               help="Folder for the table, the chart and cached results.")  # fmt: skip
 @options.image_folder
 @click.option("--labels", metavar="COLUMN|FILE",
-              help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file.  [default: the "
-              "column named label, class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
+              help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file. A column row in it "
+              "says which vector each label belongs to, counted from 0.  [default: the column named label, "
+              "class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
 @click.option("--n-labels", type=click.IntRange(min=2),
               help="Labelled vectors of each class to train the classifier on.  [default: all but a fold]")  # fmt: skip
 @options.vectors
@@ -63,7 +63,7 @@ _FILES = ("compare.json", "compare.html", "compare.png")
 def command(
     context: click.Context, /, data: Path, learners: tuple[str, ...], all_learners: bool, encoders: tuple[str, ...],
     settings: tuple[str, ...],
-    n_folds: int, output: Path, channels: str | None, skip_bad: bool, random_state: int, threads: int | None,
+    n_folds: int, output: Path, channels: Any, skip_bad: bool, random_state: int, threads: int | None,
     force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Compare learners and encoders on DATA, which has a label for each image or vector.
@@ -84,10 +84,11 @@ def command(
     from ..evaluation.labelled import load_labelled
     from ..evaluation.labelled_vectors import are_vectors
     from .compare_own import compare_own
-    from .compare_vectors import compare_vectors
+    from .compare_vectors import compare_vectors, learner_settings
 
-    own = load_own(name for name in dict.fromkeys(learners) if ":" in name)
+    _check_exists(data)
     names = list(LEARNERS) if all_learners else [name for name in dict.fromkeys(learners) if ":" not in name]
+    own = load_own((name for name in dict.fromkeys(learners) if ":" in name), names)
     of_vectors = {name: chosen.pop(name) for name in ("labels", "n_labels", "scale", "columns", "drop", "key")}
     if are_vectors(data):
         chosen["n_components"] = chosen["n_components"] or 100
@@ -105,12 +106,14 @@ def command(
             force=force, as_json=as_json, **chosen,
         )  # fmt: skip
         return
-    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    given = learner_settings(settings, names)
     wanted = _wanted(given, list(dict.fromkeys(map(options.full_name, encoders))), random_state, chosen)
-    options.check_output_folder(output, *_FILES)
-    task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
+    options.check_output_folder(output, *FILES)
+    with StageProgress() as progress:
+        task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad, progress=progress)
+    options.tell_skipped(task)
     task.check_size(wanted[0])
-    table = output / _FILES[0]
+    table = output / TABLE
     if table.exists() and not force and not is_of(table, str(data), wanted):
         raise click.ClickException(
             f"{table} belongs to another comparison: give another --output, or --force to replace it "
@@ -124,6 +127,7 @@ def command(
     report: dict[str, Any] = {
         "data": str(data),
         "images": n_images,
+        "skipped": len(task.skipped),
         "patches": task.origin(),
         "wanted": plain_settings(wanted),
         "entries": as_plain(entries),
@@ -134,14 +138,23 @@ def command(
         ("Features", "{n_components} components, patches of {patch_size} x {patch_size}, stride {stride}, {pooling} "
                      "pooling".format(**chosen)),
     ]  # fmt: skip
-    report["files"] = _write(report, entries, facts, filters, output)
-    if as_json:
-        options.print_json(report)
-    else:
-        _print(entries)
-        options.tell("\n".join(report["files"]))
+    files: list[str] = []
+    try:
+        files = _write(report, entries, facts, filters, output)
+    finally:  # the figures may have taken hours: show them even if the disk is full
+        if as_json:
+            options.print_json(report | {"files": files})
+        else:
+            _print(entries)
+            for file in files:
+                options.tell(file)
     if all(entry.failed is not None for entry in entries):
         raise click.ClickException("all learners failed: the reasons are in the table above")
+
+
+def _check_exists(data: Path) -> None:
+    if not data.exists():
+        raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
 
 
 def _refuse(of_vectors: dict[str, Any], data: Path) -> None:
@@ -187,33 +200,12 @@ def _write(
 ) -> list[str]:  # fmt: skip
     """Write the table as JSON and, if their libraries are installed, as a page and a chart; return the file names."""
     from ..report import comparison_page
-    from ..utils.files import write_atomically
 
-    files = [output / _FILES[0]]
-    write_atomically(files[0], json.dumps(report, indent=1, allow_nan=False).encode())
-    makers: dict[str, Callable[[], bytes]] = {
-        _FILES[1]: lambda: comparison_page(entries, facts, filters, title="Learners compared").encode(),
-        _FILES[2]: lambda: _chart(entries),
-    }
-    for name, made in makers.items():
-        try:
-            content = made()
-        except ImportError as error:
-            options.tell(f"no {name}: {error}", err=True)
-            continue
-        files.append(output / name)
-        write_atomically(files[-1], content)
-    return [str(path) for path in files]
+    def page() -> bytes:
+        return comparison_page(entries, facts, filters, title="Learners compared").encode()
 
-
-def _chart(entries: Sequence[Entry]) -> bytes:
-    from ..plotting import plot_comparison
-
-    done = [entry for entry in entries if entry.failed is None]
-    axes = plot_comparison([e.name for e in done], [e.accuracy for e in done], [e.std for e in done])
-    figure = axes.get_figure(root=True)
-    assert figure is not None  # it was made for these axes
-    return options.png_of(figure, dpi=150)
+    table = json.dumps(report, indent=1, allow_nan=False).encode()
+    return write_files(output, table, {PAGE: page, CHART: partial(chart, entries)})
 
 
 def _print(entries: Sequence[Entry]) -> None:

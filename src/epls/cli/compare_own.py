@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
-from .compare_vectors import check_new, print_result, with_components, write_result
+from .compare_vectors import check_new, learner_settings, with_components, write_and_print
 from .progress import StageProgress
 
 #: Options that need learners of the library.
@@ -21,7 +20,7 @@ _OF_FEATURES = ("patch_size", "n_patches", "stride", "grid", "pooling")
 
 def compare_own(
     context: click.Context, data: Path, learners: Sequence[str], own: dict[str, Any], settings: tuple[str, ...],
-    output: Path, *, encoders: Sequence[str], n_folds: int, channels: str | None, skip_bad: bool, random_state: int,
+    output: Path, *, encoders: Sequence[str], n_folds: int, channels: Any, skip_bad: bool, random_state: int,
     threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Compare by :func:`epls.evaluation.compare`, print, and write the table and a chart. Nothing is cached."""
@@ -34,9 +33,11 @@ def compare_own(
     if chosen["mirror"] == "decisions":
         raise click.UsageError("--mirror decisions is for learners of the library: use --mirror features")
     names = [*learners, *own]
-    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    given = learner_settings(settings, names)
     check_new(output, force)
-    task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad)
+    with StageProgress() as progress:
+        task = load_labelled(data, n_folds, random_state, channels=channels, skip_bad=skip_bad, progress=progress)
+    options.tell_skipped(task)
     estimators = {name: LEARNERS[name]() for name in learners} | own
     wanted = {
         f"{name}, {encoder}": _features(estimator, given[name], name, encoder, chosen)
@@ -48,8 +49,8 @@ def compare_own(
         result = compare(
             task.train.images, labels, wanted, n_folds=n_folds, random_state=random_state, progress=progress
         )
-    files = write_result(result, {"data": str(data), "images": len(labels)}, output)
-    print_result(result, files, json.loads(Path(files[0]).read_text()) if as_json else None)
+    facts = {"data": str(data), "images": len(labels), "skipped": len(task.skipped)}
+    write_and_print(result, facts, output, as_json)
 
 
 def _features(estimator: Any, settings: dict[str, Any], name: str, encoder: str, chosen: dict[str, Any]) -> Any:

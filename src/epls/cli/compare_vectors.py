@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
+from .compare_files import CHART, FILES, TABLE, chart, write_files
 from .progress import StageProgress
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ _OF_IMAGES = (
     "encoders", "split_sign", "whiten", "n_patches", "patch_size", "stride", "grid", "mirror", "layers", "pooling",
     "channels", "skip_bad",
 )  # fmt: skip
-_FILES = ("compare.json", "compare.png")
 
 
 def compare_vectors(
@@ -42,7 +43,7 @@ def compare_vectors(
             option = next(p.opts[0] for p in context.command.params if p.name == name)
             raise click.UsageError(f"{option} is for images, but {data} holds vectors: leave it out")
     names = [*learners, *own]
-    given = options.settings_of(settings, names, f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}")
+    given = learner_settings(settings, names)
     check_new(output, force)
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
@@ -54,28 +55,42 @@ def compare_vectors(
             _scaled(X) if scale else X, found, _learners(learners, own, given, X.shape, n_components),
             n_labels=n_labels, n_folds=n_folds, random_state=random_state, progress=progress,
         )  # fmt: skip
-    files = write_result(
-        result, {"data": str(data), "vectors": len(vectors), "labels for each class": n_labels}, output
-    )
-    print_result(result, files, json.loads((output / _FILES[0]).read_text()) if as_json else None)
+    facts = {"data": str(data), "vectors": len(vectors), "labels for each class": n_labels}
+    write_and_print(result, facts, output, as_json)
+
+
+def learner_settings(assignments: tuple[str, ...], learners: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Parse LEARNER.NAME=VALUE into the settings of each learner."""
+    form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
+    given = options.settings_of(assignments, list(learners), form)
+    for learner, settings in given.items():
+        if "" in settings:
+            raise click.UsageError(f"--set {learner}.={settings['']}: write it as {form}")
+    return given
 
 
 def check_new(output: Path, force: bool) -> None:
     """Refuse an output folder that has a comparison, unless it may be overwritten."""
-    options.check_output_folder(output, *_FILES)
-    if (output / _FILES[0]).exists() and not force:
+    options.check_output_folder(output, *FILES)
+    if (output / TABLE).exists() and not force:
         raise click.ClickException(
-            f"{output / _FILES[0]} already exists: give another --output, or --force to overwrite it"
+            f"{output / TABLE} already exists: give another --output, or --force to overwrite it"
         )
 
 
-def print_result(result: Comparison, files: list[str], as_json: Any) -> None:
-    """Print the table, or the given values as JSON. Fail if all learners failed."""
-    if as_json is not None:
-        options.print_json(as_json)
-    else:
-        options.tell(repr(result))
-        options.tell("\n".join(files))
+def write_and_print(result: Comparison, facts: dict[str, Any], output: Path, as_json: bool) -> None:
+    """Write the table and a chart, and print the table, even if writing fails. Fail if all learners failed."""
+    rows = [asdict(row) | ({"accuracy": None, "std": None} if row.failed is not None else {}) for row in result]
+    report = facts | {"entries": rows}
+    files: list[str] = []
+    try:
+        table = json.dumps(report, indent=1, allow_nan=False).encode()
+        files = write_files(output, table, {CHART: partial(chart, result)})
+    finally:
+        if as_json:
+            options.print_json(report)
+        else:
+            options.tell("\n".join([repr(result), *files]))
     if all(row.failed is not None for row in result):
         raise click.ClickException("all learners failed: the reasons are in the table above")
 
@@ -94,7 +109,8 @@ def _learners(
     from sklearn.decomposition import PCA
 
     n_pca = min(n_components, *shape)
-    found: dict[str, Any] = {"raw columns": LEARNERS["raw"](), f"pca, {n_pca}": PCA(n_pca)}
+    raw = with_components(LEARNERS["raw"](), given["raw"] if "raw" in names else {}, "raw", n_components)
+    found: dict[str, Any] = {"raw columns": raw, f"pca, {n_pca}": PCA(n_pca)}
     for name, learner in ({name: LEARNERS[name]() for name in names if name != "raw"} | own).items():
         title = ", ".join([name, *(f"{key}={value}" for key, value in given[name].items())])
         found[title] = with_components(learner, given[name], name, n_components)
@@ -107,24 +123,3 @@ def with_components(learner: Any, settings: dict[str, Any], name: str, n_compone
 
     can_choose = "n_components" in learner.get_params() and not getattr(learner, "complete", False)
     return with_settings(learner, ({"n_components": n_components} if can_choose else {}) | settings, name)
-
-
-def write_result(result: Comparison, facts: dict[str, Any], output: Path) -> list[str]:
-    """Write the table and, if matplotlib is installed, a chart; return the file names."""
-    from ..utils.files import write_atomically
-
-    output.mkdir(parents=True, exist_ok=True)
-    rows = [asdict(row) | ({"accuracy": None, "std": None} if row.failed is not None else {}) for row in result]
-    content = json.dumps(facts | {"entries": rows}, indent=1, allow_nan=False)
-    write_atomically(output / _FILES[0], content.encode())
-    done = [row for row in result if row.failed is None]
-    files = [str(output / _FILES[0])]
-    try:
-        from ..plotting import plot_comparison
-
-        axes = plot_comparison([r.name for r in done], [r.accuracy for r in done], [r.std for r in done])
-    except ImportError as error:
-        options.tell(f"no {_FILES[1]}: {error}", err=True)
-        return files
-    write_atomically(output / _FILES[1], options.png_of(axes.get_figure(root=True), dpi=150))
-    return [*files, str(output / _FILES[1])]

@@ -23,17 +23,19 @@ class LearnerType(click.Choice):  # type: ignore[type-arg]
         return value if ":" in str(value) else super().convert(value, parameter, context)
 
 
-def load_own(names: Iterable[str]) -> dict[str, Any]:
+def load_own(names: Iterable[str], taken: Iterable[str]) -> dict[str, Any]:
     """Return a new estimator for each MODULE:CLASS or FILE.py:CLASS, by the name of its class.
 
-    Importing the module runs its code. Modules are found as by ``python -m``: in the current folder first.
+    Names that are ``taken`` belong to learners of the library in the same comparison. Importing the module runs its
+    code. Modules are found as by ``python -m``: in the current folder first.
     """
     found: dict[str, Any] = {}
+    taken = set(taken)
     for given in names:
         where, _, name = given.rpartition(":")
         if not where or not name.isidentifier():
             raise click.UsageError(f"--learner {given}: write it as MODULE:CLASS or FILE.py:CLASS")
-        if name in found:
+        if name in found or name in taken:
             raise click.UsageError(
                 f"--learner {given}: another learner is called {name}; give one of them another name"
             )
@@ -45,6 +47,8 @@ def _module(where: str, given: str) -> ModuleType:
     path = Path(where)
     if path.suffix == ".py" and not path.is_file():
         raise click.UsageError(f"--learner {given}: there is no file {where}")
+    if path.suffix != ".py" and (path.is_file() or not all(part.isidentifier() for part in where.split("."))):
+        raise click.UsageError(f"--learner {given}: {where} is neither a module nor a .py file")
     folder = str(path.resolve().parent) if path.suffix == ".py" else os.getcwd()
     if folder not in sys.path:
         sys.path.insert(0, folder)
@@ -57,7 +61,7 @@ def _module(where: str, given: str) -> ModuleType:
         assert spec.loader is not None
         module = sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise click.ClickException(f"--learner {given}: importing {where} failed: {_reason(error)}") from error
     return module
 
@@ -76,14 +80,25 @@ def _estimator(module: ModuleType, name: str, given: str) -> Any:
             f"scikit-learn's BaseEstimator and TransformerMixin has"
         )
     try:
-        return kind()
-    except Exception as error:
+        learner: Any = kind()
+    except (Exception, SystemExit) as error:
         raise click.ClickException(f"--learner {given}: {name}() failed: {_reason(error)}") from error
+    try:
+        learner.get_params()
+    except (Exception, SystemExit) as error:
+        raise click.ClickException(
+            f"--learner {given}: get_params of {name} failed: {_reason(error)}; its __init__ must store each parameter "
+            f"under its own name"
+        ) from error
+    return learner
 
 
 def _is_learner(value: Any) -> bool:
     return inspect.isclass(value) and hasattr(value, "fit") and hasattr(value, "transform")
 
 
-def _reason(error: Exception) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def _reason(error: BaseException) -> str:
+    if isinstance(error, SystemExit):
+        return f"it called sys.exit({error.code!r})"
+    message = " ".join(str(error).split())
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -21,6 +22,7 @@ from ..images.features import ImageFeatures
 from ..learners.base import DEFAULT_COMPONENTS, Learner
 from ..learners.epls import EPLS
 from ..learners.raw import Raw
+from .classes import class_numbers, counted
 from .protocol import _svm
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
@@ -122,10 +124,11 @@ def compare(
         The samples. Images have the form that :class:`epls.ImageFeatures` accepts: an array with three or four
         dimensions, a sequence of arrays, or an :class:`epls.ImageFolder`.
     y : array-like of shape (n_samples,)
-        The class of each sample: numbers or texts.
+        The class of each sample: numbers or texts, none of them missing. Spaces around texts do not count.
     learners : mapping of names to estimators, sequence of estimators, or None
-        Anything with ``fit`` and ``transform``, including pipelines and your own learners. They are cloned. If their
-        ``random_state`` is None, they are seeded from the one given here. None compares the raw columns, PCA and EPLS.
+        Anything with ``fit`` and ``transform``, including pipelines and your own learners. They are cloned, and work
+        on copies of arrays and data frames. If their ``random_state`` is None, they are seeded from the one given
+        here. None compares the raw columns, PCA and EPLS.
         For images, an estimator for vectors learns from patches, as the ``estimator`` of :class:`epls.ImageFeatures`.
     n_labels : int or None, default=None
         The number of training samples of each class for the classifier. None uses all samples outside the test fold.
@@ -155,39 +158,40 @@ def compare(
     >>> all(row.accuracy > 80 for row in result)
     True
     """
-    labels = np.unique(np.asarray(y), return_inverse=True)[1].astype(np.int64)
     n_samples = len(X)
-    if labels.shape != (n_samples,):
+    if np.shape(y) != (n_samples,):
         raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
+    labels = class_numbers(y, "y")
     random = check_random_state(random_state)
     folds = list(_folds(labels, n_labels, n_folds, random))
     named = _named(X, learners)
+    _check_methods(named)
     seed = random.randint(2**31 - 1)  # the same for all
     found = []
     for number, (name, learner) in enumerate(named.items()):
         progress("compare", number, len(named))
-        found.append(_compared(name, _prepared(learner, X, seed), X, labels, folds))
+        found.append(_compared(name, learner, seed, X, labels, folds))
     progress("compare", len(named), len(named))
     return Comparison(found)
 
 
 def _compared(
-    name: str, learner: Any, X: Any, labels: NDArray[np.int64], folds: list[NDArray[np.int64]]
+    name: str, learner: Any, seed: int, X: Any, labels: NDArray[np.int64], folds: list[NDArray[np.int64]]
 ) -> ComparedLearner:
-    times = [time.perf_counter()]
     try:
-        learner.fit(X)
+        learner = _prepared(learner, X, seed)
+        times = [time.perf_counter()]
+        learner.fit(_copied(X))
         times.append(time.perf_counter())
-        features = _dense(learner.transform(X))
+        features = _features(learner.transform(_copied(X)), len(labels))
         times.append(time.perf_counter())
         accuracies = []
         for train in folds:
             test = np.setdiff1d(np.arange(len(labels)), train)
             accuracies.append(_accuracy(features[train], labels[train], features[test], labels[test]))
-    except Exception as error:  # learners of users may raise anything, and the others are still compared
-        reason = str(error).strip().split("\n")[0]
-        known = isinstance(error, (ValueError, TypeError))
-        return ComparedLearner(name, failed=reason if known else f"{type(error).__name__}: {reason}")
+    # Learners of users may raise anything, or even call sys.exit, and the others are still compared.
+    except (Exception, SystemExit) as error:
+        return ComparedLearner(name, failed=_reason(error))
     times.append(time.perf_counter())
     return ComparedLearner(
         name,
@@ -197,6 +201,25 @@ def _compared(
         n_features=features.shape[1],
         seconds=dict(zip(("learn", "encode", "judge"), np.diff(times).tolist(), strict=True)),
     )
+
+
+def _reason(error: BaseException) -> str:
+    """Return the first line of a message. If it ends with a colon, the next one belongs to it."""
+    first, *others = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    while first.endswith(":") and others:
+        first = f"{first} {others.pop(0)}"
+    if first and isinstance(error, (ValueError, TypeError)):
+        return first
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
+
+
+def _copied(X: Any) -> Any:
+    """Return a copy that a learner may change. Samples that cannot be changed, or are read from files, stay."""
+    if isinstance(X, (list, tuple)):
+        return deepcopy(X)
+    if isinstance(X, np.ndarray) and not X.flags.writeable:  # perhaps a memory map that is larger than the memory
+        return X
+    return X.copy() if hasattr(X, "copy") else X
 
 
 def _accuracy(
@@ -216,8 +239,11 @@ def _accuracy(
     return 100 * float(np.mean(classifier.predict((test - center) / scale) == test_labels))
 
 
-def _dense(features: Any) -> NDArray[Any]:
+def _features(features: Any, n_samples: int) -> NDArray[Any]:
+    """Return what a learner returned as an array of real numbers, after checking its shape."""
     features = np.asarray(features.toarray() if hasattr(features, "toarray") else features)
+    if features.ndim != 2 or len(features) != n_samples:
+        raise ValueError(f"transform returned shape {features.shape}, but ({n_samples}, n_features) is needed")
     return features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
 
 
@@ -225,15 +251,10 @@ def _folds(
     labels: NDArray[np.int64], n_labels: int | None, n_folds: int, random: np.random.RandomState
 ) -> Iterator[NDArray[np.int64]]:
     """Return the training samples of each fold; the classifier is tested on the others."""
-    counts = np.bincount(labels)
-    least = 2 * _FEWEST_LABELS if n_labels is None else n_labels + 1
-    if len(counts) < 2 or counts.min() < least:
-        raise ValueError(
-            f"y has {len(counts)} class(es), the smallest with {counts.min()} sample(s): give two or more classes of "
-            f"at least {least}, to train a classifier and to test it"
-        )
     if n_folds < 1 or (n_labels is not None and n_labels < _FEWEST_LABELS):
         raise ValueError(f"n_folds={n_folds} must be at least 1, n_labels={n_labels} at least {_FEWEST_LABELS} or None")
+    counts = np.bincount(labels)
+    _check_classes(counts, n_labels)
     if n_labels is None:
         n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
         splits = StratifiedKFold(n_parts, shuffle=True, random_state=random).split(labels, labels)
@@ -242,6 +263,24 @@ def _folds(
     of_classes = [np.flatnonzero(labels == k) for k in range(len(counts))]
     for _ in range(n_folds):
         yield np.sort(np.concatenate([random.permutation(samples)[:n_labels] for samples in of_classes]))
+
+
+def _check_classes(counts: NDArray[np.int64], n_labels: int | None) -> None:
+    """Refuse classes that are too few or too small to train a classifier and to test it."""
+    have = f"the labels have {counted(len(counts), 'class', 'classes')}"
+    if len(counts) < 2:
+        raise ValueError(f"{have}: give samples of at least two classes")
+    have += f", the smallest with {counted(int(counts.min()), 'sample', 'samples')}"
+    if n_labels is not None and counts.min() <= n_labels:
+        raise ValueError(
+            f"{have}; n_labels={n_labels} needs at least {n_labels + 1} in each: give a smaller n_labels (on the "
+            f"command line, --n-labels)"
+        )
+    if n_labels is None and counts.min() < 2 * _FEWEST_LABELS:
+        raise ValueError(
+            f"{have}; at least {2 * _FEWEST_LABELS} in each are needed to train a classifier and to test it: add "
+            f"samples, or leave small classes out"
+        )
 
 
 def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
@@ -267,11 +306,16 @@ def _are_images(X: Any) -> bool:
     return len(X.shape) > 2 if hasattr(X, "shape") else np.asarray(X[0]).ndim > 1
 
 
+def _check_methods(learners: Mapping[str, Any]) -> None:
+    """Refuse what is not a learner, before any of them learns."""
+    for learner in learners.values():
+        for method in ("fit", "transform"):
+            if not hasattr(learner, method):
+                raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
+
+
 def _prepared(learner: Any, X: Any, seed: int) -> Any:
     """Return a clone with a seed. For images, wrap an estimator for vectors in ``ImageFeatures``."""
-    for method in ("fit", "transform"):
-        if not hasattr(learner, method):
-            raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
     learner = clone(learner)
     for_images = (ImageFeatures, DeepFeatures)
     first = learner[0] if isinstance(learner, Pipeline) else learner

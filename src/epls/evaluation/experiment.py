@@ -9,6 +9,7 @@ from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -107,7 +108,8 @@ class Task:
     Features are learned from ``unlabelled``: images of their own, or the first images of ``train`` without their
     labels, as ``source`` says. For each of the ``folds``, a classifier is trained on the images of ``train`` with its
     numbers and tested on ``test``. If there is no ``test``, it is tested on the other images of ``train``: this is the
-    development protocol, which keeps the test set unseen. ``remarks`` are messages about the images for the user.
+    development protocol, which keeps the test set unseen. ``remarks`` are messages about the images for the user, and
+    ``skipped`` are files that could not be used, each with the reason.
     """
 
     unlabelled: Any
@@ -116,6 +118,7 @@ class Task:
     test: LabelledImages | None = None
     remarks: tuple[str, ...] = ()
     source: Literal["training", "unlabelled"] = "training"
+    skipped: Sequence[tuple[Path, str]] = ()
 
     @property
     def protocol(self) -> str:
@@ -295,7 +298,8 @@ def with_settings(estimator: Any, settings: dict[str, Any], name: str) -> Any:
     """Return the estimator with these parameters set. An error names it and its parameters."""
     available = estimator.get_params(deep=False)
     if unknown := set(settings) - set(available):
-        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}; it has {', '.join(sorted(available))}")
+        has = ", ".join(sorted(available)) or "none"
+        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}; it has {has}")
     return estimator.set_params(**settings)
 
 

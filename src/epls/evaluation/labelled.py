@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.model_selection import StratifiedKFold
 
 from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
 from ..datasets.arrays import load_archive
-from .experiment import LabelledImages, Task
+from ..datasets.folder import Channels
+from .classes import class_numbers, counted
+from .experiment import LabelledImages, Progress, Task
 
 _FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each class to choose its C
 
 
-def load_labelled(path: Path, n_folds: int, seed: int, *, channels: str | None = None, skip_bad: bool = False) -> Task:
+def load_labelled(
+    path: Path,
+    n_folds: int,
+    seed: int,
+    *,
+    channels: Channels | None = None,
+    skip_bad: bool = False,
+    progress: Progress | None = None,
+) -> Task:
     """Load images of one size with their classes, and choose the training images of each classifier.
 
     Features are learned from the same images, without their labels.
@@ -33,29 +42,37 @@ def load_labelled(path: Path, n_folds: int, seed: int, *, channels: str | None =
         parts but one.
     seed : int
         Determines how images are split.
-    channels, skip_bad
+    channels, skip_bad, progress
         See :class:`epls.ImageFolder`.
+
+    Returns
+    -------
+    Task
+        The images. ``skipped`` lists those that could not be used.
     """
+    skipped: Sequence[tuple[Path, str]] = ()
     if (path / "stl10_binary").is_dir():
         return _stl10(load_stl10(path), n_folds)
     if (path / "cifar-10-batches-bin").is_dir():
         labelled = _cifar10(load_cifar10(path)).train
-    elif path.suffix == ".npz" and path.is_file():
+    elif path.suffix.lower() == ".npz" and path.is_file():
         labelled = _from_archive(path)
     elif path.is_dir():
-        labelled = _from_folder(path, channels, skip_bad)
+        folder = ImageFolder(path, channels=channels, skip_bad=skip_bad, progress=progress)
+        labelled, skipped = _from_folder(folder, path), folder.skipped
     else:
         raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
     counts = np.bincount(labelled.labels, minlength=1)
     if len(counts) < 2 or counts.min() < _FEWEST_OF_A_CLASS:
         raise ValueError(
-            f"{path} has {len(counts)} class(es), the smallest with {counts.min()} image(s): give two or more classes "
-            f"of at least {_FEWEST_OF_A_CLASS} images, to learn from and to test"
+            f"{path} has {counted(len(counts), 'class', 'classes')}, the smallest with "
+            f"{counted(int(counts.min()), 'image', 'images')}: give two or more classes of at least "
+            f"{_FEWEST_OF_A_CLASS} images, to learn from and to test"
         )
     n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
     splits = StratifiedKFold(n_parts, shuffle=True, random_state=seed)
     parts = splits.split(np.zeros(len(labelled.labels)), labelled.labels)
-    return Task(labelled.images, labelled, [train for train, _ in parts][:n_folds])
+    return Task(labelled.images, labelled, [train for train, _ in parts][:n_folds], skipped=skipped)
 
 
 def load_official(
@@ -126,14 +143,18 @@ def _from_archive(path: Path) -> LabelledImages:
             f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not match: give "
             f"(n, height, width[, channels]) and (n,)"
         )
-    return LabelledImages(images, _numbered(labels))
+    return LabelledImages(images, class_numbers(labels, path))
 
 
-def _from_folder(path: Path, channels: Any, skip_bad: bool) -> LabelledImages:
-    folder = ImageFolder(path, channels=channels, skip_bad=skip_bad)
-    if folder.labels is None:
+def _from_folder(folder: ImageFolder, path: Path) -> LabelledImages:
+    if folder.labels is None or folder.class_names is None:
         raise ValueError(
             f"{path} has images outside of sub-folders: give one with a sub-folder of images for each class"
+        )
+    skipped = {file.relative_to(path).parts[0] for file, _ in folder.skipped if file.parent != path}
+    if lost := sorted(skipped - set(folder.class_names)):
+        raise ValueError(
+            f"{path} has no image of the class {lost[0]} that can be used: repair its images, or remove this sub-folder"
         )
     sizes = sorted({shape[:2] for shape in folder.shapes})
     if len(sizes) > 1:
@@ -141,7 +162,3 @@ def _from_folder(path: Path, channels: Any, skip_bad: bool) -> LabelledImages:
             f"the images of {path} have {len(sizes)} sizes, from {sizes[0]} to {sizes[-1]}: resize all to the same size"
         )
     return LabelledImages(np.stack([folder[k] for k in range(len(folder))]), folder.labels)
-
-
-def _numbered(labels: NDArray[Any]) -> NDArray[np.int64]:
-    return np.unique(labels, return_inverse=True)[1].astype(np.int64)

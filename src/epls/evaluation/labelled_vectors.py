@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
+import numpy as np
 from numpy.typing import NDArray
 
-from ..datasets.arrays import load_archive, load_array
-from ..datasets.labels import load_label_column
+from ..datasets.arrays import archive_keys, load_archive, load_array
+from ..datasets.labels import Label, labels_of, load_label_column
 from ..datasets.opening import Vectors, open_data
-from ..datasets.tables import TABLES
+from ..datasets.tables import TABLES, read_columns
+from .classes import class_numbers
 
 _NAMES = ("labels", "y")  # of labels in a .npz file
+_LABEL_FILES = (".npy", *TABLES)
 
 
 def are_vectors(path: Path) -> bool:
@@ -38,8 +42,8 @@ def load_labelled_vectors(
     key: str | None = None,
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
-) -> tuple[Vectors, NDArray[Any]]:
-    """Load vectors and their labels.
+) -> tuple[Vectors, NDArray[np.int64]]:
+    """Load vectors, and their classes as numbers.
 
     Parameters
     ----------
@@ -47,32 +51,96 @@ def load_labelled_vectors(
         A .csv or .parquet table, a .npy array, or a .npz file.
     labels : str or None
         For a table, the column with the labels. By default, the one called "label", "class", "target" or "y". Or a
-        file: .npy, or a table with a column of labels. A .npz file may contain them as the array "labels" or "y".
+        file: .npy, or a table with a column of labels. If this table has a column "row", as those of `epls classify`
+        and of the page of `epls explore`, it says which vector each label belongs to, counted from 0; a column "file"
+        does so for features that `epls transform` wrote with their names. Otherwise, labels are in the order of the
+        vectors. A .npz file may contain them as the array "labels" or "y".
     key, columns, drop
         See :func:`epls.datasets.opening.open_data`.
     """
-    is_table = path.suffix.lower() in TABLES
-    if labels is not None and Path(labels).suffix.lower() in (".npy", *TABLES) and Path(labels).is_file():
-        found = _from_file(Path(labels))
-    elif is_table:
-        found, column = load_label_column(path, labels)
+    source = path
+    if labels is not None and Path(labels).suffix.lower() in _LABEL_FILES and Path(labels).is_file():
+        source = Path(labels)
+        found = load_label_column(source)[0] if source.suffix.lower() in TABLES else load_array(source)
+    elif path.suffix.lower() in TABLES:
+        found, column = _from_column(path, labels)
         drop = [*drop, *([column] if columns is None or column in columns else [])]
     elif path.suffix.lower() == ".npz":
         found = _from_archive(path, labels)
     else:
-        raise ValueError(f"{path} has no labels: name a .npy, .csv or .parquet file with a label for each row")
+        raise ValueError(_no_labels(path, labels))
     if key is None and path.suffix.lower() == ".npz":
         key = _key_of_vectors(path)
     data = open_data(path, key=key, columns=columns, drop=drop)
     if not isinstance(data, Vectors):
         raise ValueError(f"{path} holds images, not vectors: give (n, n_features)")
+    if source != path and source.suffix.lower() in TABLES:
+        found = _in_order(found, source, path, len(data))
     if found.shape != (len(data),):
         raise ValueError(f"there are {len(data):,} vectors, but labels of shape {found.shape}: give one label for each")
-    return data, found
+    return data, class_numbers(found, source)
 
 
-def _from_file(path: Path) -> NDArray[Any]:
-    return load_label_column(path)[0] if path.suffix.lower() in TABLES else load_array(path)
+def _from_column(path: Path, column: str | None) -> tuple[NDArray[Any], str]:
+    if column is not None and _is_file_name(column) and not read_columns(path, _called(column)).column_names:
+        raise ValueError(f"{path} has no column {column}, and there is no file {column}: name one that exists")
+    return load_label_column(path, column)
+
+
+def _called(*names: str) -> Callable[[Any], list[str]]:
+    """Return a function that chooses the columns with these names, whatever their case, from a schema."""
+    return lambda schema: [name for name in schema.names if name.strip().lower() in map(str.lower, names)]
+
+
+def _is_file_name(name: str) -> bool:
+    return Path(name).suffix.lower() in _LABEL_FILES
+
+
+def _no_labels(path: Path, labels: str | None) -> str:
+    """Return the error message for an array whose labels are not in a file."""
+    advice = "name a .npy, .csv or .parquet file with a label for each row"
+    if labels is None:
+        return f"{path} has no labels: {advice}"
+    return f"{labels} has another ending: {advice}" if Path(labels).exists() else f"there is no file {labels}: {advice}"
+
+
+def _in_order(labels: NDArray[Any], source: Path, path: Path, n_vectors: int) -> NDArray[Any]:
+    """Return labels in the order of the vectors, if their table says which vector each belongs to."""
+    table = read_columns(source, _called("file", "row"))
+    keys = {name.strip().lower(): values for name, values in zip(table.column_names, table.columns, strict=True)}
+    if not keys:
+        return labels
+    names = _names_in_archive(path, n_vectors) if "file" in keys else None
+    if names is None and "row" not in keys:
+        raise ValueError(
+            f"{source} has labels of files, by its column file, but {path} has vectors without names: give a table "
+            f"with the columns row, which counts the vectors from 0, and label"
+        )
+    given = [str(key).strip() for key in keys["row" if names is None else "file"].to_pylist()]
+    return _by_name(labels, given, source, names or [str(number) for number in range(n_vectors)], path)
+
+
+def _by_name(labels: NDArray[Any], given: list[str], source: Path, names: list[str], path: Path) -> NDArray[Any]:
+    """Return the label of each name; ``given`` are the names that the labels belong to."""
+    name, n_labels = Counter(given).most_common(1)[0] if given else ("", 0)
+    if n_labels > 1:
+        raise ValueError(f"{source} has {n_labels} labels for {name!r}: remove all but one of them")
+    by_name = {name: Label(str(label)) for name, label in zip(given, labels, strict=True)}
+    found = [label.label for label in labels_of(by_name, names, path) if label is not None]
+    if len(found) < len(names):
+        raise ValueError(
+            f"{source} has labels for {len(found):,} of the {len(names):,} vectors of {path}: label all of them, or "
+            f"give only vectors that have a label"
+        )
+    return np.array(found, dtype=object)
+
+
+def _names_in_archive(path: Path, n_vectors: int) -> list[str] | None:
+    """Return the names that `epls transform` wrote beside features, if the vectors are such a file."""
+    if path.suffix.lower() != ".npz" or "names" not in archive_keys(path):
+        return None
+    (names,) = load_archive(path, ("names",))
+    return [str(name) for name in names] if names.shape == (n_vectors,) else None
 
 
 def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
@@ -80,8 +148,10 @@ def _from_archive(path: Path, name: str | None) -> NDArray[Any]:
         there = [member.removesuffix(".npy") for member in archive.namelist()]
     wanted = next((n for n in ([name] if name is not None else _NAMES) if n in there), None)
     if wanted is None:
+        nor = f", and there is no file {name}" if name is not None and _is_file_name(name) else ""
         raise ValueError(
-            f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_NAMES)}: name the array of labels"
+            f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_NAMES)}{nor}: name the array of "
+            f"labels"
         )
     return load_archive(path, [wanted])[0]
 

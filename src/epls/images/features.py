@@ -237,6 +237,10 @@ class ImageFeatures(ImageTransformer):
         self, estimator: Any, preparation: Preparation, typical: NDArray[Any], n_channels: int, whole_numbers: bool
     ) -> None:
         """Set all learned attributes; the pixel patches ``typical`` determine the scale of the codes."""
+        if not hasattr(estimator, "components_") and not hasattr(estimator, "cluster_centers_"):
+            raise ValueError(
+                f"{type(estimator).__name__} has no components_ after fit; on images, a learner must set them"
+            )
         encoder = self._new_encoder(estimator)
         self.typical_code_ = typical_code(encoder, prepared_patches(typical, *preparation), self.pooling)
         self.estimator_, self.encoder_ = estimator, encoder
