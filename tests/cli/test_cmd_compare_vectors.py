@@ -139,9 +139,10 @@ def test_errors_are_one_line(data, capsys, arguments, code, message):
         (lambda table: table[table.row != 7], r"has labels for 149 of the 150 vectors of X.npy: label all of them"),
         (lambda table: table.replace({"row": {7: 150}}), r"1 of 150 labelled samples are not in X.npy: '150'"),
         (lambda table: table.replace({"row": {7: 8}}), r"has 2 labels for '8': remove all but one"),
-        (lambda table: table.replace({"label": {"setosa": " "}}), r"has no label \(empty or NaN\) for 50 of 150"),
-        (lambda table: table[["label"]].replace({"label": {"setosa": ""}}), r"has no label .* for 50 of 150"),
-        (lambda table: table[:0], r"has labels for 0 of the 150 vectors"),
+        (lambda table: table.assign(source="predicted"), r"has 150 labels that a classifier predicted"),
+        (lambda table: table.replace({"label": {"setosa": " "}}), r"changed.csv has 50 rows without label"),
+        (lambda table: table[["label"]].replace({"label": {"setosa": ""}}), r"changed.csv has 50 rows without label"),
+        (lambda table: table[:0], r"changed.csv has no rows below the names of its columns"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(data, capsys, change, message):

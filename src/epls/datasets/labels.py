@@ -85,7 +85,7 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
         label = _label_of(row, place, f"line {number} of {path}")
         if label is None:
             continue
-        name = _plain_name(row[place[name_column]], name_column)
+        name = plain_name(row[place[name_column]], name_column)
         if found.setdefault(name, label).label != label.label:
             raise ValueError(
                 f"{path} has two labels for {name!r}, {found[name].label!r} and {label.label!r}: remove one of them"
@@ -131,7 +131,7 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
     return place
 
 
-def _plain_name(name: str, column: str) -> str:
+def plain_name(name: str, column: str) -> str:
     """Return the name of a sample as the library has it, from a table that a spreadsheet may have rewritten."""
     if column == "file":
         return name.removeprefix("./")  # see csv_name

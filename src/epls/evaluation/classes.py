@@ -52,14 +52,3 @@ def _is_missing(value: Any) -> bool:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA is neither equal nor unequal to anything
         return True
-
-
-def counted(number: int, one: str, several: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> counted(1, "class", "classes"), counted(1200, "class", "classes")
-    ('1 class', '1,200 classes')
-    """
-    return f"{number:,} {one if number == 1 else several}"

@@ -22,7 +22,8 @@ from ..images.features import ImageFeatures
 from ..learners.base import DEFAULT_COMPONENTS, Learner
 from ..learners.epls import EPLS
 from ..learners.raw import Raw
-from .classes import class_numbers, counted
+from ..utils.wording import counted
+from .classes import class_numbers
 from .protocol import _svm
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
@@ -267,10 +268,10 @@ def _folds(
 
 def _check_classes(counts: NDArray[np.int64], n_labels: int | None) -> None:
     """Refuse classes that are too few or too small to train a classifier and to test it."""
-    have = f"the labels have {counted(len(counts), 'class', 'classes')}"
+    have = f"the labels have {counted(len(counts), 'classes', 'class')}"
     if len(counts) < 2:
         raise ValueError(f"{have}: give samples of at least two classes")
-    have += f", the smallest with {counted(int(counts.min()), 'sample', 'samples')}"
+    have += f", the smallest with {counted(int(counts.min()), 'samples')}"
     if n_labels is not None and counts.min() <= n_labels:
         raise ValueError(
             f"{have}; n_labels={n_labels} needs at least {n_labels + 1} in each: give a smaller n_labels (on the "

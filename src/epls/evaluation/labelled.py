@@ -12,7 +12,8 @@ from sklearn.model_selection import StratifiedKFold
 from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
 from ..datasets.arrays import load_archive
 from ..datasets.folder import Channels
-from .classes import class_numbers, counted
+from ..utils.wording import counted
+from .classes import class_numbers
 from .experiment import LabelledImages, Progress, Task
 
 _FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each class to choose its C
@@ -65,8 +66,8 @@ def load_labelled(
     counts = np.bincount(labelled.labels, minlength=1)
     if len(counts) < 2 or counts.min() < _FEWEST_OF_A_CLASS:
         raise ValueError(
-            f"{path} has {counted(len(counts), 'class', 'classes')}, the smallest with "
-            f"{counted(int(counts.min()), 'image', 'images')}: give two or more classes of at least "
+            f"{path} has {counted(len(counts), 'classes', 'class')}, the smallest with "
+            f"{counted(int(counts.min()), 'images')}: give two or more classes of at least "
             f"{_FEWEST_OF_A_CLASS} images, to learn from and to test"
         )
     n_parts = min(max(n_folds, 2), int(counts.min()) // 2)

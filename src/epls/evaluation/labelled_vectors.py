@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..datasets.arrays import archive_keys, load_archive, load_array
-from ..datasets.labels import Label, labels_of, load_label_column
+from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
 from ..datasets.opening import Vectors, open_data
 from ..datasets.tables import TABLES, read_columns
+from ..utils.wording import counted
 from .classes import class_numbers
 
 _NAMES = ("labels", "y")  # of labels in a .npz file
@@ -106,8 +107,15 @@ def _no_labels(path: Path, labels: str | None) -> str:
 
 def _in_order(labels: NDArray[Any], source: Path, path: Path, n_vectors: int) -> NDArray[Any]:
     """Return labels in the order of the vectors, if their table says which vector each belongs to."""
-    table = read_columns(source, _called("file", "row"))
-    keys = {name.strip().lower(): values for name, values in zip(table.column_names, table.columns, strict=True)}
+    table = read_columns(source, _called("file", "row", "source"))
+    keys = {
+        name.strip().lower(): values.to_pylist() for name, values in zip(table.column_names, table.columns, strict=True)
+    }
+    if n_predicted := keys.pop("source", []).count(PREDICTED):
+        raise ValueError(
+            f"{source} has {counted(n_predicted, 'labels')} that a classifier predicted, by its column source: compare "
+            f"by labels that people gave"
+        )
     if not keys:
         return labels
     names = _names_in_archive(path, n_vectors) if "file" in keys else None
@@ -116,7 +124,8 @@ def _in_order(labels: NDArray[Any], source: Path, path: Path, n_vectors: int) ->
             f"{source} has labels of files, by its column file, but {path} has vectors without names: give a table "
             f"with the columns row, which counts the vectors from 0, and label"
         )
-    given = [str(key).strip() for key in keys["row" if names is None else "file"].to_pylist()]
+    column = "row" if names is None else "file"
+    given = [plain_name(str(key), column) for key in keys[column]]
     return _by_name(labels, given, source, names or [str(number) for number in range(n_vectors)], path)
 
 
