@@ -126,7 +126,7 @@ def test_vectors_have_columns():
 @pytest.mark.parametrize(
     ("data", "more", "message"),
     [
-        (np.eye(2), {}, "2 samples were given, but a map needs at least 3"),
+        (np.eye(2), {}, "the data have 2 samples, but a map needs at least 3"),
         (np.eye(4), {"groups": "few"}, "groups='few'"),
         (np.eye(4), {"features": np.eye(3)}, "features has 3 rows"),
         (np.eye(4), {"names": ["a"]}, "1 names"),

@@ -119,7 +119,7 @@ def _learners(
 
 def with_components(learner: Any, settings: dict[str, Any], name: str, n_components: int) -> Any:
     """Return a learner with these settings and, if it can be chosen, this number of components."""
-    from ..evaluation.experiment import with_settings
+    from ..utils.settings import with_settings
 
     can_choose = "n_components" in learner.get_params() and not getattr(learner, "complete", False)
     return with_settings(learner, ({"n_components": n_components} if can_choose else {}) | settings, name)

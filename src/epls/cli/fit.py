@@ -156,8 +156,8 @@ def _learner(
     chosen: dict[str, Any], settings: dict[str, Any], vectors: bool, kept: Checkpoint | None, progress: StageProgress
 ) -> Any:
     from ..callbacks import OnEpoch
-    from ..evaluation.experiment import with_settings
     from ..learners import LEARNERS
+    from ..utils.settings import with_settings
 
     name, n_components = chosen["learner"], chosen["n_components"]
     learner = LEARNERS[name]()
@@ -179,8 +179,8 @@ def _learner(
 
 
 def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
-    from ..evaluation.experiment import with_settings
     from ..images.features import ImageFeatures
+    from ..utils.settings import with_settings
 
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
@@ -192,7 +192,7 @@ def _image_model(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str
 
 def _encoder(learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
     from ..encoders import ENCODERS
-    from ..evaluation.experiment import with_settings
+    from ..utils.settings import with_settings
 
     name = options.full_name(chosen["encoder"] or learner.own_encoder)
     return with_settings(ENCODERS[name](), given["encoder"], f"the encoder {name}")

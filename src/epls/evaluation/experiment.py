@@ -24,6 +24,7 @@ from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums, smallest_side
 from ..learners import LEARNERS
 from ..utils.fields import deciding
+from ..utils.settings import with_settings
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
@@ -292,15 +293,6 @@ def new_learner(settings: Settings) -> Any:
     available = kind().get_params()
     known = {name: value for name, value in given.items() if name in available}
     return with_settings(kind(), known | settings.learner_settings, settings.learner)
-
-
-def with_settings(estimator: Any, settings: dict[str, Any], name: str) -> Any:
-    """Return the estimator with these parameters set. An error names it and its parameters."""
-    available = estimator.get_params(deep=False)
-    if unknown := set(settings) - set(available):
-        has = ", ".join(sorted(available)) or "none"
-        raise ValueError(f"{name} has no setting {', '.join(sorted(unknown))}; it has {has}")
-    return estimator.set_params(**settings)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
