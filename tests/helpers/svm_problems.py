@@ -45,6 +45,11 @@ def gradients(model, X, y, C, scaling):
     return np.c_[model.coef_ - weighted @ X, model.intercept_ / scaling - scaling * weighted.sum(axis=1)]
 
 
+def relative_gap(model, X, y, C, scaling):
+    """Half the squared norm of the gradient, relative to the objective: the solvers' tolerance."""
+    return 0.5 * np.square(gradients(model, X, y, C, scaling)).sum(axis=1) / model.objective
+
+
 def linear_svc(C, **settings):
     return LinearSVC(C=C, dual=True, tol=1e-8, max_iter=1_000_000, random_state=0, **settings)
 

@@ -8,11 +8,11 @@ from svm_problems import (
     SOLVERS,
     fold_weights,
     free_scaling,
-    gradients,
     hinges,
     linear_svc,
     made_up,
     objectives,
+    relative_gap,
     signs_of,
     solved,
 )
@@ -20,11 +20,6 @@ from svm_problems import (
 EACH_SOLVER = pytest.mark.parametrize("solver", SOLVERS)
 SHAPES = pytest.mark.parametrize("shape", [(60, 100), (60, 60), (60, 59), (300, 20)])
 WIDE_AND_TALL = pytest.mark.parametrize("shape", [(60, 100), (300, 20)])
-
-
-def relative_gap(model, X, y, C, scaling):
-    """Half the squared norm of the gradient, relative to the objective: the solvers' tolerance."""
-    return 0.5 * np.square(gradients(model, X, y, C, scaling)).sum(axis=1) / model.objective
 
 
 @EACH_SOLVER

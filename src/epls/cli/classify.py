@@ -82,10 +82,10 @@ def _given(samples: inputs.Samples, path: Path | None, data: Path) -> list[Label
         return [label if label is not None and label.given else None for label in found]
     if samples.name_column != "file" or samples.is_vectors:
         raise click.UsageError(f"--labels: {data} has no sub-folders to use as labels; give a .csv file of labels")
-    folders = {name.split("/")[0] for name in samples.names if "/" in name}
-    for folder in folders:
-        check_label(folder, f"the sub-folder of {data}")
-    return [Label(name.split("/")[0]) if "/" in name else None for name in samples.names]
+    folders = [name.split("/")[0] if "/" in name else None for name in samples.names]
+    for folder in set(folders) - {None}:
+        check_label(str(folder), f"the sub-folder of {data}")
+    return [None if folder is None else Label(folder) for folder in folders]
 
 
 def _check_classes(known: list[Label | None], where: Path) -> None:

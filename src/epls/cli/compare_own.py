@@ -27,9 +27,7 @@ def compare_own(
     from ..evaluation.comparing import compare
     from ..evaluation.labelled import load_labelled
 
-    for name in _OF_LIBRARY:
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            raise click.UsageError(f"--{name.replace('_', '-')} is for learners of the library: leave it out")
+    options.refuse(context, dict.fromkeys(_OF_LIBRARY, "is for learners of the library: leave it out"))
     if chosen["mirror"] == "decisions":
         raise click.UsageError("--mirror decisions is for learners of the library: use --mirror features")
     names = [*learners, *own]

@@ -38,10 +38,7 @@ def compare_vectors(
     from ..evaluation.comparing import compare
     from ..evaluation.labelled_vectors import load_labelled_vectors
 
-    for name in _OF_IMAGES:
-        if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            option = next(p.opts[0] for p in context.command.params if p.name == name)
-            raise click.UsageError(f"{option} is for images, but {data} holds vectors: leave it out")
+    options.refuse(context, dict.fromkeys(_OF_IMAGES, f"is for images, but {data} holds vectors: leave it out"))
     names = [*learners, *own]
     given = learner_settings(settings, names)
     check_new(output, force)

@@ -173,28 +173,17 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
 
 def names_of(opened: Opened, data: Path, key: str | None) -> list[str] | None:
     """Return the names of the samples: of image files, or those that `epls transform` wrote beside features."""
+    from ..datasets.arrays import archived_names
     from ..datasets.opening import Vectors
 
     if isinstance(opened, Vectors):
-        return _names_in_archive(data, key, len(opened))
+        return archived_names(data, len(opened)) if key in (None, "features") else None
     return getattr(opened, "names", None)
-
-
-def _names_in_archive(path: Path, key: str | None, n_rows: int) -> list[str] | None:
-    """Return the names that `epls transform` wrote beside features, if the data are such a file."""
-    from ..datasets.arrays import archive_keys, load_archive
-
-    if path.suffix.lower() != ".npz" or key not in (None, "features") or "names" not in archive_keys(path):
-        return None
-    (names,) = load_archive(path, ("names",))
-    if names.shape != (n_rows,) or names.dtype.kind != "U":
-        return None
-    return [str(name) for name in names]
 
 
 def _features_from(path: Path, names: list[str], column: str, single_precision: bool) -> Array:
     """Return the rows of a file of features, in the order of ``names``."""
-    from ..datasets.arrays import check_finite, load_array
+    from ..datasets.arrays import archived_names, check_finite, load_array
 
     if path.suffix.lower() not in (".npz", ".npy"):
         raise click.UsageError(f"--features {path}: give a .npz or .npy file that `epls transform` wrote")
@@ -206,7 +195,7 @@ def _features_from(path: Path, names: list[str], column: str, single_precision: 
         )
     check_finite(path, rows)
     check_vectors(path, rows, single_precision)
-    named = _names_in_archive(path, None, len(rows)) if column == "file" else None
+    named = archived_names(path, len(rows)) if column == "file" else None
     if named is not None:
         place = {name: k for k, name in enumerate(named)}
         if missing := [name for name in names if name not in place]:

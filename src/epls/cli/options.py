@@ -189,8 +189,9 @@ def refuse(context: click.Context, reasons: dict[str, str]) -> None:
     """Refuse options that were given but do not apply. ``reasons`` has the text that follows the name of each."""
     for name, reason in reasons.items():
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
-            negated = "no-" if context.params[name] is False else ""
-            raise click.UsageError(f"--{negated}{name.replace('_', '-')} {reason}")
+            parameter = next(parameter for parameter in context.command.params if parameter.name == name)
+            negated = context.params[name] is False and parameter.secondary_opts
+            raise click.UsageError(f"{(negated or parameter.opts)[0]} {reason}")
 
 
 @contextmanager

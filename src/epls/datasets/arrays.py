@@ -92,6 +92,16 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
         )
 
 
+def archived_names(path: Path, n_rows: int) -> list[str] | None:
+    """Return the names that `epls transform` wrote beside features, if the file holds names for this many rows."""
+    if path.suffix.lower() != ".npz" or "names" not in archive_keys(path):
+        return None
+    (names,) = load_archive(path, ("names",))
+    if names.shape != (n_rows,) or names.dtype.kind != "U":
+        return None
+    return [str(name) for name in names]
+
+
 def check_finite(path: Path, X: NDArray[Any]) -> None:
     """Raise an error if the vectors of a file have no values, or if one of them is NaN or infinite."""
     if 0 in X.shape:

@@ -19,7 +19,7 @@ from ..utils.files import open_regular
 from ..utils.wording import counted
 from .arrays import existing_file
 from .columns import delimiter_hint, is_label_name, listed
-from .tables import check_encoding, read_columns
+from .tables import check_encoding, is_number, read_columns
 from .writing import FORMULAS, csv_cell, csv_name
 
 GIVEN, PREDICTED = "given", "predicted"
@@ -176,19 +176,11 @@ def check_label(label: str, where: str) -> None:
 
 def _with_guard(label: str) -> str:
     """Return a label that a spreadsheet does not run as a formula: such a label gets an apostrophe in front."""
-    return f"'{label}" if label.lstrip("'").startswith(FORMULAS) and not _is_number(label) else label
+    return f"'{label}" if label.lstrip("'").startswith(FORMULAS) and not is_number(label) else label
 
 
 def _without_guard(label: str) -> str:
     return label[1:] if label.startswith("'") and label.lstrip("'").startswith(FORMULAS) else label
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> list[Label | None]:

@@ -179,14 +179,15 @@ def _check_names(path: Path, names: list[str]) -> None:
         raise ValueError(
             f"{path} has several columns called {listed(list(map(repr, twice)))}: rename all but one of them"
         )
-    if names and all(_is_number(name) for name in names):
+    if names and all(is_number(name) for name in names):
         raise ValueError(
             f"the first line of {path} must hold the names of the columns, but holds numbers: {', '.join(names[:3])} "
             f"and so on. Add a line of names"
         )
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Return whether Python reads a text as a number."""
     try:
         float(text)
     except ValueError:

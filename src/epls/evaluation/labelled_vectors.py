@@ -11,7 +11,7 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from ..datasets.arrays import archive_keys, load_archive, load_array
+from ..datasets.arrays import archived_names, load_archive, load_array
 from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
 from ..datasets.opening import Vectors, open_data
 from ..datasets.tables import TABLES, read_columns
@@ -118,7 +118,7 @@ def _in_order(labels: NDArray[Any], source: Path, path: Path, n_vectors: int) ->
         )
     if not keys:
         return labels
-    names = _names_in_archive(path, n_vectors) if "file" in keys else None
+    names = archived_names(path, n_vectors) if "file" in keys else None
     if names is None and "row" not in keys:
         raise ValueError(
             f"{source} has labels of files, by its column file, but {path} has vectors without names: give a table "
@@ -142,14 +142,6 @@ def _by_name(labels: NDArray[Any], given: list[str], source: Path, names: list[s
             f"give only vectors that have a label"
         )
     return np.array(found, dtype=object)
-
-
-def _names_in_archive(path: Path, n_vectors: int) -> list[str] | None:
-    """Return the names that `epls transform` wrote beside features, if the vectors are such a file."""
-    if path.suffix.lower() != ".npz" or "names" not in archive_keys(path):
-        return None
-    (names,) = load_archive(path, ("names",))
-    return [str(name) for name in names] if names.shape == (n_vectors,) else None
 
 
 def _from_archive(path: Path, name: str | None) -> NDArray[Any]:

@@ -201,8 +201,8 @@ class _ManySamples(_Problem):
     def _solved(self, alpha: float, right: Array) -> Array:
         """Solve with the penalty. The factor is kept in the upper triangle: a copy would double the memory."""
         for some in row_blocks(len(self._matrix), _TRIANGLE_ROWS):
-            corner = self._matrix[some, some]
-            corner[:] = np.tril(corner, -1) + np.tril(corner, -1).T
+            below = np.tril(self._matrix[some, some], -1)
+            self._matrix[some, some] = below + below.T
             self._matrix[some, some.stop :] = self._matrix[some.stop :, some].T
         self._matrix[np.diag_indices_from(self._matrix)] = self._diagonal + alpha
         # LAPACK wants columns: for it, the upper triangle of the rows is a lower one.
