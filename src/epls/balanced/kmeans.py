@@ -9,16 +9,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClusterMixin, _fit_context
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
 from ..utils.threads import Crew
 from ..utils.types import Array, Indices
 from .auction import Limits
@@ -141,7 +140,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.tol = tol
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
         """Group the samples.
 
@@ -210,7 +209,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         chosen = kmeans_plusplus(some, self.n_clusters, random_state=random)[0]
         return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
         """Continue with one more batch of samples. Each sample is seen once.
 

@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ..algorithm.layer import UnitLayer
 from ..data.blocks import TYPES
 from ..data.coder import Coder
+from ..utils.sklearn import fit_context
 from ..utils.types import Array
 
 
@@ -85,7 +85,7 @@ class Encoder(Coder):
             f"encoder of EPLS, SparseAutoencoder or SparseRBM"
         )
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
         """Check the settings and the dictionary; there is nothing to learn.
 

@@ -12,7 +12,7 @@ from ..algorithm.layer import Buffer, UnitLayer
 from ..data.coder import BlockEncoder
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
-from ..utils.constraints import NOT_NEGATIVE
+from ..utils.sklearn import NOT_NEGATIVE
 from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder

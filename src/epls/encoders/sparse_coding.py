@@ -16,7 +16,7 @@ from ..data.parts import is_dask
 from ..kernels.codes import shrink
 from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
-from ..utils.constraints import POSITIVE
+from ..utils.sklearn import POSITIVE
 from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder

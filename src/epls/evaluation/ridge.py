@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
-from sklearn.base import _fit_context
 
+from ..utils.sklearn import fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .linear import OneVsAll
@@ -65,7 +65,7 @@ class LeastSquaresCV(OneVsAll):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> LeastSquaresCV:
         """Choose the penalty, then fit all samples with it.
 

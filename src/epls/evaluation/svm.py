@@ -6,13 +6,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
 from sklearn.model_selection import check_cv
 
 from ..solvers.newton_svm import NewtonSVMs
 from ..solvers.quasi_newton_svm import QuasiNewtonSVMs, is_large
 from ..utils.blas import threads_for
-from ..utils.constraints import AT_LEAST_ONE, POSITIVE
+from ..utils.sklearn import AT_LEAST_ONE, POSITIVE, fit_context
 from ..utils.types import Array
 from .linear import OneVsAll
 
@@ -113,7 +112,7 @@ class L2SVMCV(OneVsAll):
         self.tol = tol
         self.max_iter = max_iter
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> L2SVMCV:
         """Choose C by cross-validation, then fit all samples with it.
 

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.half import PRECISIONS
 from ..encoders.base import Encoder
 from ..utils.fields import Number
+from ..utils.sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
 from .base import ImageTransformer
@@ -114,7 +114,7 @@ class DeepFeatures(ImageTransformer):
         self.device = device
         self.precision = precision
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> DeepFeatures:
         """Learn the layers, one after the other.
 

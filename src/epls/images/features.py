@@ -9,17 +9,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context, clone
+from sklearn.base import clone
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.half import PRECISIONS
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
-from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import Number
+from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
 from ..utils.types import Array
 from .base import ImageTransformer
 from .collection import ImageCollection, Images
@@ -165,7 +164,7 @@ class ImageFeatures(ImageTransformer):
         self.device = device
         self.precision = precision
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
         """Learn components from patches of images.
 

@@ -10,17 +10,16 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, _fit_context
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.half import uses_half
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
-from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import COUNTS, Number, Saved
+from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
 from .channels import similar_channels
@@ -136,7 +135,7 @@ class Layer(Saved, BaseEstimator):
         self.whiten = whiten
         self.random_state = random_state
 
-    @_fit_context(prefer_skip_nested_validation=False)
+    @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None, *, keep: Keep = lambda number, patches, learn: learn()) -> Layer:
         """Find the groups of channels, and learn components from patches of each group.
 

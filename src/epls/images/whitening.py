@@ -6,13 +6,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.moments import center_and_scale, second_moments
 from ..utils.blas import threads_for
-from ..utils.constraints import POSITIVE
 from ..utils.fields import Floats, Saved
+from ..utils.sklearn import POSITIVE, fit_context
 from ..utils.threads import product
 from ..utils.types import Array
 
@@ -51,7 +51,7 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
     def __init__(self, regularization: float = 0.1) -> None:
         self.regularization = regularization
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: Any = None) -> ZCAWhitening:
         """Compute the mean and the covariance of the samples.
 

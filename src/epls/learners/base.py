@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
@@ -16,10 +15,10 @@ from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
 from ..utils.blas import one_blas_thread
-from ..utils.constraints import AT_LEAST_ONE
 from ..utils.diagrams import Illustrated, Illustration
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import Floats, Saved
+from ..utils.sklearn import AT_LEAST_ONE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks
 from ..utils.tiles import bar_tiles, side_by_side
 from ..utils.types import Array
@@ -78,7 +77,7 @@ class Learner(Illustrated, Saved, Coder, Epochs):
         """Return a function that creates encoders for samples of a type, one for each thread."""
         return lambda: self.encode
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: Any = None) -> Any:
         """Learn from all samples.
 
@@ -103,7 +102,7 @@ class Learner(Illustrated, Saved, Coder, Epochs):
                 samples = self._without_names(BlockSamples(blocks))
             return self._fit_samples(samples)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
         """Learn from a stream of arrays that can be repeated as often as needed.
 
@@ -134,7 +133,7 @@ class Learner(Illustrated, Saved, Coder, Epochs):
         with earlier_fit_kept(self):
             return self._fit_samples(StreamSamples(checked))
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def fit_samples(self, samples: Samples) -> Any:
         """Learn from samples of any kind, including your own.
 

@@ -9,10 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
@@ -28,8 +26,8 @@ from ..algorithm.targets import TARGETS
 from ..algorithm.training import Training, initial_weights
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.epochs import earlier_fit_kept
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, StrOptions, fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from ._layer_learner import LayerLearner
@@ -243,7 +241,7 @@ class EPLS(LayerLearner):
         """Called by a :class:`epls.Checkpoint` callback when ``fit`` begins, and with None when ``fit`` ends."""
         self._checkpoint = checkpoint
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:
         """Learn from the next samples of a stream.
 

@@ -10,8 +10,8 @@ from sklearn.decomposition import FastICA
 from ..data.moments import center_and_scale, second_moments
 from ..data.samples import Samples
 from ..utils.blas import threads_for
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, Floats
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner

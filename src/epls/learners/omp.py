@@ -12,8 +12,8 @@ from ..data.moments import center_and_scale
 from ..data.samples import Samples
 from ..solvers.dictionary import first_components, improve_components, replace_unused
 from ..solvers.pursuit import dense_coder, pursuit_codes
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import ROUNDS
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from .base import Learner
 
 

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.samples import Samples
-from ..utils.constraints import AT_LEAST_ONE
 from ..utils.fields import COUNT, CURVE
+from ..utils.sklearn import AT_LEAST_ONE
 from ..utils.types import Array
 from .base import Learner
 from .epls import EPLS

@@ -11,8 +11,8 @@ from ..data.samples import ArraySamples, Samples
 from ..data.shuffling import batch_cuts
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.fields import ROUNDS, Floats
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.threads import map_blocks, product, row_blocks
 from ..utils.types import Array
 from .base import Learner

@@ -24,8 +24,8 @@ from ..algorithm.layer import activate, net_inputs
 from ..algorithm.optimizers import Adam
 from ..data.samples import Samples
 from ..kernels.activation import through_logistic
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.fields import Floats
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from ._layer_learner import LayerLearner, standardized_batches

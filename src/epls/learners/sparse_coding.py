@@ -11,8 +11,8 @@ from ..data.coder import BlockEncoder
 from ..data.samples import ArraySamples, Samples
 from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
 from ..solvers.lasso import LassoSolver, sparse_codes
-from ..utils.constraints import AT_LEAST_ONE, POSITIVE
 from ..utils.fields import ROUNDS
+from ..utils.sklearn import AT_LEAST_ONE, POSITIVE
 from ..utils.types import Array
 from .base import Learner
 

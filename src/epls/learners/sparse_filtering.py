@@ -10,8 +10,8 @@ from ..data.moments import second_moments
 from ..data.samples import Samples
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.fields import COUNT, CURVE, Floats
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner

@@ -20,15 +20,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.special import logit
-from sklearn.utils._param_validation import Interval
 
 from ..algorithm.activations import LOGISTIC
 from ..algorithm.defaults import enough_epochs
 from ..algorithm.layer import activate, net_inputs
 from ..data.samples import Samples
 from ..kernels.steps import momentum_step
-from ..utils.constraints import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE
 from ..utils.fields import Floats
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Interval
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from ._layer_learner import LayerLearner, standardized_batches

@@ -7,12 +7,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.pipeline import Pipeline
-from sklearn.utils import _safe_indexing, check_array, check_random_state
+from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..images.collection import Images
 from ..images.deep import DeepFeatures
 from ..images.models import image_features, learner_of
+from ..utils.sklearn import safe_indexing
 from . import pictures
 from .content import (
     TOP,
@@ -95,7 +96,7 @@ def _of_vectors(model: Any, X: Any, names: Sequence[str] | None, random: np.rand
         raise ValueError(f"a {type(learner).__name__} has no units to show: give a learner or ImageFeatures")
     components = np.asarray(learner.components_)
     numbers = np.sort(random.permutation(len(X))[: n_samples_for(len(components))])
-    samples = _safe_indexing(X, numbers)  # supports data frames
+    samples = safe_indexing(X, numbers)  # supports data frames
     if not hasattr(samples, "columns"):
         samples = check_array(samples)
     codes = checked_codes(np.asarray(model.transform(samples)), components)
