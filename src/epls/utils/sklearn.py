@@ -1,0 +1,26 @@
+"""The names of scikit-learn that are not public, in one place. Seen in scikit-learn 1.6 to 1.9."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as safe_indexing
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+
+__all__ = [
+    "AT_LEAST_ONE",
+    "NOT_NEGATIVE",
+    "POSITIVE",
+    "SHARE",
+    "HasMethods",
+    "Interval",
+    "StrOptions",
+    "fit_context",
+    "safe_indexing",
+]
+
+AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
+NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
+POSITIVE = Interval(Real, 0, None, closed="neither")
+SHARE = Interval(Real, 0, 1, closed="neither")
