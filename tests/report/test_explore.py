@@ -41,7 +41,7 @@ def scenes():
 def scene_content(scenes):
     pixels = scenes.reshape(30, -1)
     labels = ["red", *[None] * 28, Label("green", 0.25, given=False)]
-    return content_of(explore(scenes, features=pixels, n_groups=3, labels=labels))
+    return content_of(explore(scenes, features=pixels, groups=3, labels=labels))
 
 
 def test_groups_are_the_colors(scene_content):
@@ -101,13 +101,13 @@ def test_features_are_learned_if_none_are_given(scenes, monkeypatch):
 
 def test_a_model_computes_features_and_shows_its_filters(scenes):
     model = ImageFeatures(EPLS(8, max_iter=2), patch_size=4, n_patches=500, random_state=0).fit(scenes)
-    content = content_of(explore(scenes, model=model, n_groups=3))
+    content = content_of(explore(scenes, features=model, groups=3))
     assert any(group["units"] for group in content["groups"])
 
 
 def test_vectors_have_columns():
     iris = load_iris()
-    content = content_of(explore(iris.data, columns=iris.feature_names, n_groups=3, labels=list(map(str, iris.target))))
+    content = content_of(explore(iris.data, columns=iris.feature_names, groups=3, labels=list(map(str, iris.target))))
     assert content["kind"] == "vectors"
     assert content["basis"] == "4 columns"
     assert content["nameColumn"] == "row"
@@ -132,7 +132,8 @@ def test_vectors_have_columns():
         (np.eye(4), {"names": ["a"]}, "1 names"),
         (np.eye(4), {"labels": ["a"]}, "1 labels"),
         (np.eye(4), {"columns": ["a"]}, "1 column names"),
-        (np.eye(4), {"features": np.eye(4), "model": EPLS()}, "both"),
+        (np.eye(4), {"groups": 0}, "groups=0"),
+        (np.eye(4), {"features": EPLS()}, "not fitted"),
         (np.full((4, 2), np.nan), {}, "NaN"),
     ],
 )

@@ -46,8 +46,8 @@ def pages():
     rows = images.reshape(40, -1)
     vectors = np.concatenate([random.normal(size=(60, 3)), random.normal(size=(60, 3)) + 6])
     return {
-        "images": explore(images, features=rows, names=names, n_groups=4, title=EVIL),
-        "labelled": explore(images, features=rows, names=names, n_groups=4, labels=labels),
+        "images": explore(images, features=rows, names=names, groups=4, title=EVIL),
+        "labelled": explore(images, features=rows, names=names, groups=4, labels=labels),
         "vectors": explore(vectors, columns=["a", EVIL, "c"], groups="density"),
     }
 

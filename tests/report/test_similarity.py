@@ -1,9 +1,25 @@
-"""Which samples are alike, against plain loops over all pairs."""
+"""Similar samples: neighbours and duplicates against plain loops over all pairs, positions, and groups."""
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.manifold import trustworthiness
 
-from epls.report.similarity import comparable, duplicate_pictures, duplicate_vectors, similarity
+from epls.report.similarity import (
+    Group,
+    comparable,
+    described,
+    duplicate_pictures,
+    duplicate_vectors,
+    grid_positions,
+    grouped,
+    map_positions,
+    shares,
+    similarity,
+    traits,
+    usual_number,
+)
 
 
 @pytest.fixture
@@ -73,3 +89,101 @@ def test_length_counts_if_it_is_kept():
     found = similarity(comparable(X, np.random.RandomState(0), keep_length=True))
     assert set(found.nearest[20, :2]) == {19, 21}
     assert duplicate_vectors(found) == []
+
+
+@pytest.mark.parametrize("landmarks", [4000, 100])
+def test_neighbours_are_near_each_other(blobs, monkeypatch, landmarks):
+    monkeypatch.setattr("epls.report.similarity._LANDMARKS", landmarks)
+    X = comparable(blobs, np.random.RandomState(0))
+    positions = map_positions(X, np.random.RandomState(0))
+    assert positions.shape == (400, 2)
+    assert positions.min() >= 0
+    assert positions.max() <= 1
+    assert trustworthiness(X, positions, n_neighbors=10) > 0.9
+    np.testing.assert_array_equal(positions, map_positions(X, np.random.RandomState(0)))
+
+
+@pytest.mark.parametrize("X", [np.eye(3), np.ones((8, 4)) / 2, np.eye(7)[:, :1], np.ones((4, 1))])
+def test_few_or_equal_samples_have_a_place(X):
+    positions = map_positions(X, np.random.RandomState(0))
+    assert positions.shape == (len(X), 2)
+    assert np.isfinite(positions).all()
+
+
+@given(st.integers(1, 200), st.integers(0, 1000))
+def test_every_sample_has_a_cell_of_its_own(n_samples, seed):
+    cells = grid_positions(np.random.RandomState(seed).uniform(size=(n_samples, 2)))
+    assert len(set(map(tuple, cells))) == n_samples
+    side = int(np.ceil(np.sqrt(n_samples)))
+    assert cells.min() >= 0
+    assert cells.max() < side
+
+
+def test_a_grid_stays_as_it_is():
+    cells = np.stack(np.meshgrid(np.arange(6), np.arange(6)), axis=2).reshape(-1, 2)
+    shuffled = np.random.RandomState(0).permutation(cells)
+    np.testing.assert_array_equal(grid_positions(shuffled / 5), shuffled)
+
+
+@pytest.fixture
+def islands():
+    """Three clouds of different sizes, which are rows and places at once."""
+    random = np.random.RandomState(0)
+    sizes = (100, 60, 40)
+    centers = np.array([[0.0, 0.0], [10.0, 0.0], [0.0, 10.0]])
+    return np.repeat(centers, sizes, axis=0) + random.normal(scale=0.4, size=(200, 2)), np.repeat(np.arange(3), sizes)
+
+
+def test_balanced_groups_have_equal_sizes(islands):
+    X, _ = islands
+    groups = grouped(comparable(X, np.random.RandomState(0)), X, 7, np.random.RandomState(0))
+    assert set(np.bincount(groups)) == {28, 29}
+
+
+def test_dense_groups_are_the_islands_the_largest_first(islands):
+    X, island = islands
+    groups = grouped(comparable(X, np.random.RandomState(0)), X, "density", np.random.RandomState(0))
+    inside = groups >= 0
+    assert inside.mean() > 0.8
+    np.testing.assert_array_equal(groups[inside], island[inside])
+
+
+def test_a_few_samples_are_one_dense_group():
+    X = np.eye(4)
+    assert grouped(X, X[:, :2], "density", np.random.RandomState(0)).tolist() == [0] * 4
+
+
+def test_the_number_of_groups_follows_from_the_samples():
+    assert [usual_number(n) for n in (1, 3, 200, 60_000)] == [1, 1, 10, 24]
+
+
+def test_typical_samples_are_nearest_to_the_mean_and_border_samples_to_the_next_group():
+    angles = np.radians([0, 10, 20, 60, 70, 80, 180])
+    X = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    first, second, third = described(X, np.array([0, 0, 0, 1, 1, 1, 2]))
+    assert first.typical[0] == 1
+    assert first.next_to == 1
+    assert first.between[0] == 2
+    assert second.between[0] == 3
+    assert third.next_to == 1
+
+
+def test_traits_are_the_columns_that_differ():
+    random = np.random.RandomState(0)
+    columns = random.normal(size=(300, 5))
+    columns[:100, 3] += 4
+    columns[:100, 1] -= 2
+    own, others = (Group(np.arange(100), [], -1, []), Group(np.arange(100, 300), [], -1, []))
+    found = traits(columns, [own, others])[0]
+    assert [column for column, _ in found] == [3, 1]
+    assert found[0][1] > 1
+    assert found[1][1] < -0.8
+
+
+def test_a_constant_column_is_no_trait():
+    assert traits(np.ones((10, 2)), [Group(np.arange(5), [], -1, [])]) == [[]]
+
+
+def test_shares_count_labels_that_are_there():
+    group = Group(np.array([0, 2, 3, 4]), [], -1, [])
+    assert shares(["a", "b", None, "b", "b"], [group]) == [[("b", 2), ("a", 1)]]

@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, DeepFeatures, Layer, NaturalEncoder
 from epls.images.dense import code_maps
-from epls.report import model_page, stack
+from epls.report import model_page
 
 SEES, STEPS = [5, 10, 20], [1, 2, 4]  # a cell of the first map sees 5 + 1 pixels, three of these 6 + 2 * 2, and so on
 
@@ -110,9 +110,9 @@ def test_figures_are_of_the_codes(deep_page, deep_model, pieces):
 
 def test_only_so_many_units_are_shown(deep_model, pieces, monkeypatch):
     """Of the highest layer evenly spread ones, of the layer below also those that feed them."""
-    monkeypatch.setattr(stack, "_MOST_UNITS", 8)
+    monkeypatch.setattr("epls.report.stack._MOST_UNITS", 8)
     all_units, layers = content(model_page(deep_model, pieces))["layers"], None
-    monkeypatch.setattr(stack, "_MOST_UNITS", 4)
+    monkeypatch.setattr("epls.report.stack._MOST_UNITS", 4)
     layers = content(model_page(deep_model, pieces))["layers"]
     assert [len(layer["units"]["number"]) for layer in all_units] == [16, 8, 8]
     assert [len(layer["units"]["number"]) for layer in layers] == [16, 4, 4]

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from epls.report.filters import filter_statistics
-from epls.report.units import N_BINS, unit_statistics
+from epls.report.units import N_BINS, filter_statistics, unit_statistics
 
 
 @pytest.fixture
@@ -77,25 +76,25 @@ def wave(angle, frequency, side=16):
 def test_waves_are_told(angle, frequency):
     filters = np.repeat(wave(angle, frequency)[None, :, :, None], 3, axis=3)
     found = filter_statistics(filters)
-    away = abs(found.orientation[0] - angle)
+    away = abs(found["orientation"][0] - angle)
     assert min(away, 180 - away) < 6
-    assert found.frequency[0] == pytest.approx(frequency, abs=0.02)
-    assert found.color[0] == pytest.approx(0, abs=1e-12)
+    assert found["frequency"][0] == pytest.approx(frequency, abs=0.02)
+    assert found["color"][0] == pytest.approx(0, abs=1e-12)
 
 
 def test_the_drawing_of_45_degrees_rises_to_the_right():
     """A line of ones from bottom left to top right, as one would draw it."""
     line = np.eye(12)[::-1]
     found = filter_statistics(line[None, :, :, None])
-    assert found.orientation[0] == pytest.approx(45, abs=3)
+    assert found["orientation"][0] == pytest.approx(45, abs=3)
 
 
 def test_color():
     red_green = np.zeros((1, 6, 6, 3))
     red_green[..., :3, 0] = 1
     red_green[..., :3, 1] = -1
-    assert filter_statistics(red_green).color[0] == pytest.approx(1)
-    assert filter_statistics(np.zeros((1, 6, 6, 3))).color[0] == 0
+    assert filter_statistics(red_green)["color"][0] == pytest.approx(1)
+    assert filter_statistics(np.zeros((1, 6, 6, 3)))["color"][0] == 0
     red = np.zeros((1, 6, 6, 3))
     red[..., 0] = np.random.RandomState(0).normal(size=(6, 6))
-    assert filter_statistics(red).color[0] == pytest.approx(2 / 3)
+    assert filter_statistics(red)["color"][0] == pytest.approx(2 / 3)

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from epls import EPLS, ImageFeatures
 from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
-from epls.report import explore, model_page
+from epls.report import Learned, explore, model_page
 from epls.utils.files import write_atomically
 
 from . import options
@@ -92,9 +92,8 @@ def classify_digits(n_components: int, n_splits: int, seed: int = 0) -> dict[str
 def explore_digits(output: Path, n_digits: int, seed: int) -> None:
     """Write a page to look through some digits, without their labels."""
     images = load_digits().images[:n_digits]
-    page = explore(
-        images, mirror=False, title="Handwritten digits", random_state=seed
-    )  # mirrored digits are not digits
+    features = Learned(mirror=False)  # mirrored digits are not digits
+    page = explore(images, features=features, title="Handwritten digits", random_state=seed)
     write_atomically(output / "explore.html", page.encode())
 
 

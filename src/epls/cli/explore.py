@@ -35,7 +35,7 @@ def command(
     Features are learned from the images without labels, unless a model or a file of features is given. On the page,
     images can be selected and labelled; `epls classify` uses these labels.
     """
-    from ..report import explore
+    from ..report import Learned, explore
     from ..utils.files import write_atomically
 
     if output.suffix.lower() != ".html":
@@ -47,17 +47,14 @@ def command(
     started = time.perf_counter()
     with options.limited(threads), StageProgress() as progress:
         samples = inputs.open_samples(data, model, features, chosen, progress, single_precision=True)
+        given = samples.model if samples.features is None else samples.features
         html = explore(
             samples.array_or_images(),
-            model=samples.model,
-            features=samples.features,
+            features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
             names=samples.names if samples.name_column == "file" else None,
             columns=samples.columns,
             labels=inputs.labels_for(samples, labels, data),
-            groups=groups,
-            n_groups=n_groups,
-            layers=chosen["layers"],
-            mirror=chosen["mirror"],
+            groups=n_groups if groups == "balanced" else "density",
             title=data.resolve().name or str(data),
             random_state=random_state,
             progress=progress,

@@ -123,7 +123,7 @@ def _draw(console: Console, filters: Any) -> None:
     from rich.text import Text
 
     from ..plotting import filter_pictures
-    from ..report.pictures import as_color
+    from ..report.page import as_color
 
     tiles = as_color(filter_pictures(filters))
     size = tiles.shape[1]

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..evaluation.comparison import Entry
-from . import pictures
-from .page import page
+from .page import page, png
 
 
 def comparison_page(
@@ -45,7 +44,7 @@ def comparison_page(
 def _plain(entry: Entry, filters: NDArray[np.uint8] | None) -> dict[str, Any]:
     settings = {name: str(value) for name, value in asdict(entry.settings).items() if value not in (None, {})}
     plain = {"name": entry.name, "failed": entry.failed, "folds": list(entry.folds), "settings": settings}
-    picture = None if filters is None else pictures.png(filters)
+    picture = None if filters is None else png(filters)
     if entry.failed is not None:
         return plain | {"filters": None}
     return plain | {

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from typing import Any, get_args
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,17 +14,26 @@ from sklearn.utils import check_array, check_random_state
 from ..datasets.labels import Label
 from ..datasets.opening import Vectors
 from ..images.collection import ImageCollection, Images
-from ..images.models import feature_rows, image_features, layers_of
+from ..images.models import ImageModel, feature_rows, image_features, layers_of
 from ..images.quick import Progress, learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices
 from ..utils.wording import counted
-from . import pictures
-from .content import sheet_of, short
-from .grouping import Group, Kind, described, grouped, shares, traits
-from .layout import grid_positions, map_positions
-from .page import page
-from .similarity import Similarity, comparable, duplicate_pictures, duplicate_vectors, similarity
+from .page import as_color, page, sheet_of, short, shrunk
+from .similarity import (
+    Group,
+    Similarity,
+    comparable,
+    described,
+    duplicate_pictures,
+    duplicate_vectors,
+    grid_positions,
+    grouped,
+    map_positions,
+    shares,
+    similarity,
+    traits,
+)
 from .thumbnails import LOOKS, Thumbnails, looks, thumbnails_of
 
 _FEWEST = 3
@@ -35,18 +45,30 @@ _FILTER_SIDE = 24
 _STAGES = 4
 
 
+@dataclass(frozen=True)
+class Learned:
+    """Features that :func:`explore` learns from the images themselves, without labels.
+
+    Parameters
+    ----------
+    layers : {1, 2} or None, default=None
+        The number of layers. None chooses one or two from the number of images.
+    mirror : bool, default=True
+        Whether an image and its mirror image count as the same. Do not use it for digits and letters.
+    """
+
+    layers: int | None = None
+    mirror: bool = True
+
+
 def explore(
     data: Images,
     *,
-    model: Any = None,
     features: Any = None,
+    labels: Sequence[Label | str | None] | None = None,
+    groups: int | Literal["density"] | None = None,
     names: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
-    labels: Sequence[Label | str | None] | None = None,
-    groups: Kind = "balanced",
-    n_groups: int | None = None,
-    layers: int | None = None,
-    mirror: bool = True,
     title: str = "What is in these data",
     random_state: Any = 0,
     progress: Progress = lambda stage, done, total: None,
@@ -61,26 +83,18 @@ def explore(
     ----------
     data : images or array-like of shape (n_samples, n_columns)
         Images, as :class:`epls.ImageFeatures` accepts them, or vectors. At least three.
-    model : fitted model or None, default=None
-        Computes the features with its ``transform``. None learns features from images without labels (see
-        :func:`epls.images.quick.learned_features`), and uses vectors directly.
-    features : array-like of shape (n_samples, n_features) or None, default=None
-        Existing features, instead of a model.
+    features : Learned, fitted model, array-like of shape (n_samples, n_features) or None, default=None
+        What samples are compared by: features that are learned from the images, those that a model's ``transform``
+        computes, or an array of them. None is the same as ``Learned()``, which compares vectors by their columns.
+    labels : sequence of Label, str or None, default=None
+        The known class of each sample, or None for unknown. None as a whole means that no class is known.
+    groups : int, "density" or None, default=None
+        The number of groups of equal size; None chooses it from the number of samples, at most 24. With "density", the
+        dense regions of the map instead.
     names : sequence of str or None, default=None
         A name for each sample. By default, file names or numbers.
     columns : sequence of str or None, default=None
         The names of the columns of vectors.
-    labels : sequence of Label, str or None, default=None
-        The known class of each sample, or None for unknown. None as a whole means that no class is known.
-    groups : {"balanced", "density"}, default="balanced"
-        Groups of equal size, or the dense regions of the map.
-    n_groups : int or None, default=None
-        The number of balanced groups. None chooses it from the number of samples, at most 24.
-    layers : {1, 2} or None, default=None
-        The number of layers, if features are learned. None chooses one or two from the number of images.
-    mirror : bool, default=True
-        Whether an image and its mirror image count as the same, if features are learned. Do not use it for digits and
-        letters.
     title : str
         The heading of the page.
     random_state : int, RandomState instance or None, default=0
@@ -101,8 +115,8 @@ def explore(
     >>> "Iris flowers" in html
     True
     """
-    if groups not in get_args(Kind):
-        raise ValueError(f"groups={groups!r}: give {' or '.join(map(repr, get_args(Kind)))}")
+    if (isinstance(groups, int) and groups < 1) or (isinstance(groups, str) and groups != "density"):
+        raise ValueError(f"groups={groups!r}: give a number of groups, 'density', or None to choose the number")
     random = check_random_state(random_state)
     vectors = _as_vectors(data)
     images = ImageCollection(data, 1) if vectors is None else None
@@ -111,13 +125,12 @@ def explore(
         said = counted(n_samples, "samples")
         raise ValueError(f"the data have {said}, but a map needs at least {_FEWEST}: give more")
     content = _about_names(images, names, n_samples) | _about_labels(labels, n_samples)
-    learning = {"layers": layers, "mirror": mirror}
-    rows, used = _features(data, vectors, model, features, learning, random, progress)
+    rows, model, basis = _features(data, vectors, features, random, progress)
     if len(rows) != n_samples:
         raise ValueError(f"features has {len(rows)} rows, but there are {n_samples} samples: give a row for each")
     shown: Any = vectors if images is None else thumbnails_of(images, progress)
-    content |= _analysis(rows, shown, used, groups, n_groups, random, progress, content["labels"])
-    content["basis"] = _basis(used, rows, learned=model is None and features is None, vectors=vectors is not None)
+    content |= _analysis(rows, shown, model, groups, random, progress, content["labels"])
+    content["basis"] = basis
     content |= _about_pictures(shown) if isinstance(shown, Thumbnails) else _about_columns(shown, columns)
     progress("arrange", _STAGES, _STAGES)
     return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
@@ -132,34 +145,29 @@ def _as_vectors(data: Any) -> Array | None:
 
 
 def _features(
-    data: Any,
-    vectors: Array | None,
-    model: Any,
-    features: Any,
-    learning: dict[str, Any],
-    random: Any,
-    progress: Progress,
-) -> tuple[Array, Any]:
-    """Return a row for each sample and, if there is one, the image model that computed them."""
-    if model is not None and features is not None:
-        raise ValueError("model and features were both given: leave one of them out")
-    if features is not None:
-        return check_array(features, dtype=[np.float32, np.float64]), None
-    if model is not None:
-        opened = data if vectors is None else Vectors(vectors)
-        return check_array(feature_rows(model, opened, progress)), image_features(model)
-    if vectors is not None:
-        return vectors, None
-    return learned_features(data, **learning, random_state=random.randint(2**31 - 1), progress=progress)
+    data: Any, vectors: Array | None, features: Any, random: np.random.RandomState, progress: Progress
+) -> tuple[Array, ImageModel | None, str]:
+    """Return a row for each sample, the image model that computed them if there is one, and a description."""
+    if features is None or isinstance(features, Learned):
+        if vectors is not None:
+            return vectors, None, f"{vectors.shape[1]:,} columns"
+        options = asdict(features or Learned())
+        rows, model = learned_features(data, **options, random_state=random.randint(2**31 - 1), progress=progress)
+        return rows, model, f"{_about_units(model)}, learned from them without labels"
+    if not hasattr(features, "transform"):
+        rows = check_array(features, dtype=[np.float32, np.float64])
+        return rows, None, f"{rows.shape[1]:,} given features"
+    rows = check_array(feature_rows(features, data if vectors is None else Vectors(vectors), progress))
+    image_model = image_features(features)
+    if image_model is None:
+        return rows, None, f"{rows.shape[1]:,} given features"
+    return rows, image_model, f"{_about_units(image_model)}, of a model"
 
 
-def _basis(used: Any, rows: Array, *, learned: bool, vectors: bool) -> str:
-    """Tell the reader what samples are compared by."""
-    if used is None:
-        return f"{rows.shape[1]:,} {'columns' if learned and vectors else 'given features'}"
-    n_units = [layer.n_units for layer in layers_of(used)]
+def _about_units(model: ImageModel) -> str:
+    n_units = [layer.n_units for layer in layers_of(model)]
     layers = "one layer" if len(n_units) == 1 else f"{len(n_units)} layers"
-    return f"{sum(n_units):,} units of {layers}, {'learned from them without labels' if learned else 'of a model'}"
+    return f"{sum(n_units):,} units of {layers}"
 
 
 def _about_names(images: ImageCollection | None, names: Sequence[str] | None, n_samples: int) -> dict[str, Any]:
@@ -196,9 +204,14 @@ def _about_labels(labels: Sequence[Label | str | None] | None, n_samples: int) -
 
 
 def _analysis(
-    rows: Array, shown: Thumbnails | Array, used: Any, kind: Kind, n_groups: int | None,
-    random: Any, progress: Progress, labels: dict[str, Any] | None,
-) -> dict[str, Any]:  # fmt: skip
+    rows: Array,
+    shown: Thumbnails | Array,
+    model: ImageModel | None,
+    groups: int | Literal["density"] | None,
+    random: np.random.RandomState,
+    progress: Progress,
+    labels: dict[str, Any] | None,
+) -> dict[str, Any]:
     """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates."""
     progress("arrange", 0, _STAGES)
     X = comparable(rows, random, keep_length=not isinstance(shown, Thumbnails))
@@ -206,12 +219,12 @@ def _analysis(
     progress("arrange", 1, _STAGES)
     positions = map_positions(X, random)
     progress("arrange", 2, _STAGES)
-    numbers = grouped(X, positions, kind, n_groups, random)
-    groups = described(X, numbers)
+    numbers = grouped(X, positions, groups, random)
+    found_groups = described(X, numbers)
     cells = grid_positions(positions)
     progress("arrange", 3, _STAGES)
     sets = duplicate_pictures(found, shown.fingerprints) if isinstance(shown, Thumbnails) else duplicate_vectors(found)
-    of_labels = shares(labels.pop("each"), groups) if labels else [[] for _ in groups]
+    of_labels = shares(labels.pop("each"), found_groups) if labels else [[]] * len(found_groups)
     about = [
         {
             "size": len(group.members),
@@ -222,22 +235,22 @@ def _analysis(
             "traits": [],
             "units": [],
         }
-        for group, counts in zip(groups, of_labels, strict=True)
+        for group, counts in zip(found_groups, of_labels, strict=True)
     ]
     units = None
     if isinstance(shown, Thumbnails):
-        _add_looks(about, groups, shown)
-        units = _add_units(about, groups, rows, used)
+        _add_looks(about, found_groups, shown)
+        units = None if model is None else _add_units(about, found_groups, rows, model)
     else:
-        for entry, strongest in zip(about, traits(shown, groups), strict=True):
-            entry["columns"] = [[trait.column, short(trait.difference)] for trait in strongest]
+        for entry, strongest in zip(about, traits(shown, found_groups), strict=True):
+            entry["columns"] = [[column, short(difference)] for column, difference in strongest]
     return {
         "positions": packed(np.rint(positions * 65535), np.uint16),
         "cells": packed(cells, np.uint16),
         "cellsAcross": int(cells.max()) + 1,
         "group": packed(numbers, np.int16),
         "groups": about,
-        "groupKind": kind,
+        "groupKind": "density" if groups == "density" else "balanced",
         "units": units,
         "duplicates": sets[:_MOST_SETS],
         **_about_nearest(found),
@@ -258,27 +271,29 @@ def _about_nearest(found: Similarity) -> dict[str, Any]:
 def _add_looks(about: list[dict[str, Any]], groups: Sequence[Group], shown: Thumbnails) -> None:
     """Describe what people would see first: brighter, more colorful and so on."""
     for entry, strongest in zip(about, traits(looks(shown.fingerprints), groups), strict=True):
-        entry["traits"] = [LOOKS[trait.column][1 if trait.difference > 0 else 2] for trait in strongest]
+        entry["traits"] = [LOOKS[look][1 if difference > 0 else 2] for look, difference in strongest]
 
 
-def _add_units(about: list[dict[str, Any]], groups: Sequence[Group], rows: Array, used: Any) -> dict[str, Any] | None:
+def _add_units(
+    about: list[dict[str, Any]], groups: Sequence[Group], rows: Array, model: ImageModel
+) -> dict[str, Any] | None:
     """Add the units of the first layer that respond most to each group, and return the sheet of filters."""
-    layers = [] if used is None else layers_of(used)
-    if not layers or len(layers[0].groups) != 1 or not hasattr(layers[0].groups[0].estimator_, "components_"):
+    layer = layers_of(model)[0]
+    if len(layer.groups) != 1 or not hasattr(layer.groups[0].estimator_, "components_"):
         return None
-    first, encoder = layers[0].groups[0], layers[0].groups[0].encoder_
+    first, encoder = layer.groups[0], layer.groups[0].encoder_
     components = encoder.components()
-    n_regions = used.grid**2
+    n_regions = model.grid**2
     if len(components) == 0 or encoder.n_codes % len(components) or rows.shape[1] < n_regions * encoder.n_codes:
         return None
     # The codes of all regions, and of a unit and its negation, belong to one filter.
     codes = rows[:, : n_regions * encoder.n_codes].reshape(len(rows), -1, len(components)).mean(axis=1)
     for entry, strongest in zip(about, traits(codes, groups, n_traits=len(components)), strict=True):
-        more = [trait for trait in strongest if trait.difference > 0][:_N_UNITS]
-        entry["units"] = [[trait.column, short(trait.difference)] for trait in more]
-    size, n_channels = first.patch_size, layers[0].n_channels
-    tiles = pictures.as_color(filter_pictures(components.reshape(-1, size, size, n_channels)))
-    return sheet_of(pictures.shrunk(tiles, _FILTER_SIDE))
+        more = [(unit, difference) for unit, difference in strongest if difference > 0][:_N_UNITS]
+        entry["units"] = [[unit, short(difference)] for unit, difference in more]
+    size = first.patch_size
+    tiles = as_color(filter_pictures(components.reshape(-1, size, size, layer.n_channels)))
+    return sheet_of(shrunk(tiles, _FILTER_SIDE))
 
 
 def _about_pictures(shown: Thumbnails) -> dict[str, Any]:

@@ -1,19 +1,28 @@
-"""Similar samples: the nearest neighbours of each sample, outliers, and near-duplicates."""
+"""Similar samples: the nearest neighbours of each sample, outliers, near-duplicates, groups, and a map of all of them.
+
+Everything starts from the rows of :func:`comparable`, whose products are similarities.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components
+from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
+from sklearn.manifold import TSNE
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
+from ..balanced.kmeans import BalancedKMeans
 from ..solvers.dictionary import unit_rows
+from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 
 N_NEAREST = 12
@@ -21,26 +30,21 @@ _PRINCIPAL_COMPONENTS = 100
 _SAME_PIXELS = 8.0  # levels of 255: the mean difference between small pictures of the same scene
 _SAME_CONTRAST = 0.25  # at most, of a picture's standard deviation: pale pictures share only their background
 _SAME_VECTOR = 0.02  # of the typical distance to the nearest sample
+_PAIRS_AT_A_TIME = 20_000
 
+_LANDMARKS = 4000  # t-SNE takes time n log n: any further samples are placed by their nearest landmarks
+_FEWEST_FOR_TSNE = 6
+_PERPLEXITY = 30
+_NEAREST_LANDMARKS = 5
+_OUTLYING = 0.2  # percent of the points of the map that may be moved to its edge
+_FIRST_SPREAD = 1e-4
 
-@dataclass(frozen=True)
-class Similarity:
-    """The nearest neighbours of each sample, by the cosine of their features.
-
-    Attributes
-    ----------
-    nearest : ndarray of int of shape (n_samples, n_nearest)
-        The nearest samples, the most similar first.
-    cosines : ndarray of shape (n_samples, n_nearest)
-        The cosines of these samples.
-    """
-
-    nearest: Indices
-    cosines: Array
-
-    def loneliness(self) -> Array:
-        """One minus the mean cosine to the nearest samples. It is large for outliers."""
-        return 1 - self.cosines.mean(axis=1)
+N_TYPICAL = 12
+_MOST_GROUPS = 24
+_SMALLEST_SHARE = 100  # a dense group has at least one in this many samples
+_FEWEST_OF_A_GROUP = 5
+_N_TRAITS = 3
+_PLAIN = 0.3  # standard deviations: smaller differences are not mentioned
 
 
 def comparable(features: Array, random: np.random.RandomState, *, keep_length: bool = False) -> Array:
@@ -71,6 +75,18 @@ def comparable(features: Array, random: np.random.RandomState, *, keep_length: b
     return unit_rows(parts)
 
 
+@dataclass(frozen=True)
+class Similarity:
+    """The nearest samples of each sample, the most similar first, and their cosines: (n_samples, n_nearest)."""
+
+    nearest: Indices
+    cosines: Array
+
+    def loneliness(self) -> Array:
+        """Return one minus the mean cosine to the nearest samples. It is large for outliers."""
+        return 1 - self.cosines.mean(axis=1)
+
+
 def similarity(X: Array) -> Similarity:
     """Return the nearest neighbours of each row of :func:`comparable`."""
     n_nearest = min(N_NEAREST, len(X) - 1)
@@ -81,25 +97,17 @@ def similarity(X: Array) -> Similarity:
 def duplicate_pictures(found: Similarity, pictures: NDArray[np.uint8]) -> list[list[int]]:
     """Find sets of samples that are nearest neighbours and whose small pictures differ by a few levels of gray.
 
-    Parameters
-    ----------
-    found : Similarity
-        The nearest samples.
-    pictures : ndarray of uint8 of shape (n_samples, height, width, 3)
-        Small pictures.
-
-    Returns
-    -------
-    list of list of int
-        The sets, the largest first.
+    ``pictures`` has the shape (n_samples, height, width, 3). The largest set comes first.
     """
     flat = pictures.reshape(len(pictures), -1)
-
-    def alike(first: Indices, second: Indices) -> NDArray[np.bool_]:
-        difference = np.abs(flat[first].astype(np.int16) - flat[second]).mean(axis=1)
-        return difference <= np.minimum(_SAME_PIXELS, 1 + _SAME_CONTRAST * flat[first].std(axis=1))
-
-    return _connected(found, alike)
+    n_samples, n_nearest = found.nearest.shape
+    first, second = np.repeat(np.arange(n_samples), n_nearest), found.nearest.ravel()
+    alike = np.empty(len(first), np.bool_)
+    for pairs in row_blocks(len(first), _PAIRS_AT_A_TIME):
+        own = flat[first[pairs]]
+        difference = np.abs(own.astype(np.int16) - flat[second[pairs]]).mean(axis=1)
+        alike[pairs] = difference <= np.minimum(_SAME_PIXELS, 1 + _SAME_CONTRAST * own.std(axis=1))
+    return _sets(first[alike], second[alike], n_samples)
 
 
 def duplicate_vectors(found: Similarity) -> list[list[int]]:
@@ -110,22 +118,187 @@ def duplicate_vectors(found: Similarity) -> list[list[int]]:
     return _sets(rows, found.nearest[rows, places], len(found.nearest))
 
 
-def _connected(found: Similarity, alike: Any) -> list[list[int]]:
-    n_samples, n_nearest = found.nearest.shape
-    first = np.repeat(np.arange(n_samples), n_nearest)
-    second = found.nearest.ravel()
-    kept = np.concatenate([alike(first[part], second[part]) for part in _parts(len(first))])
-    return _sets(first[kept], second[kept], n_samples)
-
-
-def _parts(n_pairs: int, at_a_time: int = 20_000) -> list[slice]:
-    return [slice(start, start + at_a_time) for start in range(0, n_pairs, at_a_time)]
-
-
 def _sets(first: Indices, second: Indices, n_samples: int) -> list[list[int]]:
+    """Return the connected sets of several samples, given pairs; the largest set first."""
     graph = sparse.coo_matrix((np.ones(len(first), bool), (first, second)), shape=(n_samples, n_samples))
     n_sets, of_sample = connected_components(graph, directed=False)
     sizes = np.bincount(of_sample, minlength=n_sets)
     members = np.split(np.argsort(of_sample, kind="stable"), np.cumsum(sizes)[:-1])
     several = [part.tolist() for part in members if len(part) > 1]
     return sorted(several, key=len, reverse=True)
+
+
+def map_positions(X: Array, random: np.random.RandomState) -> Array:
+    """Return positions of samples between 0 and 1, with similar samples close to each other: (n_samples, 2).
+
+    t-SNE places up to 4,000 samples, starting from their first two principal components. If there are more samples,
+    4,000 are drawn as landmarks, and each of the others is placed among the landmarks that it is most similar to. So
+    the time is linear in the number of samples.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.repeat(np.eye(3), 10, axis=0) + np.random.RandomState(0).normal(scale=0.01, size=(30, 3))
+    >>> positions = map_positions(X, np.random.RandomState(0))
+    >>> apart = np.linalg.norm(positions[:10].mean(axis=0) - positions[10:20].mean(axis=0))
+    >>> bool(apart > 3 * positions[:10].std())
+    True
+    """
+    chosen = np.arange(len(X))
+    if len(X) > _LANDMARKS:
+        chosen = np.sort(random.permutation(len(X))[:_LANDMARKS])
+    placed = _placed(X[chosen], random)
+    positions = np.empty((len(X), 2))
+    positions[chosen] = placed
+    others = np.setdiff1d(np.arange(len(X)), chosen)
+    if len(others):
+        positions[others] = _among_landmarks(X[others], X[chosen], placed, random)
+    # The shape of the map is kept, but a few points far outside move to the edge to give the others room.
+    low, high = np.percentile(positions, (_OUTLYING / 2, 100 - _OUTLYING / 2), axis=0)
+    middle, span = (low + high) / 2, float((high - low).max()) or 1.0
+    return np.clip((positions - middle) / (1.06 * span) + 0.5, 0, 1)
+
+
+def _placed(X: Array, random: np.random.RandomState) -> Array:
+    if not np.ptp(X, axis=0).any():
+        return np.zeros((len(X), 2))
+    first = PCA(min(2, *X.shape), random_state=random).fit_transform(X)
+    first = np.pad(first, ((0, 0), (0, 2 - first.shape[1])))
+    if len(X) < _FEWEST_FOR_TSNE:
+        return first
+    start = first / first.std(axis=0).max() * _FIRST_SPREAD
+    perplexity = min(_PERPLEXITY, (len(X) - 1) / 3)
+    return TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=random).fit_transform(X)
+
+
+def _among_landmarks(X: Array, landmarks: Array, placed: Array, random: np.random.RandomState) -> Array:
+    """Place samples near their nearest landmark, shifted towards the next ones in the same part of the map."""
+    index = NearestNeighbors(n_neighbors=_NEAREST_LANDMARKS, algorithm="brute").fit(landmarks)
+    distances, nearest = index.kneighbors(X)
+    own = NearestNeighbors(n_neighbors=1).fit(placed).kneighbors()[0]  # the distances between landmarks on the map
+    reach = 4 * float(np.median(own))
+    there = placed[nearest]
+    near = np.linalg.norm(there - there[:, :1], axis=2) <= reach  # a mean over distant places would be nowhere
+    weights = near / np.maximum(distances, 1e-6) ** 2
+    means = np.einsum("nk,nkd->nd", weights, there) / weights.sum(axis=1, keepdims=True)
+    return means + random.normal(scale=reach / 6, size=means.shape)
+
+
+def grid_positions(positions: Array) -> Indices:
+    """Give each sample its own cell of a square grid, near its position on the map: (column, row) of each.
+
+    The map is halved repeatedly, across and along, in proportion to the cells on each side.
+
+    Examples
+    --------
+    >>> grid_positions(np.array([[0.9, 0.1], [0.1, 0.2], [0.3, 0.9], [0.8, 0.9]])).tolist()
+    [[1, 0], [0, 0], [0, 1], [1, 1]]
+    """
+    n_columns = int(np.ceil(np.sqrt(len(positions))))
+    n_rows = -(-len(positions) // n_columns)
+    cells = np.empty((len(positions), 2), np.intp)
+    _fill(cells, positions, np.arange(len(positions)), (0, 0, n_columns, n_rows))
+    return cells
+
+
+def _fill(cells: Indices, positions: Array, samples: Indices, room: tuple[int, int, int, int]) -> None:
+    """Distribute samples over the cells of a room (column, row, columns, rows). Cells at the end may stay empty."""
+    column, row, n_columns, n_rows = room
+    if len(samples) == 0:
+        return
+    if n_columns * n_rows == 1:
+        cells[samples] = column, row
+        return
+    axis = 0 if n_columns >= n_rows else 1
+    first = (n_columns if axis == 0 else n_rows) // 2
+    ordered = samples[np.argsort(positions[samples, axis], kind="stable")]
+    rooms = (
+        ((column, row, first, n_rows), (column + first, row, n_columns - first, n_rows))
+        if axis == 0
+        else ((column, row, n_columns, first), (column, row + first, n_columns, n_rows - first))
+    )
+    # Both sides are filled to the same degree, so that empty cells are spread over the grid.
+    share = rooms[0][2] * rooms[0][3] / (n_columns * n_rows)
+    cut = round(len(samples) * share)
+    cut = min(max(cut, len(samples) - rooms[1][2] * rooms[1][3]), rooms[0][2] * rooms[0][3])
+    _fill(cells, positions, ordered[:cut], rooms[0])
+    _fill(cells, positions, ordered[cut:], rooms[1])
+
+
+def grouped(
+    X: Array, positions: Array, groups: int | Literal["density"] | None, random: np.random.RandomState
+) -> Indices:
+    """Return the number of the group of each sample, or -1 for none.
+
+    Balanced groups, as many as ``groups`` (None: a usual number), are based on the rows. Dense groups are based on the
+    map: they are the islands that a reader sees, and samples between them are in no group.
+    """
+    if groups == "density":
+        smallest = max(_FEWEST_OF_A_GROUP, len(X) // _SMALLEST_SHARE)
+        if len(X) <= smallest:
+            return np.zeros(len(X), np.intp)
+        found = HDBSCAN(min_cluster_size=smallest, min_samples=_FEWEST_OF_A_GROUP, copy=True).fit_predict(positions)
+        return _largest_first(np.asarray(found, np.intp))
+    n_clusters = usual_number(len(X)) if groups is None else min(groups, len(X))
+    model = BalancedKMeans(n_clusters, random_state=random)
+    return np.asarray(model.fit_predict(np.asarray(X, np.float32)), np.intp)
+
+
+def usual_number(n_samples: int) -> int:
+    """Return the default number of groups for this many samples."""
+    return int(np.clip(round(np.sqrt(n_samples / 2)), 1, _MOST_GROUPS))
+
+
+def _largest_first(groups: Indices) -> Indices:
+    sizes = np.bincount(groups[groups >= 0], minlength=1)
+    numbers = np.empty(len(sizes), np.intp)
+    numbers[np.argsort(-sizes, kind="stable")] = np.arange(len(sizes))
+    return np.where(groups >= 0, numbers[groups], -1)
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of similar samples."""
+
+    members: Indices
+    typical: Indices  # those closest to the mean, the most similar first
+    next_to: int  # the number of the most similar group, or -1 if there is no other
+    between: Indices  # the samples of this group that are most similar to the mean of that group
+
+
+def described(X: Array, groups: Indices) -> list[Group]:
+    """Return each group with its typical samples, its nearest group, and the samples between the two."""
+    n_groups = int(groups.max(initial=-1)) + 1
+    members = [np.flatnonzero(groups == number) for number in range(n_groups)]
+    centers = unit_rows(np.stack([X[own].mean(axis=0) for own in members])) if n_groups else X[:0]
+    cosines = centers @ centers.T
+    np.fill_diagonal(cosines, -np.inf)
+    found = []
+    for number, own in enumerate(members):
+        typical = own[np.argsort(-(X[own] @ centers[number]), kind="stable")][:N_TYPICAL]
+        next_to = int(cosines[number].argmax()) if n_groups > 1 else -1
+        margin = X[own] @ (centers[number] - centers[next_to])
+        between = own[np.argsort(margin, kind="stable")][:N_TYPICAL] if n_groups > 1 else own[:0]
+        found.append(Group(own, typical, next_to, between))
+    return found
+
+
+def traits(columns: Array, groups: Sequence[Group], n_traits: int = _N_TRAITS) -> list[list[tuple[int, float]]]:
+    """For each group, return the columns whose mean differs most from that of all samples, the strongest first.
+
+    A column comes with its difference in standard deviations.
+    """
+    deviations = columns.std(axis=0)
+    scale = np.where(deviations > 0, deviations, np.inf)
+    center = columns.mean(axis=0)
+    found = []
+    for group in groups:
+        difference = (columns[group.members].mean(axis=0) - center) / scale
+        strongest = np.argsort(-np.abs(difference), kind="stable")[:n_traits]
+        found.append([(int(k), float(difference[k])) for k in strongest if abs(difference[k]) >= _PLAIN])
+    return found
+
+
+def shares(labels: Sequence[Any], groups: Sequence[Group]) -> list[list[tuple[str, int]]]:
+    """For each group, count the samples with each label, the most frequent first. Unlabelled samples do not count."""
+    return [Counter(labels[k] for k in group.members if labels[k]).most_common() for group in groups]

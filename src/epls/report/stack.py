@@ -1,99 +1,70 @@
-"""The part of a page about a stack of layers.
-
-The page shows units of the first layer by their filters. Units of higher layers do not see pixels, so it shows the
-parts of images that excite them most, and the units below that feed them.
-"""
+"""Layers above the first: the parts of images that excite a unit most, and the units below that feed it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.collection import ImageCollection, Images
+from ..images.collection import ImageCollection
 from ..images.deep import DeepFeatures
+from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, layers_of
 from ..images.scanning import Answers, scan_layers
 from ..plotting import false_colors
-from ..utils.types import Indices
-from . import pictures
-from .content import (
-    TOP,
-    charts_of,
-    figures_of,
-    in_channels,
-    measures_of,
-    n_samples_for,
-    of_units,
-    sheet_of,
-    short,
-    some_images,
-    some_of,
-    summary_of,
-    thumbnail_of,
-    values_of,
-)
-from .images import filter_layer
-from .inputs import UnitInputs, inputs_of
-from .units import unit_statistics
+from ..utils.types import Array, Indices
+from .page import as_bytes, as_color, resized, sheet_of, short, thumbnail_of
+from .units import TOP, layer_content, n_samples_for, some_of, unit_statistics
 
-_MOST_IMAGES = 300
 _MOST_UNITS = 240  # of a layer above the first; the page has nine parts of images for each
 _PART_SIDES = (16, 48)  # pixels; parts of images are resized to multiples of 8 in this range
+_STRONGEST = 8  # channels that feed a unit
 
 Place = tuple[int, int, int]  # the number of an image, and the top and left pixel
+Tops = list[list[tuple[Place, float]]]  # for each unit, the places that excite it most, with its responses
 
 
-def of_stack(
-    features: DeepFeatures, X: Images, random: np.random.RandomState, progress: Callable[[str, int, int], None]
-) -> dict[str, Any]:
-    """Return the content of a page about ``DeepFeatures``."""
-    layers = layers_of(features)
-    images, shown = some_images(features, X, _MOST_IMAGES, random)
-    values = values_of(shown)
-    contents: list[dict[str, Any]] = []
-    if len(layers[0].groups) == 1:  # otherwise its units see different channels, and have no filters to draw
-        contents.append(filter_layer(layers[0].groups[0], shown, len(images), values, random))
-        del (
-            contents[0]["facts"][:2],
-            contents[0]["summary"][0],
-        )  # model and what a unit sees are described for each layer below
-    scanned = range(len(contents), len(layers))
+def part_layers(
+    features: DeepFeatures,
+    first: int,
+    shown: ImageCollection,
+    n_images: int,
+    values: tuple[float, float],
+    random: np.random.RandomState,
+    progress: Callable[[int, int], None],
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return the content about each layer from the ``first`` upwards, and thumbnails of the shown images.
+
+    ``values`` are the dark and the bright pixel value; ``progress`` is called with the number of images done and shown.
+    """
+    layers = layers_of(features)[first:]
     answers: dict[int, Answers] = {}
-    if scanned:
+    if layers:
         answers = scan_layers(
             features,
             shown,
-            n_samples_for(sum(layers[k].n_units for k in scanned)),
-            layers=scanned,
+            n_samples_for(sum(layer.n_units for layer in layers)),
+            layers=range(first, first + len(layers)),
             area_grid=_area_grid(len(shown)),
             seed=random.randint(2**31 - 1),
-            progress=lambda done: progress("encode", done, len(shown)),
+            progress=lambda done: progress(done, len(shown)),
         )
-    inputs = _shown_units([layers[k] for k in scanned])
-    tops = [_strongest(answers[k], units.numbers, layers[k].sees) for k, units in zip(scanned, inputs, strict=True)]
-    sides = [layers[k].sees for k in scanned]
-    sheets, thumbnails = _pictures(shown, tops, sides, values)
-    for k, units, top, mosaics in zip(scanned, inputs, tops, sheets, strict=True):
-        content = _part_layer(layers[k], answers[k], units, top, mosaics)
-        which = _about_units(units, is_highest=k == len(layers) - 1, above=k + 2)
-        images_shown = some_of(len(shown), len(images), "images")
-        content["facts"].insert(0, ["Shown here", f"{which}; {images_shown}"])
-        content["summary"].insert(0, f"{which}, from {images_shown}")
+    inputs = _shown_units(layers)
+    tops = [_strongest(answers[first + k], units.numbers, layers[k].sees) for k, units in enumerate(inputs)]
+    sheets, thumbnails = _pictures(shown, tops, [layer.sees for layer in layers], values)
+    contents = []
+    for k, (units, top, mosaics) in enumerate(zip(inputs, tops, sheets, strict=True), first):
+        which = units.about(None if units is inputs[-1] else k + 2)
+        seen = some_of(len(shown), n_images, "images")
+        content = _part_layer(answers[k], units, top, mosaics)
+        content["facts"].insert(0, ["Shown here", f"{which}; {seen}"])
+        content["summary"].insert(0, f"{which}, from {seen}")
         content["below"] = k - 1 if k > 0 else None
         contents.append(content)
-    for k, (content, layer) in enumerate(zip(contents, layers, strict=True)):
-        content["facts"] = [
-            ["Layer", f"{k + 1} of {len(layers)}: {_about_learner(layer)}"],
-            ["A unit sees", _about_field(layer, k)],
-            *content["facts"],
-        ]
-        content["summary"].insert(0, f"each unit sees {_about_field(layer, k)}")
-        content["about"] = f"{layer.n_units:,} units, each sees {layer.sees} x {layer.sees} pixels"
-        content["intro"] = _intro(content, k, len(shown))
-    return {"layers": contents, "images": thumbnails}
+    return contents, thumbnails
 
 
 def _area_grid(n_images: int) -> int:
@@ -103,9 +74,92 @@ def _area_grid(n_images: int) -> int:
     return int(np.ceil(np.sqrt(2 * TOP / n_images)))  # more than needed, since overlapping parts are dropped
 
 
-def _shown_units(layers: Sequence[ModelLayer]) -> list[UnitInputs]:
+@dataclass(frozen=True)
+class _UnitInputs:
+    """Some units of a layer, in increasing order of their numbers, and the weights with which they see its channels."""
+
+    layer: ModelLayer
+    numbers: Indices
+    groups: Indices  # the group of each unit
+    weights: list[Array]  # of each unit: (patch_size, patch_size, channels of the group)
+
+    def components(self) -> Array:
+        """Return the components over all channels, (n, patch_size**2 * n_channels), to compare units across groups."""
+        size = self.layer.patch_size
+        room = np.zeros((len(self.numbers), size, size, self.layer.n_channels), np.float32)
+        for place, group, weights in zip(room, self.groups, self.weights, strict=True):
+            place[:, :, self.layer.channels[group]] = weights
+        return room.reshape(len(room), -1)
+
+    def strongest(self, k: int) -> tuple[Indices, Array]:
+        """Return the channels with the largest shares in the energy of the ``k``-th unit, and these shares."""
+        energies = np.square(self.weights[k]).sum(axis=(0, 1), dtype=np.float64)
+        shares = energies / (energies.sum() or 1.0)
+        strongest = np.argsort(-shares, kind="stable")[:_STRONGEST]
+        return strongest, shares[strongest]
+
+    def feeds(self, k: int) -> list[dict[str, Any]]:
+        """Describe the strongest channels of the ``k``-th unit.
+
+        Each has its share, the sign of the sum of its weights, and its weights, row by row, in percent of the unit's
+        largest weight.
+        """
+        weights, channels = self.weights[k], self.layer.channels[self.groups[k]]
+        percent = np.rint(100 * weights / (np.abs(weights).max() or 1.0)).astype(int)
+        return [
+            {
+                "channel": int(channels[c]),
+                "share": round(float(share), 4),
+                "sign": int(np.sign(weights[:, :, c].sum())),
+                "weights": percent[:, :, c].ravel().tolist(),
+            }
+            for c, share in zip(*self.strongest(k), strict=True)
+        ]
+
+    def most_used(self) -> Indices:
+        """Return the channels that are among the strongest of any unit, those with the largest total share first."""
+        totals = np.zeros(self.layer.n_channels)
+        for k, group in enumerate(self.groups):
+            strongest, shares = self.strongest(k)
+            totals[self.layer.channels[group][strongest]] += shares
+        return np.argsort(-totals, kind="stable")[: np.count_nonzero(totals)]
+
+    def about(self, above: int | None) -> str:
+        """Describe which units these are; ``above`` is the number of the layer that they feed, if there is one."""
+        n_shown, n_units = len(self.numbers), self.layer.n_units
+        if n_shown == n_units:
+            return f"all {n_units:,} units"
+        feeding = "" if above is None else f"those that feed the units shown of layer {above} most, and others "
+        return f"{n_shown:,} of {n_units:,} units, {feeding}evenly spread"
+
+
+def _inputs_of(layer: ModelLayer, numbers: Indices) -> _UnitInputs:
+    counts = [group.encoder_.n_codes for group in layer.groups]
+    groups = np.searchsorted(np.cumsum(counts), numbers, side="right")
+    firsts = np.cumsum([0, *counts])
+    components = [_signed_components(group) for group in layer.groups]
+    shape = (layer.patch_size, layer.patch_size, -1)
+    weights = [components[g][number - firsts[g]].reshape(shape) for g, number in zip(groups, numbers, strict=True)]
+    return _UnitInputs(layer, numbers, groups, weights)
+
+
+def _signed_components(features: ImageFeatures) -> Array:
+    """Return the component of each code. If the encoder splits signs, the mirrored components follow."""
+    components = features.encoder_.components()
+    n_codes = features.encoder_.n_codes
+    if n_codes == len(components):
+        return components
+    if n_codes == 2 * len(components):
+        return np.concatenate([components, -components])
+    raise ValueError(
+        f"the model has {len(components)} components but returns {n_codes} codes: a report requires one code "
+        f"for each component, or two (one for each sign)"
+    )
+
+
+def _shown_units(layers: Sequence[ModelLayer]) -> list[_UnitInputs]:
     """Return the units to show of each layer: evenly spread ones, and below the highest also those that feed them."""
-    chosen: list[UnitInputs] = []
+    chosen: list[_UnitInputs] = []
     feeding: Indices = np.empty(0, np.intp)
     for layer in reversed(layers):
         numbers = np.arange(layer.n_units)
@@ -114,12 +168,12 @@ def _shown_units(layers: Sequence[ModelLayer]) -> list[UnitInputs]:
             others = np.setdiff1d(numbers, feeding)
             n_others = _MOST_UNITS - len(feeding)
             numbers = np.union1d(feeding, others[np.arange(n_others) * len(others) // n_others])
-        chosen.insert(0, inputs_of(layer, numbers))
+        chosen.insert(0, _inputs_of(layer, numbers))
         feeding = chosen[0].most_used()
     return chosen
 
 
-def _strongest(answers: Answers, units: Indices, sees: int) -> list[list[tuple[Place, float]]]:
+def _strongest(answers: Answers, units: Indices, sees: int) -> Tops:
     """For each unit, return the places that excite it most, from different images if possible."""
     n_images, n_areas, _ = answers.strongest.shape
     most_of_image = -(-TOP // n_images)
@@ -141,18 +195,19 @@ def _strongest(answers: Answers, units: Indices, sees: int) -> list[list[tuple[P
     return found
 
 
+def _across(tops: Tops) -> int:
+    """Return the number of parts in a row of a unit's mosaic."""
+    return int(np.ceil(np.sqrt(max(map(len, tops)))))
+
+
 def _pictures(
-    images: ImageCollection,
-    tops: Sequence[list[list[tuple[Place, float]]]],
-    sizes: Sequence[int],
-    values: tuple[float, float],
+    images: ImageCollection, tops: Sequence[Tops], sizes: Sequence[int], values: tuple[float, float]
 ) -> tuple[list[NDArray[np.uint8]], list[dict[str, Any]]]:
     """For each layer, return a mosaic of the strongest parts of each unit, and thumbnails. Each image is read once."""
     sides = [int(np.clip(8 * -(-size // 8), *_PART_SIDES)) for size in sizes]
-    across = [int(np.ceil(np.sqrt(max(map(len, of_units))))) for of_units in tops]
     rooms = [
-        np.full((len(of_units), n, side, n, side, 3), 128, np.uint8)
-        for of_units, n, side in zip(tops, across, sides, strict=True)
+        np.full((len(of_layer), n, side, n, side, 3), 128, np.uint8)
+        for of_layer, n, side in zip(tops, map(_across, tops), sides, strict=True)
     ]
     wanted: list[list[tuple[int, int, int, Place]]] = [[] for _ in range(len(images))]
     for k, of_layer in enumerate(tops):
@@ -165,77 +220,31 @@ def _pictures(
         thumbnails.append(thumbnail_of(image, images.name(number), values))
         colors = false_colors(image)
         for k, unit, rank, (_, top_row, left) in parts:
-            part = pictures.as_bytes(colors[top_row : top_row + sizes[k], left : left + sizes[k]], *values)
-            row, column = divmod(rank, across[k])
-            rooms[k][unit, row, :, column] = pictures.resized(pictures.as_color(part), sides[k])
-    mosaics = [
-        room.reshape(len(room), n * side, n * side, 3) for room, n, side in zip(rooms, across, sides, strict=True)
-    ]
-    return mosaics, thumbnails
+            part = as_bytes(colors[top_row : top_row + sizes[k], left : left + sizes[k]], *values)
+            row, column = divmod(rank, rooms[k].shape[1])
+            rooms[k][unit, row, :, column] = resized(as_color(part), sides[k])
+    return [room.reshape(len(room), room.shape[1] * room.shape[2], -1, 3) for room in rooms], thumbnails
 
 
-def _part_layer(
-    layer: ModelLayer,
-    answers: Answers,
-    inputs: UnitInputs,
-    tops: list[list[tuple[Place, float]]],
-    mosaics: NDArray[np.uint8],
-) -> dict[str, Any]:
+def _part_layer(answers: Answers, inputs: _UnitInputs, tops: Tops, mosaics: NDArray[np.uint8]) -> dict[str, Any]:
     """Return the content about a layer whose units are shown by parts of images."""
-    statistics = unit_statistics(answers.codes, inputs.components(), n_top=1, units=inputs.numbers)
-    content = of_units(statistics, "positions", inputs.numbers)
-    if len(layer.groups) > 1:
-        content["units"]["group"] = inputs.groups.tolist()
+    layer = inputs.layer
+    encoder = type(layer.groups[0].encoder_).__name__
+    n_positions = f"{len(answers.codes):,} random positions"
+    content = layer_content(
+        unit_statistics(answers.codes, inputs.components(), n_top=1, units=inputs.numbers),
+        "positions",
+        [group.estimator_ for group in layer.groups],
+        facts=[("Outputs", f"codes of {encoder}; figures and charts are from {n_positions}")],
+        about=[],
+        numbers=inputs.numbers,
+        measures={"group": inputs.groups.tolist()} if len(layer.groups) > 1 else {},
+    )
     content["kind"] = "parts"
     content["tiles"] = sheet_of(mosaics, photographs=True)
-    content["across"] = int(np.ceil(np.sqrt(max(map(len, tops)))))
+    content["across"] = _across(tops)
     content["size"] = layer.sees
     content["top"] = [[{"place": list(place), "answer": short(answer)} for place, answer in top] for top in tops]
-    content["feeds"] = [inputs.strongest(k) for k in range(len(inputs.numbers))]
+    content["feeds"] = [inputs.feeds(k) for k in range(len(inputs.numbers))]
     content["patch"] = layer.patch_size
-    answered = f"codes of {type(layer.groups[0].encoder_).__name__}; figures and charts are from"
-    content["facts"] = [
-        ["Outputs", f"{answered} {len(answers.codes):,} random positions"],
-        *figures_of(statistics, "positions"),
-    ]
-    content["summary"] = summary_of(statistics)
-    content["charts"] = charts_of([group.estimator_ for group in layer.groups], statistics)
-    content["measures"] = measures_of(content)
     return content
-
-
-def _about_units(units: UnitInputs, is_highest: bool, above: int) -> str:
-    n_shown, n_units = len(units.numbers), units.layer.n_units
-    if n_shown == n_units:
-        return f"all {n_units:,} units"
-    feeding = "" if is_highest else f"those that feed the units shown of layer {above} most, and others "
-    return f"{n_shown:,} of {n_units:,} units, {feeding}evenly spread"
-
-
-def _about_learner(layer: ModelLayer) -> str:
-    groups = f" in {len(layer.groups)} groups" if len(layer.groups) > 1 else ""
-    return f"{type(layer.groups[0].estimator_).__name__}, {layer.n_units:,} units{groups}"
-
-
-def _about_field(layer: ModelLayer, k: int) -> str:
-    n_seen, pixels = len(layer.channels[0]), f"{layer.sees} x {layer.sees} pixels of the image"
-    whitened = ", whitened" if layer.groups[0].whiten else ""
-    if k == 0:
-        return (
-            f"{pixels}, {n_seen} of {layer.n_channels} channels{whitened}"
-            if n_seen < layer.n_channels
-            else f"{pixels} {in_channels(n_seen)}{whitened}"
-        )
-    units = f"{n_seen} of the {layer.n_channels:,} units of layer {k}" if n_seen < layer.n_channels else f"layer {k}"
-    return f"{pixels}, through {units} at {layer.patch_size} x {layer.patch_size} places{whitened}"
-
-
-def _intro(content: dict[str, Any], k: int, n_images: int) -> str:
-    if content["kind"] == "images":
-        return "Units of the first layer see pixels. Each tile is the filter of a unit: what it looks for in a patch."
-    different = ", each in another image" if n_images >= TOP else ""
-    below = f"the units of layer {k} that feed it" if k > 0 else "the channels of the image that feed it"
-    return (
-        f"Each tile shows the {max(map(len, content['top']))} parts of images that excite a unit most{different}. "
-        f"Choose a unit to see them in their images, and {below}."
-    )

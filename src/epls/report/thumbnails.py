@@ -14,8 +14,7 @@ from ..images.quick import resized, shapes_of
 from ..plotting import false_colors
 from ..utils.threads import map_tasks
 from ..utils.types import Array
-from . import pictures
-from .content import values_of
+from .page import as_bytes, as_color, jpeg, sheet, values_of
 
 _BYTES = 15_000_000  # of all pictures together, approximately
 _BYTES_PER_PIXEL = 0.5
@@ -38,31 +37,15 @@ LOOKS = [
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Small pictures of images.
+    """Small pictures of images, each at the upper left of a square tile of a sheet."""
 
-    Attributes
-    ----------
-    sheets : list of str
-        Sheets of tiles, as data addresses.
-    side : int
-        Height and width of a tile. A picture is at the upper left of its tile.
-    across, per_sheet : int
-        The number of tiles in a row of a sheet, and in a sheet.
-    sizes : ndarray of uint8 of shape (n_images, 2)
-        Width and height of each picture.
-    colors : ndarray of uint8 of shape (n_images, 3)
-        The mean color of each image.
-    fingerprints : ndarray of uint8 of shape (n_images, 16, 16, 3)
-        Even smaller pictures, all square.
-    """
-
-    sheets: list[str]
-    side: int
-    across: int
+    sheets: list[str]  # as data addresses
+    side: int  # height and width of a tile
+    across: int  # tiles in a row of a sheet
     per_sheet: int
-    sizes: NDArray[np.uint8]
-    colors: NDArray[np.uint8]
-    fingerprints: NDArray[np.uint8]
+    sizes: NDArray[np.uint8]  # width and height of each picture
+    colors: NDArray[np.uint8]  # the mean color of each image
+    fingerprints: NDArray[np.uint8]  # (n_images, 16, 16, 3): even smaller pictures, all square
 
 
 def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], None]) -> Thumbnails:
@@ -88,7 +71,7 @@ def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], N
         tile[: picture.shape[0], : picture.shape[1]] = picture
         tiles.append(tile)
         if len(tiles) == per_sheet or number == n_images - 1:
-            sheets.append(_sheet(np.stack(tiles), across))
+            sheets.append(jpeg(sheet(np.stack(tiles), across)))
             tiles.clear()
         progress("draw", number + 1, n_images)
     return Thumbnails(sheets, side, across, per_sheet, sizes, colors, fingerprints)
@@ -107,21 +90,13 @@ def tile_side(n_images: int, longest: int) -> int:
 
 
 def _small(image: NDArray[Any], values: tuple[float, float], side: int) -> NDArray[np.uint8]:
-    colors = pictures.as_color(pictures.as_bytes(false_colors(image), *values))
+    colors = as_color(as_bytes(false_colors(image), *values))
     height, width = colors.shape[:2]
     scale = side / max(height, width)
     if scale >= 1:  # pixels of tiny images become squares, which JPEG does not blur
         times = int(scale)
         return np.ascontiguousarray(colors.repeat(times, axis=0).repeat(times, axis=1))
     return resized(np.ascontiguousarray(colors), max(1, round(height * scale)), max(1, round(width * scale)))
-
-
-def _sheet(tiles: NDArray[np.uint8], across: int) -> str:
-    n_rows, side = -(-len(tiles) // across), tiles.shape[1]
-    room = np.zeros((n_rows * across, side, side, 3), np.uint8)
-    room[: len(tiles)] = tiles
-    picture = room.reshape(n_rows, across, side, side, 3).transpose(0, 2, 1, 3, 4)
-    return pictures.jpeg(np.ascontiguousarray(picture.reshape(n_rows * side, across * side, 3)))
 
 
 def looks(fingerprints: NDArray[np.uint8]) -> Array:

@@ -1,8 +1,11 @@
-"""What each unit responds to, how often and how strongly, and which units are similar to it."""
+"""The units of a layer: what each responds to, how often and how strongly, which units are similar, and all of this as
+the content of a page."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,58 +13,61 @@ from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
 from ..solvers.dictionary import unit_rows
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
+from ..utils.wording import counted
+from .page import bar_chart, line_chart, short
 
 N_BINS = 20
 N_NEIGHBORS = 6
+TOP = 9  # strongest patches, samples or parts of images for each unit
 _UNITS_AT_A_TIME = 64
 _SAMPLES_AT_A_TIME = 2048
+_CODES = 48_000_000  # 192 MB; a few times as much is needed
+_MOST_SAMPLES = 30_000
+_FFT_SIDE = 64  # padded, to resolve frequencies more finely than the patch does
+
+# Key, name, unit, explanation. The last ones apply to some layers only.
+_MEASURES = [
+    ("number", "number", "", "as in the model"),
+    ("mean", "activity", "", "mean output over all {samples}"),
+    ("often", "how often", "%", "of the {samples} with more than half of its largest output"),
+    ("wins", "wins", " {samples}", "for which its output is the largest of all units"),
+    ("lifetime", "lifetime sparsity", " of 1", "1 if it responds to one of the {samples}, 0 if to all equally"),
+    ("redundancy", "redundancy", " of 1", "absolute cosine to the most similar unit; 1 if they are the same"),
+    ("group", "group", "", "units of a group see the same channels of the layer below"),
+    (
+        "frequency",
+        "spatial frequency",
+        " waves/pixel",
+        "how fine its strongest stripes are; 0.5: they change from each pixel to the next",
+    ),
+    (
+        "orientation",
+        "orientation",
+        "\N{DEGREE SIGN}",
+        "of its stripes: 0\N{DEGREE SIGN} is horizontal, 90\N{DEGREE SIGN} vertical",
+    ),
+    ("color", "color", "%", "of its energy is not gray"),
+]
 
 
 @dataclass(frozen=True)
 class UnitStatistics:
-    """Figures of each of ``n`` units over some samples.
-
-    Attributes
-    ----------
-    mean, largest : ndarray of shape (n,)
-        The mean and the largest absolute response.
-    often : ndarray of shape (n,)
-        The fraction of samples with a response above half of the unit's largest.
-    wins : ndarray of int of shape (n,)
-        The number of samples for which the unit responds more strongly than all others.
-    histogram : ndarray of int of shape (n, 20)
-        A histogram of the responses, from 0 to the unit's largest.
-    strongest : ndarray of int of shape (n, n_top)
-        The samples with the strongest responses, the strongest first.
-    nearest, together : ndarray of int of shape (n, n_neighbors)
-        The units with the most similar components (by absolute cosine), and those with the most similar responses (by
-        correlation).
-    cosines, correlations : ndarray of shape (n, n_neighbors)
-        The cosines and correlations of these units.
-    redundancy : ndarray of shape (n,)
-        The absolute cosine to the nearest component.
-    lifetime_sparsity : ndarray of shape (n,)
-        See :func:`epls.metrics.lifetime_sparsity`.
-    population_sparsity : ndarray of shape (n_samples,)
-        The population sparsity of each sample; see :func:`epls.metrics.population_sparsity`.
-    dead : ndarray of int
-        The units that respond to all samples alike; see :func:`epls.metrics.unresponsive_units`.
-    """
+    """Figures of each of ``n`` units over some samples. A response is the absolute value of a code."""
 
     mean: Array
     largest: Array
-    often: Array
-    wins: Indices
-    histogram: Indices
-    strongest: Indices
-    nearest: Indices
-    cosines: Array
-    together: Indices
-    correlations: Array
-    redundancy: Array
+    often: Array  # the fraction of samples with a response above half of the unit's largest
+    wins: Indices  # the number of samples for which the unit responds more strongly than all others
+    histogram: Indices  # (n, 20), from 0 to the unit's largest response
+    strongest: Indices  # (n, n_top): the samples with the strongest responses, the strongest first
+    nearest: Indices  # (n, n_neighbors): the units with the most similar components
+    cosines: Array  # their absolute cosines
+    together: Indices  # (n, n_neighbors): the units with the most similar responses
+    correlations: Array  # the correlations of their responses
+    redundancy: Array  # the absolute cosine to the nearest component
     lifetime_sparsity: Array
-    population_sparsity: Array
-    dead: Indices
+    population_sparsity: Array  # of each sample
+    dead: Indices  # the units that respond to all samples alike
 
 
 def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
@@ -146,3 +152,181 @@ def _correlations(answers: Array) -> Array:
     deviations = np.linalg.norm(centered, axis=0)
     centered /= np.where(deviations > 0, deviations, 1)
     return centered.T @ centered
+
+
+def filter_statistics(filters: Array) -> dict[str, Array]:
+    """Find the strongest wave in each filter of shape (n, height, width, channels).
+
+    Returns
+    -------
+    dict of ndarray of shape (n,)
+        ``orientation``, the direction of the crests in degrees, 0 to 180: 0 is a horizontal edge, 45 rises to the
+        right; ``frequency``, the waves per pixel, 0 to 0.71: at 0.5, the sign changes from each pixel to the next;
+        ``color``, the fraction of the filter's energy that is not gray.
+    """
+    gray = filters.mean(axis=3)
+    energy = np.square(filters).sum(axis=(1, 2, 3))
+    gray_energy = np.square(gray).sum(axis=(1, 2)) * filters.shape[3]
+    color = np.clip(1 - gray_energy / np.where(energy > 0, energy, 1), 0, 1) * (energy > 0)
+    # Look for the wave in the mix of channels with the most energy: a red-green edge has no gray.
+    side = max(_FFT_SIDE, *filters.shape[1:3])
+    power = np.zeros((len(filters), side, side))
+    for channel in range(filters.shape[3]):
+        centered = filters[..., channel] - filters[..., channel].mean(axis=(1, 2), keepdims=True)
+        power += np.square(np.abs(np.fft.fft2(centered, s=(side, side))))
+    power[:, 0, 0] = 0
+    peaks = power.reshape(len(filters), -1).argmax(axis=1)
+    down, right = np.fft.fftfreq(side)[np.stack(np.unravel_index(peaks, (side, side)))]
+    # Crests are perpendicular to the wave, and the rows of a picture count downwards.
+    orientation = np.round(np.degrees(np.arctan2(right, down)), 9) % 180
+    return {"frequency": np.hypot(down, right), "orientation": orientation, "color": color}
+
+
+def layer_content(
+    statistics: UnitStatistics,
+    samples: str,
+    learners: Sequence[Any],
+    *,
+    facts: Sequence[Sequence[str]],
+    about: Sequence[str],
+    numbers: Indices | None = None,
+    measures: dict[str, list[Any]] | None = None,
+) -> dict[str, Any]:
+    """Return the part of a page about the units of a layer that is the same for all kinds of layers.
+
+    Parameters
+    ----------
+    statistics : UnitStatistics
+        The figures.
+    samples : str
+        What the samples are called: "patches", for example.
+    learners : sequence of estimators
+        The learners of the layer, for the chart of the training.
+    facts : sequence of (name, value)
+        What is known about the layer; the key figures are appended.
+    about : sequence of str
+        The beginning of the summary in one line; the key figures follow.
+    numbers : ndarray of int or None, default=None
+        The numbers of the units in the model; None means all. Similar units are given by their position here.
+    measures : dict of list, default=None
+        Further measures that units can be sorted by.
+    """
+    numbers = np.arange(len(statistics.mean)) if numbers is None else numbers
+    units = {
+        "number": numbers.tolist(),
+        "mean": rounded(statistics.mean),
+        "largest": rounded(statistics.largest),
+        "often": rounded(statistics.often),
+        "wins": statistics.wins.tolist(),
+        "lifetime": rounded(statistics.lifetime_sparsity),
+        "redundancy": rounded(statistics.redundancy),
+    } | (measures or {})
+    dead = counted(len(statistics.dead), "dead units")
+    population = f"{statistics.population_sparsity.mean():.2f}"
+    lifetime = f"{statistics.lifetime_sparsity.mean():.2f}"
+    most = f"{statistics.redundancy.max():.2f}"
+    return {
+        "samples": samples,
+        "units": units,
+        "measures": [
+            {
+                "key": key,
+                "name": name,
+                "unit": unit.format(samples=samples),
+                "explanation": told.format(samples=samples),
+            }
+            for key, name, unit, told in _MEASURES
+            if key in units
+        ],
+        "histogram": statistics.histogram.tolist(),
+        "nearest": _neighbors(statistics.nearest, statistics.cosines),
+        "together": _neighbors(statistics.together, statistics.correlations),
+        "dead": np.flatnonzero(np.isin(numbers, statistics.dead)).tolist(),
+        "facts": [
+            *map(list, facts),
+            ["Dead units", f"{dead}. A dead unit responds to all {samples} in the same way."],
+            [
+                "Population sparsity",
+                f"{population}. It is 1 if one unit responds to each of the {samples}, 0 if all respond equally.",
+            ],
+            [
+                "Lifetime sparsity",
+                f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally.",
+            ],
+            [
+                "Most similar pair",
+                f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common.",
+            ],
+        ],
+        "summary": [
+            *about,
+            dead,
+            f"population sparsity {population}",
+            f"lifetime sparsity {lifetime}",
+            f"most similar pair: cosine {most}",
+        ],
+        "charts": _charts(learners, statistics),
+    }
+
+
+def _neighbors(units: Indices, similarities: Array) -> list[list[list[float]]]:
+    pairs = zip(units, similarities, strict=True)
+    return [[[int(k), short(s)] for k, s in zip(*pair, strict=True)] for pair in pairs]
+
+
+def _charts(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[str, str]]:
+    """Return charts of the training and of the figures of units."""
+    charts = []
+    curve = _mean_curve([np.asarray(getattr(learner, "loss_curve_", []), float) for learner in learners])
+    if len(curve) > 1:
+        mean = ", the mean of all groups" if len(learners) > 1 else ""
+        explanation = f"The error per sample in each epoch{mean}: it should fall and level off."
+        charts.append(("Training", explanation, line_chart(curve, "epoch", "error")))
+    # A single unit with many wins would squeeze all others.
+    most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)
+    counts, _ = np.histogram(np.minimum(statistics.wins, most), bins=min(N_BINS, most + 1), range=(0, most))
+    svg = bar_chart(counts, 0, most, "wins (last bar: this many or more)", "units")
+    explanation = (
+        "The number of samples for which a unit is the strongest. A narrow peak means that all units have equal shares."
+    )
+    charts.append(("Wins per unit", explanation, svg))
+    counts, _ = np.histogram(statistics.population_sparsity, bins=N_BINS, range=(0, 1))
+    svg = bar_chart(counts, 0, 1, "population sparsity", "samples")
+    explanation = "The sparsity of each sample: near 1, few units respond to it; near 0, all respond equally."
+    charts.append(("Population sparsity", explanation, svg))
+    counts, _ = np.histogram(statistics.lifetime_sparsity, bins=N_BINS, range=(0, 1))
+    svg = bar_chart(counts, 0, 1, "lifetime sparsity", "units")
+    explanation = "The sparsity of each unit: near 1, it responds to few samples; near 0, to all equally."
+    charts.append(("Lifetime sparsity", explanation, svg))
+    return [{"title": title, "explanation": explanation, "svg": svg} for title, explanation, svg in charts]
+
+
+def _mean_curve(curves: Sequence[Array]) -> Array:
+    """Return the mean of curves. Curves that end early keep their last value."""
+    n_epochs = max(map(len, curves))
+    if min(map(len, curves)) == 0:
+        return np.empty(0)
+    return np.mean([np.pad(curve, (0, n_epochs - len(curve)), mode="edge") for curve in curves], axis=0)
+
+
+def rounded(values: Array) -> list[float]:
+    """Return numbers with as many digits as a page needs."""
+    return [short(value) for value in values]
+
+
+def some_of(n_shown: int, n_all: int, what: str) -> str:
+    """Describe how many of how many in words.
+
+    Examples
+    --------
+    >>> some_of(24, 24, "images"), some_of(200, 5000, "images"), some_of(1, 1, "images")
+    ('all 24 images', '200 of 5,000 images', '1 image')
+    """
+    if n_shown < n_all:
+        return f"{n_shown:,} of {n_all:,} {what}"
+    return f"all {n_all:,} {what}" if n_all > 1 else counted(n_all, what)
+
+
+def n_samples_for(n_units: int) -> int:
+    """Return the number of samples to encode for the figures of this many units."""
+    return int(min(_MOST_SAMPLES, max(_CODES // max(n_units, 1), 1000)))
