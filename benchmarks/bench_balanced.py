@@ -36,7 +36,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
 from epls import BalancedKMeans, balanced_assignment
-from epls.utils.blas import blas_threads
+from epls.utils.threads import blas_threads
 
 # Run by the interpreter that has k-means-constrained: reads problems, writes seconds and totals.
 RIVAL = r"""

@@ -23,7 +23,7 @@ from sklearn.decomposition import sparse_encode
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model
 from epls.datasets import load_bundled, load_stl10
 from epls.images.patches import normalize_patches, sample_patches
-from epls.utils.blas import blas_threads
+from epls.utils.threads import blas_threads
 
 ACCURACY = 1e-3
 OUR_TOLERANCES = [0.1, 0.03, 0.01, 3e-3, 1e-3]

@@ -30,7 +30,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from epls.evaluation.svm import L2SVMCV
-from epls.utils.blas import blas_threads
+from epls.utils.threads import blas_threads
 
 RELATIVE_CS = np.logspace(-2, 1, 7)
 

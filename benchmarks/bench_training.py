@@ -24,7 +24,7 @@ from epls.algorithm.optimizers import Adam
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
 from epls.images.patches import normalize_patches, sample_patches
-from epls.utils.blas import allowed_threads
+from epls.utils.threads import allowed_threads
 
 FIXED_OVERHEAD = 64  # MiB: compiled code, thread stacks, BLAS buffers, the shuffled order of the samples
 

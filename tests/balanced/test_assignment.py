@@ -151,7 +151,7 @@ def test_the_result_is_the_same_for_any_number_of_threads(listed, monkeypatch):
     cost = as_listed(np.where(np.sort(DISTANCES)[:, 19:20] >= DISTANCES, DISTANCES, np.inf)) if listed else DISTANCES
     found = []
     for n_threads in (1, 2, 3, 5):
-        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n=n_threads: n)
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n=n_threads: n)
         found.append(balanced_assignment(cost, 330, minimum=200, return_gap=True))
     for winners, gap in found[1:]:
         np.testing.assert_array_equal(winners, found[0][0])

@@ -112,7 +112,7 @@ def test_the_number_of_threads_does_not_matter(X, n_threads, monkeypatch):
     monkeypatch.setattr("epls.balanced.auction._WORTH_SHARING", 16)
     found = []
     for n in (1, n_threads):
-        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n=n: n)
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n=n: n)
         found.append(BalancedKMeans(8, random_state=0).fit(X))
     np.testing.assert_array_equal(found[0].labels_, found[1].labels_)
 

@@ -28,7 +28,7 @@ from epls import (
     save_model,
 )
 from epls.images.dense import code_maps, region_sums
-from epls.utils.blas import blas_threads
+from epls.utils.threads import blas_threads
 
 
 @pytest.fixture(scope="module")

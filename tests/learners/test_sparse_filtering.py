@@ -93,7 +93,7 @@ class TestObjective:
         monkeypatch.setattr(lbfgs, "_BLOCK_ROWS", 64)  # 400 = 6 * 64 + 16
         with threadpool_limits(1, user_api="blas"):
             in_blocks = objective(components, X, mixed.T @ mixed)
-        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda: 3)
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda: 3)
         in_threads = objective(components, X, mixed.T @ mixed)
         tolerance = 10 * float(np.finfo(dtype).eps)
         assert in_blocks[0] == pytest.approx(value, rel=tolerance)

@@ -1,7 +1,7 @@
 import pytest
 from threadpoolctl import threadpool_limits
 
-from epls.utils.blas import blas_threads
+from epls.utils.threads import blas_threads
 
 
 @pytest.fixture

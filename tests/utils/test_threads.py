@@ -9,8 +9,20 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from epls.utils.blas import allowed_threads, blas_threads
-from epls.utils.threads import ROW_QUANTUM, by_rows, do_all, map_blocks, map_in_rounds, map_tasks, product, row_ranges
+from epls.utils.threads import (
+    ROW_QUANTUM,
+    allowed_threads,
+    blas_threads,
+    by_rows,
+    do_all,
+    map_blocks,
+    map_in_rounds,
+    map_tasks,
+    one_blas_thread,
+    product,
+    row_ranges,
+    threads_for,
+)
 
 
 def test_whoever_limits_the_blas_limits_the_rows():
@@ -107,7 +119,7 @@ def test_an_iterator_that_is_held_limits_nobody(two_threads):
 @pytest.mark.parametrize("n_threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("n_rows", [1, 47, 97, 500, 1600, 6401])
 def test_ranges_cover_all_rows_and_begin_at_multiples(n_rows, n_threads, monkeypatch):
-    monkeypatch.setattr("epls.utils.blas.blas_threads", lambda: n_threads)
+    monkeypatch.setattr("epls.utils.threads.blas_threads", lambda: n_threads)
     ranges = row_ranges(n_rows, 10**9)
     assert list(chain(*(range(n_rows)[rows] for rows in ranges))) == list(range(n_rows))
     assert all(rows.start % ROW_QUANTUM == 0 and rows.start < rows.stop for rows in ranges)
@@ -124,7 +136,7 @@ def test_a_product_does_not_depend_on_threads(shape, dtype, monkeypatch):
     expected = A.astype(np.float64) @ B
     found = {}
     for n_threads in (1, 2, 3):
-        monkeypatch.setattr("epls.utils.blas.blas_threads", lambda n_threads=n_threads: n_threads)
+        monkeypatch.setattr("epls.utils.threads.blas_threads", lambda n_threads=n_threads: n_threads)
         found[n_threads] = [product(A, B), product(np.ascontiguousarray(A.T).T, B, np.empty((n, k), dtype))]
         for result in found[n_threads]:
             assert result.dtype == dtype
@@ -207,3 +219,63 @@ def test_a_forked_child_has_threads_of_its_own():
         by_rows(add, (rows,))
         os._exit(int(not (rows == 2).all()))
     assert os.waitpid(child, 0)[1] == 0
+
+
+def test_callers_in_threads_hold_the_blas_until_the_last_has_gone(two_threads):
+    seen, entered, leave = [], threading.Barrier(3), [threading.Event() for _ in range(2)]
+    with one_blas_thread():  # after that, this thread is no longer the only one that may set limits
+        pass
+
+    def call(number):
+        with one_blas_thread():
+            entered.wait(20)
+            seen.append((blas_threads(), allowed_threads(), len(row_ranges(1600, 10**9))))
+            entered.wait(20)
+            leave[number].wait(20)
+
+    callers = [threading.Thread(target=call, args=(number,)) for number in range(2)]
+    for caller in callers:
+        caller.start()
+    entered.wait(20)
+    entered.wait(20)
+    assert seen == [(1, 1, 6)] * 2  # two threads, divided between two callers, for the parts of two threads
+    leave[0].set()
+    callers[0].join()
+    assert blas_threads() == 1
+    leave[1].set()
+    callers[1].join()
+    assert blas_threads() == 2
+
+
+def test_threads_are_given_back_after_an_error(two_threads):
+    def fail():
+        with one_blas_thread(), one_blas_thread():
+            assert (blas_threads(), allowed_threads()) == (1, 2)
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert blas_threads() == 2
+
+
+def test_whoever_controls_the_blas_in_another_thread_keeps_it(two_threads):
+    seen = []
+
+    def call():
+        with one_blas_thread():
+            seen.append((blas_threads(), allowed_threads()))
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    caller.join()
+    assert seen in ([(2, 1)], [(1, 2)])  # the latter with a threadpoolctl before 3.7, where anybody may set limits
+    assert blas_threads() == 2
+
+
+@pytest.mark.parametrize(("multiply_adds", "n_threads"), [(1000, 1), (10**9, 2)])
+def test_other_libraries_get_threads_for_large_products_only(multiply_adds, n_threads, two_threads):
+    with one_blas_thread():
+        with threads_for(multiply_adds):
+            assert blas_threads() == n_threads
+        assert blas_threads() == 1
+    assert blas_threads() == 2

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from ..utils.blas import one_openmp_thread
-from ..utils.threads import product
+from ..utils.threads import one_openmp_thread, product
 from ..utils.types import Array
 
 PRECISIONS = ("float32", "bfloat16", "auto")

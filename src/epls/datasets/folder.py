@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.blas import allowed_threads
+from ..utils.threads import allowed_threads
 from ._bands import BadImageError
 from ._decode import decode_image, require_pillow
 from ._files import Labels, checked_folder

@@ -10,8 +10,8 @@ from sklearn.model_selection import check_cv
 
 from ..solvers.newton_svm import NewtonSVMs
 from ..solvers.quasi_newton_svm import QuasiNewtonSVMs, is_large
-from ..utils.blas import threads_for
 from ..utils.sklearn import AT_LEAST_ONE, POSITIVE, fit_context
+from ..utils.threads import threads_for
 from ..utils.types import Array
 from .linear import OneVsAll
 

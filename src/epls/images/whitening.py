@@ -10,10 +10,9 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..data.moments import center_and_scale, second_moments
-from ..utils.blas import threads_for
 from ..utils.fields import Floats, Saved
 from ..utils.sklearn import POSITIVE, fit_context
-from ..utils.threads import product
+from ..utils.threads import product, threads_for
 from ..utils.types import Array
 
 

@@ -14,12 +14,11 @@ from sklearn.utils.validation import validate_data
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
-from ..utils.blas import one_blas_thread
 from ..utils.diagrams import Illustrated, Illustration
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import Floats, Saved
 from ..utils.sklearn import AT_LEAST_ONE, fit_context
-from ..utils.threads import ROW_QUANTUM, map_blocks
+from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
 from ..utils.tiles import bar_tiles, side_by_side
 from ..utils.types import Array
 

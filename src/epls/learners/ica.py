@@ -9,10 +9,9 @@ from sklearn.decomposition import FastICA
 
 from ..data.moments import center_and_scale, second_moments
 from ..data.samples import Samples
-from ..utils.blas import threads_for
 from ..utils.fields import COUNT, Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
-from ..utils.threads import product
+from ..utils.threads import product, threads_for
 from ..utils.types import Array, Float64
 from .base import Learner
 

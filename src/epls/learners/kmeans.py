@@ -12,9 +12,9 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
-from ..utils.blas import threads_for
 from ..utils.fields import COUNT
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
+from ..utils.threads import threads_for
 from ..utils.types import Array
 from .base import Learner
 

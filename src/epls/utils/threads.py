@@ -1,4 +1,7 @@
-"""Decides how many threads are used, and divides rows into blocks for them.
+"""How many threads there are, and how work is divided among them. No other file decides this.
+
+The number is that of the BLAS library, which applies to the whole process: limiting the BLAS with
+``threadpoolctl.threadpool_limits``, through joblib or with ``OPENBLAS_NUM_THREADS`` limits this library, too.
 
 The BLAS library's own threads wait for each other in a busy loop. On a machine with other work, one of them is not
 scheduled and the others waste their time waiting for it: small fits took up to 20 times as long with one other process
@@ -9,8 +12,7 @@ depends on the work: the caller alone computes a product of few multiply-adds.
 
 The ranges depend on the shapes and on the allowed number of threads, never on time: a result has the same bits on a
 busy machine. Ranges begin at multiples of ``ROW_QUANTUM``, where the products of OpenBLAS are the same as those of all
-rows at once. The allowed number of threads is that of the BLAS library; :mod:`epls.utils.blas` explains how to limit
-it.
+rows at once.
 
 Numba's own parallel loops are not used: their OpenMP threads keep spinning after a loop, and die in a forked child.
 """
@@ -19,17 +21,18 @@ from __future__ import annotations
 
 import itertools
 import os
+import sys
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from .blas import allowed_threads, become_helper, is_held, is_helper, one_blas_thread, sharing, thread_setting
 from .types import Array
 
 Task = TypeVar("Task")
@@ -46,6 +49,171 @@ ROW_QUANTUM = 48
 _WORTH_A_PRODUCT = 2**23
 # Elements of a pass for each thread.
 _WORTH_A_PASS = 2**20
+# From this many multiply-adds of a product, all threads of another library are used: about two milliseconds of one.
+_WORTH_ALL_THREADS = 2**26
+
+
+def blas_threads() -> int:
+    """Return the number of threads that the BLAS library currently uses."""
+    return max((library.num_threads or 1 for library in _libraries()), default=1)
+
+
+def allowed_threads() -> int:
+    """Return the number of threads that the caller may use: its share of :func:`thread_setting`."""
+    with _held.lock:
+        return max(1, thread_setting() // max(1, len(_held.holders)))
+
+
+def thread_setting() -> int:
+    """Return the number of BLAS threads before the BLAS was limited to one; 1 in a helper thread.
+
+    It determines how work is divided. Which thread does which part may vary.
+    """
+    if is_helper():
+        return 1
+    with _held.lock:
+        return _held.n_threads if _held.holders else blas_threads()
+
+
+class _Held:
+    """The threads that limit the BLAS library to one thread, and how many it had before.
+
+    The number applies to the whole process. Callers in several threads would restore each other's settings, so the
+    first one sets it and the last one restores it.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.holders: Counter[int] = Counter()
+        self.n_threads = 1
+        self.before: list[tuple[Any, int]] = []
+
+    def enter(self, holder: int, n_times: int = 1) -> None:
+        with self.lock:
+            if not self.holders:
+                self.n_threads = blas_threads()
+                self.before = [(library, library.num_threads or 1) for library in _libraries()]
+                self.set(1)
+                if any((library.num_threads or 1) > 1 for library, _ in self.before):
+                    self.n_threads = 1  # decided by another thread of the program, whose products the BLAS shares
+            self.holders[holder] += n_times
+
+    def leave(self, holder: int, n_times: int = 1) -> None:
+        with self.lock:
+            self.holders[holder] -= n_times
+            if self.holders[holder] <= 0:  # below 0 in a child process that was forked in between
+                del self.holders[holder]
+            if not self.holders:
+                self.set(None)
+
+    def set(self, n_threads: int | None) -> None:
+        """Set the number of threads of each library; None restores it."""
+        for library, before in self.before:
+            wanted = before if n_threads is None else n_threads
+            if library.num_threads != wanted:
+                library.set_num_threads(wanted)
+                if hasattr(library, "clear_controlling_thread"):  # otherwise only this thread could restore it
+                    library.clear_controlling_thread()
+
+
+_held = _Held()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit the BLAS library to one thread; :func:`product` and the maps below share the work instead.
+
+    It can be nested and used by several threads: the last of them restores the number. It takes microseconds.
+    """
+    if is_helper():  # the thread that it works for limits the library
+        yield
+        return
+    holder = threading.get_ident()
+    _held.enter(holder)
+    try:
+        yield
+    finally:
+        _held.leave(holder)
+
+
+def is_held() -> bool:
+    """Return whether this thread limits the BLAS library to one thread, or works for one that does."""
+    return is_helper() or threading.get_ident() in _held.holders
+
+
+@contextmanager
+def threads_for(multiply_adds: int) -> Iterator[None]:
+    """Use all threads of BLAS and OpenMP in other libraries if their products are large, otherwise one.
+
+    Parameters
+    ----------
+    multiply_adds : int
+        Multiply-adds of a product.
+    """
+    if multiply_adds >= _WORTH_ALL_THREADS and not is_helper():
+        holder = threading.get_ident()
+        n_times = _held.holders.get(holder, 0)
+        if n_times:
+            _held.leave(holder, n_times)
+        try:
+            yield
+        finally:
+            if n_times:
+                _held.enter(holder, n_times)
+        return
+    before = [(library, library.num_threads) for library in _libraries("openmp")]
+    with one_blas_thread():
+        try:
+            for library, _ in before:
+                library.set_num_threads(1)
+            yield
+        finally:
+            for library, n_threads in before:
+                library.set_num_threads(n_threads)
+
+
+def one_openmp_thread() -> None:
+    """Keep torch's products in a helper thread from using further threads."""
+    if is_helper():
+        for library in _libraries("openmp"):  # these numbers apply to the calling thread
+            library.set_num_threads(1)
+
+
+_this_thread = threading.local()
+
+
+def become_helper() -> None:
+    """Prepare a helper thread."""
+    _this_thread.helps = True
+    for library in _libraries():
+        if getattr(library, "threading_layer", None) == "openmp":  # each thread has its own number
+            library.set_num_threads(1)
+
+
+def is_helper() -> bool:
+    """Return whether this is a helper thread, which uses no further threads."""
+    return getattr(_this_thread, "helps", False)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Mark this thread as a helper: work within is not shared again."""
+    _this_thread.helps = True
+    try:
+        yield
+    finally:
+        _this_thread.helps = False
+
+
+_known: tuple[int, list[Any]] = (-1, [])
+
+
+def _libraries(kind: str = "blas") -> list[Any]:
+    """Return the libraries with threads in this process. They are searched again only after new imports."""
+    global _known
+    if _known[0] != len(sys.modules):
+        _known = len(sys.modules), ThreadpoolController().lib_controllers
+    return [library for library in _known[1] if library.user_api == kind]
 
 
 def do_all(work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int | None = None) -> list[Result]:
@@ -259,8 +427,7 @@ _pool: ThreadPoolExecutor | None = None
 
 
 def _helpers() -> ThreadPoolExecutor:
-    """Return the threads of :func:`do_all`, which are kept until the process ends: a step is too short to start new "
-    "ones."""
+    """Return the threads of :func:`do_all`. They are kept: a training step is too short to start new ones."""
     global _pool
     if _pool is None:
         n_most = max(32, os.cpu_count() or 1)
@@ -269,9 +436,9 @@ def _helpers() -> ThreadPoolExecutor:
 
 
 def _forget_threads() -> None:
-    """Reset a forked child, which has none of its parent's threads."""
-    global _pool
-    _pool = None
+    """Reset a forked child, which has none of its parent's threads. A BLAS that was limited stays at one thread."""
+    global _held, _pool
+    _held, _pool = _Held(), None
 
 
 if hasattr(os, "register_at_fork"):
