@@ -20,39 +20,71 @@ def rooms():
     return re.findall(r"^\| `(\w+)` \|", table, flags=re.MULTILINE)
 
 
-def room_of(module):
-    """The number of the room that a module is in."""
-    return rooms().index(module.split(".")[0])
+def module_of(path):
+    """The name of a file's module below `epls`, without `__init__`."""
+    parts = path.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(path):
-    """What a file imports from the package, by its name below `epls`."""
-    depth = len(path.relative_to(SOURCE).parts)
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.level == depth and node.module:
-            yield node.module
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and (node.module or "").startswith("epls."):
-            yield node.module.removeprefix("epls.")
+MODULES = {module_of(path): path for path in sorted(SOURCE.rglob("*.py"))}
 
 
-@pytest.mark.parametrize(
-    "path", sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name != "__init__.py")
-)
-def test_imports_go_one_way(path):
-    here = room_of(".".join(path.relative_to(SOURCE).with_suffix("").parts))
-    for module in imported_modules(path):
-        assert room_of(module) <= here, f"{path.name} imports {module}"
+def imports_in(tree, path):
+    """The modules of the package that are imported anywhere below a node, also inside functions."""
+    folder = path.relative_to(SOURCE).parent.parts
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name.removeprefix("epls.") for name in node.names if name.name.startswith("epls."))
+        if not isinstance(node, ast.ImportFrom):
+            continue
+        if node.level:
+            base = [*folder[: len(folder) - node.level + 1], *(node.module or "").split(".")]
+        elif (node.module or "").split(".")[0] == "epls":
+            base = node.module.split(".")[1:]
+        else:
+            continue
+        base = ".".join(filter(None, base))
+        for name in node.names:  # a name may be that of a module
+            inner = f"{base}.{name.name}".lstrip(".")
+            if found := inner if inner in MODULES else base:  # not a public name of the package itself
+                yield found
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if module], ids=str)
+def test_imports_go_one_way(module):
+    here, order = module.split(".")[0], rooms()
+    for other in imports_in(ast.parse(MODULES[module].read_text()), MODULES[module]):
+        room = other.split(".")[0]
+        assert order.index(room) <= order.index(here), f"{module} imports {other}"
+
+
+@pytest.mark.parametrize("module", [module for module in MODULES if not module.startswith("cli")], ids=str)
+def test_nothing_of_our_own_is_imported_for_type_checkers_only(module):
+    """It would hide that two modules need each other. Commands may: `epls --help` must not load the library."""
+    for node in ast.walk(ast.parse(MODULES[module].read_text())):
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            assert list(imports_in(node, MODULES[module])) == []
+
+
+def test_no_modules_import_each_other():
+    """Also within a room, and inside functions."""
+    left = {
+        module: set(imports_in(ast.parse(path.read_text()), path)) & MODULES.keys() - {module}
+        for module, path in MODULES.items()
+        if path.name != "__init__.py"
+    }
+    while left:
+        wanted = set().union(*left.values())
+        free = [module for module, imported in left.items() if module not in wanted or not imported & left.keys()]
+        assert free, f"these import each other: {sorted(left)}"
+        for module in free:
+            del left[module]
 
 
 def test_the_page_names_every_room():
     there = {path.stem for path in SOURCE.iterdir() if path.name != "__init__.py" and path.suffix in ("", ".py")}
     assert set(rooms()) == there - {"__pycache__", "py"}
     assert len(rooms()) == len(set(rooms()))
-
-
-@pytest.mark.parametrize("path", sorted(SOURCE.rglob("*.py")), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_files_are_short(path):
-    assert len(path.read_text().splitlines()) <= 400
 
 
 def test_import_loads_nothing_heavy():

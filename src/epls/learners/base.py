@@ -14,21 +14,18 @@ from sklearn.utils.validation import validate_data
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
-from ..utils.diagrams import Illustrated, Illustration
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import Floats, Saved
 from ..utils.sklearn import AT_LEAST_ONE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
-from ..utils.tiles import bar_tiles, side_by_side
 from ..utils.types import Array
 
 DEFAULT_COMPONENTS = 100
-_UNITS_SHOWN = 60  # in a diagram
 _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Illustrated, Saved, Coder, Epochs):
+class Learner(Saved, Coder, Epochs):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
     A subclass implements :meth:`learn`, and either :meth:`encode` or, if it can prepare something for many blocks,
@@ -192,11 +189,3 @@ class Learner(Illustrated, Saved, Coder, Epochs):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _illustrations(self) -> list[Illustration]:
-        components = getattr(self, "components_", None)
-        if components is None:
-            return []
-        shown = components[:_UNITS_SHOWN]
-        first = "the first " if len(shown) < len(components) else ""
-        return [(f"{first}{len(shown)} components, a bar for each feature", side_by_side(bar_tiles(shown), 12))]
