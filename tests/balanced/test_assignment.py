@@ -11,8 +11,8 @@ from threadpoolctl import threadpool_limits
 
 from epls import balanced_assignment
 from epls.balanced import assignment, auction
+from epls.balanced.assignment import check_feasible
 from epls.balanced.auction import Limits
-from epls.balanced.feasibility import check_feasible
 
 TIED = st.sampled_from([0.0, 1.0, 2.0])
 INTEGERS = st.integers(-1000, 1000).map(float)

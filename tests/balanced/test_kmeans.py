@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import BalancedKMeans, load_model, save_model
-from epls.balanced.sizes import size_limits
 from epls.callbacks import OnEpoch
 
 
@@ -315,9 +314,3 @@ def test_values_that_cannot_be_squared(X):
 def test_clone_keeps_limits():
     model = clone(BalancedKMeans(8, size_min=[1] * 8, init="random"))
     assert model.get_params()["size_min"] == [1] * 8
-
-
-def test_size_limits():
-    assert size_limits(10, 4).capacity.tolist() == [3] * 4
-    assert size_limits(10, 4, size_max=9).minimum.tolist() == [0] * 4
-    assert size_limits(10, 4, size_min=1).capacity.tolist() == [10] * 4

@@ -5,27 +5,26 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from numbers import Real
 from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.market import spread
 from ..utils.threads import Crew
-from ..utils.types import Float64, Indices
-from .auction import Limits, Outcome, estimate, hold_from
-from .bidders import Bidders, ListedBidders, MatrixBidders
-from .feasibility import check_columns_of_rows, check_feasible, check_limits
+from ..utils.types import Indices
+from .auction import Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome, first_prices, hold
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
-_LEVELS = (16, 4)  # prices are first found for a sixteenth of the rows, then for a quarter
-_FEWEST_ROWS, _FEWEST_PER_UNIT = 500, 4  # of such a part
 _LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
 _WORTH_A_CREW = 2**20  # values; asking for the number of threads takes a millisecond
+_SHOWN = 5  # rows or columns that an error names
 
 
 @overload
@@ -115,7 +114,7 @@ def balanced_assignment(
         _checked_counts("capacity", capacity, n_columns),
         _checked_counts("minimum", 0 if minimum is None else minimum, n_columns),
     )
-    check_limits(limits, n_rows)
+    _check_limits(limits, n_rows)
     limits = Limits(np.minimum(limits.capacity, n_rows), limits.minimum)
     if n_rows == 0:
         return (np.empty(0, np.intp), 0.0) if return_gap else np.empty(0, np.intp)
@@ -174,7 +173,7 @@ def _not_finite(forbidden: float) -> str:
     return f"cost has values that are NaN or {-forbidden:+}: give finite numbers, and {forbidden:+} where forbidden"
 
 
-def _checked_counts(name: str, counts: Any, n_columns: int) -> NDArray[np.int64]:
+def _checked_counts(name: str, counts: Any, n_columns: int) -> Counts:
     given = np.asarray(counts)
     if given.shape not in ((), (n_columns,)):
         raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n_columns}, one for each column")
@@ -196,9 +195,9 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     """Return the rows as bidders and the range of their values, after checking that a solution exists."""
     if sparse.issparse(scores):
         values = sparse.csr_array((sign * scores.data, scores.indices, scores.indptr), shape=scores.shape)
-        check_columns_of_rows(values, limits)
+        _check_columns_of_rows(values, limits)
         scale = _scale_of_lists(values, sign)
-        return ListedBidders(values, scale.far), scale, _once(lambda: check_feasible(values, limits))
+        return ListedBidders(values, scale.far), scale, cache(lambda: check_feasible(values, limits))
     totals = np.empty((crew.n_threads, 5))
     crew.share(spread, scores, sign, totals)
     n_forbidden, n_bad, _, _, total = totals.sum(axis=0)
@@ -208,8 +207,8 @@ def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidd
     _check_size(least, most)
     scale = _Scale(total / len(scores), least, most, lambda: _are_integers(scores))
     if n_forbidden:
-        check_columns_of_rows(scores, limits)
-        check = _once(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
+        _check_columns_of_rows(scores, limits)
+        check = cache(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
         return MatrixBidders(scores, sign, scale.far, restricted=True), scale, check
     return MatrixBidders(scores, sign, scale.far), scale, lambda: None
 
@@ -263,28 +262,15 @@ def _are_integers(values: Any) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _once(check: Callable[[], None]) -> Callable[[], None]:
-    done: list[bool] = []
-
-    def checked() -> None:
-        if not done:
-            check()
-            done.append(True)
-
-    return checked
-
-
 def _solved(
     bidders: Bidders, limits: Limits, scale: _Scale, tol: float, crew: Crew, check: Callable[[], None]
 ) -> Outcome:
     """Run auctions with ever smaller increments until the gap is small enough."""
-    n_rows = bidders.shape[0]
     increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
-    rows = np.arange(n_rows)
     prices = first_prices(bidders, limits, increment, crew)
     best: Outcome | None = None
     for _ in range(_MOST_PHASES):
-        outcome = hold_from(bidders, rows, limits, prices, increment, crew, check)
+        outcome = hold(bidders, limits, prices, increment, crew, check)
         if best is None or outcome.gap < best.gap:
             best = outcome
         if best.gap <= (allowed := scale.allowed(tol, best)):
@@ -304,13 +290,91 @@ def _solved(
     return best
 
 
-def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew) -> Float64:
-    """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows."""
-    n_rows, n_units = bidders.shape
-    prices = np.zeros(n_units)
-    order = np.random.RandomState(0).permutation(n_rows)
-    for share in _LEVELS:
-        n_part = n_rows // share
-        if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not bidders.restricted:
-            prices = estimate(bidders, np.sort(order[:n_part]), limits, prices, increment, crew)
-    return prices
+def _check_limits(limits: Limits, n_rows: int) -> None:
+    """Raise an error for limits that contradict each other or the number of rows."""
+    capacity, minimum = limits.capacity, limits.minimum
+    if (minimum > capacity).any():
+        j = int(np.argmax(minimum > capacity))
+        raise ValueError(
+            f"column {j} must have at least {minimum[j]} rows and at most {capacity[j]}: lower its minimum or raise "
+            f"its capacity"
+        )
+    n_places, n_needed = float(capacity.sum(dtype=float)), float(minimum.sum(dtype=float))
+    if n_places < n_rows:
+        raise ValueError(
+            f"the columns have room for {n_places:.0f} rows, but there are {n_rows}: raise the capacity, or leave out "
+            f"rows"
+        )
+    if n_needed > n_rows:
+        raise ValueError(
+            f"the columns must have at least {n_needed:.0f} rows, but there are {n_rows}: lower the minimum, or give "
+            f"more rows"
+        )
+
+
+def _check_columns_of_rows(costs: Any, limits: Limits) -> None:
+    """Raise an error for a row that is forbidden in every column with room."""
+    is_open = limits.capacity > 0
+    if sparse.issparse(costs):
+        rows = np.repeat(np.arange(costs.shape[0]), np.diff(costs.indptr))
+        n_open = np.bincount(rows[is_open[costs.indices]], minlength=costs.shape[0])
+    else:
+        n_open = np.isfinite(costs[:, is_open]).sum(axis=1)
+    if not n_open.all():
+        raise ValueError(
+            f"row {_shown(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
+            f"for at least one, or leave the row out"
+        )
+
+
+def check_feasible(allowed: Any, limits: Limits) -> None:
+    """Raise an error if no assignment to allowed columns meets the limits.
+
+    If one assignment has a place for every row, and another one fills every minimum, then there is one that does both
+    (Mendelsohn and Dulmage). So each is searched by itself, as a flow from rows to columns.
+    """
+    n_rows = allowed.shape[0]
+    lost, columns = _shortage(allowed, np.minimum(limits.capacity, n_rows), from_rows=True)
+    if len(lost):
+        raise ValueError(
+            f"{len(lost)} rows ({_shown(lost)}) are allowed only in the columns {_shown(columns)}, which have room for "
+            f"{limits.capacity[columns].sum()}: raise their capacity, or allow these rows more columns"
+        )
+    lost, columns = _shortage(allowed, limits.minimum, from_rows=False)
+    if len(columns):
+        raise ValueError(
+            f"the columns {_shown(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
+            f"are allowed in them: lower their minimum, or allow more rows"
+        )
+
+
+def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, Indices]:
+    """Return rows and columns that prove that not all rows (or not all room) can be matched; none if all can."""
+    n_rows, n_columns = allowed.shape
+    n_listed = np.diff(allowed.indptr)
+    source, sink = n_rows + n_columns, n_rows + n_columns + 1
+    rows, columns = np.arange(n_rows), n_rows + np.arange(n_columns)
+    lists = np.repeat(rows, n_listed), n_rows + allowed.indices
+    unlimited = np.full(allowed.nnz, n_rows)
+    if from_rows:
+        tails, heads = [np.full(n_rows, source), lists[0], columns], [rows, lists[1], np.full(n_columns, sink)]
+        sizes = [np.ones(n_rows), unlimited, room]
+        wanted = n_rows
+    else:
+        tails, heads = [np.full(n_columns, source), lists[1], rows], [columns, lists[0], np.full(n_rows, sink)]
+        sizes = [room, unlimited, np.ones(n_rows)]
+        wanted = int(room.sum())
+    edges = np.concatenate(tails), np.concatenate(heads)
+    graph = sparse.csr_array((np.concatenate(sizes).astype(np.int32), edges), shape=(sink + 1, sink + 1))
+    found = maximum_flow(graph, source, sink)
+    if found.flow_value == wanted:
+        return np.empty(0, np.intp), np.empty(0, np.intp)
+    left = sparse.csr_array(graph - found.flow)
+    left.eliminate_zeros()
+    reached = breadth_first_order(left, source, return_predecessors=False)
+    return np.sort(reached[reached < n_rows]), np.sort(reached[(reached >= n_rows) & (reached < source)] - n_rows)
+
+
+def _shown(numbers: Indices) -> str:
+    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
+    return ", ".join(map(str, numbers[:_SHOWN])) + more

@@ -1,20 +1,23 @@
-"""Auctions of places: who gets which unit, so that all together get the most, with limits on how many a unit takes.
+"""Auctions: assign rows to units at the largest total value, with limits on the number of rows of each unit.
 
-Unit ``j`` has ``capacity[j]`` places, of which ``minimum[j]`` must be taken. Prices tell how much a place is wanted.
-They belong to a best assignment if every row has the unit that leaves it most, prices above 0 are those of full units,
-and prices below 0 those of units at their minimum. An auction ends with that, up to its increment, if its prices start
-low enough: a place that may be taken, at 0; one that must, below anything. To start there takes long. Prices of an
-earlier auction, or of one of a part of the rows, are nearly right: start a little below them, and start lower where
-places are left empty that should not be.
+Unit ``j`` has ``capacity[j]`` places, of which ``minimum[j]`` must be taken. Rows bid for places, and each unit has a
+price. An assignment is optimal if every row has the unit with its largest value minus price, units with a price above 0
+are full, and units with a price below 0 have their minimum. An auction ends with such prices, up to its increment, if
+they start low enough: at 0 for a place that may be taken, and below any value for a place that must be taken. Starting
+there takes long. Prices of an earlier auction, or of an auction among some of the rows, are nearly right. So an auction
+starts a little below these, and starts again from lower prices where places that should be taken stay empty.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from ..kernels.market import (
     MOST_DOUBLED,
@@ -25,124 +28,276 @@ from ..kernels.market import (
     PATIENCE,
     Places,
     Round,
+    Wishes,
     bid,
     queue_losers,
     queue_parked,
     regret,
     rounds,
     settle,
+    wish,
 )
-from ..utils.threads import Crew
-from ..utils.types import Float64, Indices
-from .bidders import Bidders
+from ..utils.threads import BLOCK_ROWS, Crew, row_blocks
+from ..utils.types import Array, Float64, Indices
 
 Counts = NDArray[np.int64]
 
+_N_WISHES = 16  # measured: with fewer, rows search all units again too often; with more, every bid takes longer
 # Rows of a round: a share of all. More would bid at prices that are out of date, fewer cannot be shared.
 _SHARE_OF_A_ROUND, _LEAST_ROUND = 8, 64
-_WORTH_SHARING = 512  # rows of a round; with fewer, handing over takes longer than bidding
+_WORTH_SHARING = 512  # rows of a round; with fewer, waking threads takes longer than bidding
 # One in this many rows is left out if only prices are needed, or if groups are not final yet.
 _LEFT_OUT, _LOOSELY_LEFT = 1000, 250
 _PATIENCE = 256  # bids per row, on average, after which the increment doubles with every further bid per row
 _SLACK = 4.0  # increments below earlier prices to start at, where the level of prices matters
 _RESTARTS = 10
+_LEVELS = (16, 4)  # prices are first found for a sixteenth of the rows, then for a quarter
+_FEWEST_ROWS, _FEWEST_PER_UNIT = 500, 4  # of such a part
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How many rows each unit takes: arrays of shape (n_units,)."""
+    """The limits on the number of rows of each unit: arrays of shape (n_units,)."""
 
     capacity: Counts
     minimum: Counts
 
     @property
     def exact(self) -> NDArray[np.bool_]:
-        """Whether a unit has no choice: it is full in the end, whatever its price was at the start."""
+        """Whether the number of rows is fixed: such a unit is full in the end, whatever its first price was."""
         return self.capacity == self.minimum
 
     def scaled(self, n_rows: int, n_all: int) -> Limits:
-        """For some of the rows only, with a little more room."""
+        """Return limits for some of the rows, with a little more room."""
         capacity = -(-self.capacity * n_rows // n_all)
         return Limits(capacity, np.where(self.exact, 0, self.minimum * n_rows // n_all))
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """How an auction ended.
+class Bidders(ABC):
+    """Rows that bid for one unit each.
 
     Attributes
     ----------
-    winners : ndarray of shape (n_rows,)
-        The unit of each row; -1 for rows that did not take part.
-    prices : ndarray of shape (n_units,)
-        In the end.
-    gap : float
-        The best assignment is better by no more than this.
-    value : float
-        The sum of the values.
-    unmet : ndarray of shape (n_units,)
-        Units with empty places, though the prices say there should be none.
-    increment : float
-        In the end: larger than at the start if it took long.
+    shape : (n_rows, n_units)
+        The number of rows and of units.
+    wishes : Wishes
+        The units that are best for each row.
+    far : float
+        An upper bound for the difference of any two values.
+    restricted : bool
+        Whether some units are forbidden for some rows.
     """
 
-    winners: Indices
+    shape: tuple[int, int]
+    wishes: Wishes
+    far: float
+    restricted = False
+
+    @abstractmethod
+    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+        """Find the wishes of some rows at these prices."""
+
+    def matrix(self) -> tuple[Array, float, Float64]:
+        """Return the scores of all rows, their sign and the offsets of units; without rows if there is no matrix."""
+        return np.empty((0, 0), self.wishes.values.dtype), 1.0, np.empty(0)
+
+
+class ListedBidders(Bidders):
+    """Rows with lists of allowed units, from a csr_array of values without duplicate entries."""
+
+    restricted = True
+
+    def __init__(self, values: Any, far: float) -> None:
+        self.shape = values.shape
+        self.far = far
+        beyond = np.full(values.shape[0], -np.inf)
+        self.wishes = Wishes(values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond)
+
+    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+        """Do nothing: all allowed units are wishes."""
+
+
+class _SearchingBidders(Bidders):
+    """Rows that search all units, block by block, and remember the best few.
+
+    The value of unit ``j`` is ``sign * scores[i, j] - offsets[j]``.
+    """
+
+    def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.floating], far: float, sign: float) -> None:
+        n_rows, n_units = shape
+        n_wishes = min(_N_WISHES, n_units)
+        self.shape = shape
+        self.far = far
+        self.wishes = Wishes(
+            np.arange(n_rows + 1, dtype=np.int64) * n_wishes,
+            np.empty(n_rows * n_wishes, np.int32),
+            np.empty(n_rows * n_wishes, dtype),
+            np.empty(n_rows),
+        )
+        self._sign = sign
+        self._offsets = np.zeros(n_units)
+
+    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+        """Find the wishes of some rows at these prices."""
+
+        def work(block: slice) -> None:
+            numbers = rows[block]
+            wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
+
+        crew.each(work, list(row_blocks(len(rows), BLOCK_ROWS)))
+
+    @abstractmethod
+    def _scores(self, rows: Indices) -> Array:
+        """Return the scores of some rows."""
+
+
+class MatrixBidders(_SearchingBidders):
+    """Rows of a matrix of values, or of costs with ``sign=-1``."""
+
+    def __init__(self, scores: Array, sign: float, far: float, restricted: bool = False) -> None:
+        super().__init__((scores.shape[0], scores.shape[1]), scores.dtype, far, sign)
+        self._matrix = scores
+        self.restricted = restricted
+
+    def matrix(self) -> tuple[Array, float, Float64]:
+        """Return the matrix, its sign, and offsets of 0."""
+        return self._matrix, self._sign, self._offsets
+
+    def _scores(self, rows: Indices) -> Array:
+        return _taken(self._matrix, rows)
+
+
+class NearBidders(_SearchingBidders):
+    """Samples that bid for a near centre: the value is minus the squared distance, up to a constant of the sample.
+
+    Parameters
+    ----------
+    X : array or csr_array of shape (n_samples, n_features)
+        The samples.
+    n_centers : int
+        The number of centres, which :meth:`approach` sets.
+    """
+
+    def __init__(self, X: Any, n_centers: int) -> None:
+        super().__init__((X.shape[0], n_centers), X.dtype, 0.0, 1.0)
+        self._X = X
+        self._largest = float(np.sqrt(squared_norms(X).max()))
+
+    def approach(self, centers: Array) -> None:
+        """Set the centres."""
+        self._twice = np.ascontiguousarray(2 * centers.T, self._X.dtype)
+        self._offsets = squared_norms(centers)
+        largest = float(np.sqrt(self._offsets.max()))
+        self.far = 4 * self._largest * largest + largest**2
+
+    def _scores(self, rows: Indices) -> Array:
+        scores = _taken(self._X, rows) @ self._twice
+        return np.ascontiguousarray(scores.toarray() if sparse.issparse(scores) else scores)
+
+
+def _taken(X: Any, rows: Indices) -> Any:
+    """Return some rows, given in ascending order; without a copy if they are consecutive."""
+    first, last = int(rows[0]), int(rows[-1])
+    return X[first : last + 1] if last - first == len(rows) - 1 else X[rows]
+
+
+def squared_norms(X: Any) -> Float64:
+    """Return the squared length of each row, in float64."""
+    if sparse.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of an auction."""
+
+    winners: Indices  # the unit of each row
     prices: Float64
-    gap: float
-    value: float
-    unmet: NDArray[np.bool_]
-    increment: float
+    gap: float  # the best assignment has a total value that is larger by at most this much
+    value: float  # the total value
+    increment: float  # larger than at the start if the auction took long
 
 
 def hold(
     bidders: Bidders,
-    rows: Indices,
     limits: Limits,
-    must: Float64,
-    may: Float64,
+    prices: Float64,
     increment: float,
     crew: Crew,
-    check: Callable[[], None],
+    check: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One auction among some rows, in ascending order.
+    """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end.
 
     Parameters
     ----------
-    must, may : ndarray of shape (n_units,)
-        What places cost at the start: those that must be taken, and the others. ``must`` is never above ``may``.
+    bidders : Bidders
+        The rows.
+    limits : Limits
+        The limits of units.
+    prices : ndarray of shape (n_units,)
+        Prices to start near.
     increment : float
-        What an offer is above what would do.
+        The amount by which an offer exceeds the price at which the second-best unit would be equally good.
+    crew : Crew
+        The threads.
     check : callable
-        Called if it takes long; raises an error if there is no solution.
+        Called if the auction takes long; it should raise an error if no assignment meets the limits.
     """
-    places, winners, increment = _run(bidders, rows, limits, must, may, increment, crew, check)
-    return _outcome(bidders, rows, limits, places, winners, increment)
-
-
-def estimate(bidders: Bidders, rows: Indices, limits: Limits, prices: Float64, increment: float, crew: Crew) -> Float64:
-    """The prices that some rows, in ascending order, find for the limits of all rows; from prices to start with.
-
-    The last of them, who take the longest, are left without a unit.
-    """
-    some = limits.scaled(len(rows), bidders.shape[0])
-    may = np.where(limits.exact, prices, np.maximum(prices, 0))
-    few = len(rows) // _LEFT_OUT
-    found = _run(bidders, rows, some, prices, may, increment, crew, lambda: None, few)[0].prices
-    return np.where(limits.capacity > 0, found, 0.0)
+    rows = np.arange(bidders.shape[0])
+    slack = base = np.where(limits.exact, 0.0, _SLACK * increment)
+    for _ in range(_RESTARTS):
+        start = _leveled(prices, limits, len(rows)) - slack
+        run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, check)
+        unmet = _unmet(limits, run)
+        if not unmet.any():
+            return _outcome(bidders, limits, run)
+        check()
+        prices, slack = _prices(run), np.where(unmet, 8 * slack + increment, base)
+    floor = np.full(len(prices), -(len(prices) + 1) * (bidders.far + increment) - np.abs(prices).max())
+    run = _run(bidders, rows, limits, floor, np.zeros(len(prices)), increment, crew, check)
+    return _outcome(bidders, limits, run)
 
 
 def hold_loosely(
-    bidders: Bidders, rows: Indices, limits: Limits, prices: Float64, increment: float, crew: Crew
+    bidders: Bidders, limits: Limits, prices: Float64, increment: float, crew: Crew
 ) -> tuple[Indices, Float64]:
-    """The same as :func:`hold_from`, but for a few rows, which keep the unit they lost last: several times as fast.
+    """Return the winners and prices of an auction that ends while a few rows still wait: several times as fast.
 
-    Limits may be broken by these rows.
+    These rows get the unit they lost last, which may break the limits.
     """
+    rows = np.arange(bidders.shape[0])
     start = _leveled(prices, limits, len(rows)) - np.where(limits.exact, 0.0, _SLACK * increment)
-    few = len(rows) // _LOOSELY_LEFT
-    places, winners, _ = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, lambda: None, few)
+    run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, few_left=len(rows) // _LOOSELY_LEFT)
     first_wishes = bidders.wishes.columns[bidders.wishes.first[:-1]]
-    return np.where(winners < 0, first_wishes, winners), np.where(limits.capacity > 0, places.prices, 0.0)
+    return np.where(run.winners < 0, first_wishes, run.winners), _prices(run)
+
+
+def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew) -> Float64:
+    """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows.
+
+    The last rows, which take the longest, are left without a unit.
+    """
+    n_rows, n_units = bidders.shape
+    prices = np.zeros(n_units)
+    order = np.random.RandomState(0).permutation(n_rows)
+    for share in _LEVELS:
+        n_part = n_rows // share
+        if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not bidders.restricted:
+            rows, some = np.sort(order[:n_part]), limits.scaled(n_part, n_rows)
+            may = np.where(limits.exact, prices, np.maximum(prices, 0))
+            run = _run(bidders, rows, some, prices, may, increment, crew, few_left=n_part // _LEFT_OUT)
+            prices = np.where(limits.capacity > 0, run.places.prices, 0.0)
+    return prices
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What an auction leaves: the places, the unit of each row (-1 for none), and the last increment."""
+
+    places: Places
+    winners: Indices
+    increment: float
 
 
 def _run(
@@ -153,26 +308,29 @@ def _run(
     may: Float64,
     increment: float,
     crew: Crew,
-    check: Callable[[], None],
-    few: int = 0,
-) -> tuple[Places, Indices, float]:
-    """Rounds until no more than a few rows are without a unit: the places, the winners, and the last increment."""
+    check: Callable[[], None] = lambda: None,
+    few_left: int = 0,
+) -> _Run:
+    """Let some rows, in ascending order, bid until at most ``few_left`` of them wait.
+
+    ``must`` and ``may`` are the first prices of places that must be taken, and of the others: ``must <= may``.
+    """
     places = _opened(limits, must, may, len(rows))
     winners = np.full(bidders.shape[0], -1, np.intp)
     round_ = _new_round(rows, increment)
     numbers = round_.numbers
     bidders.look(rows, places.prices, crew)
-    while numbers[N_WAITING] > few:
-        _advance(bidders, places, round_, winners, crew, few)
+    while numbers[N_WAITING] > few_left:
+        _advance(bidders, places, round_, winners, crew, few_left)
         if numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
             check()
             numbers[MOST_DOUBLED] = np.iinfo(np.int64).max
         if places.is_short.any():
             places = _grown(places)
-        if numbers[N_WAITING] <= few and numbers[N_PARKED] > 0:
+        if numbers[N_WAITING] <= few_left and numbers[N_PARKED] > 0:
             bidders.look(np.sort(round_.parked[: numbers[N_PARKED]]), places.prices, crew)
             queue_parked(round_)
-    return places, winners, float(round_.increment[0])
+    return _Run(places, winners, float(round_.increment[0]))
 
 
 def _new_round(rows: Indices, increment: float) -> Round:
@@ -190,8 +348,8 @@ def _new_round(rows: Indices, increment: float) -> Round:
     )
 
 
-def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, crew: Crew, few: int) -> None:
-    """A round that threads share, or as many as one thread does quicker."""
+def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, crew: Crew, few_left: int) -> None:
+    """Do one round that threads share, or as many rounds as one thread does faster."""
     most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
     n_rows = min(most_rows, int(round_.numbers[N_WAITING]))
     if crew.n_threads > 1 and n_rows >= _WORTH_SHARING:
@@ -202,11 +360,11 @@ def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, 
     enough = _WORTH_SHARING if crew.n_threads > 1 else len(round_.queue) + 1
     may_grow = bool((np.diff(places.first) < places.capacity).any())
     matrix = bidders.matrix()
-    rounds(most_rows, few, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)
+    rounds(most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)
 
 
 def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
-    """Places of all units: those that must be taken, and a usual number of the others."""
+    """Open places of all units: those that must be taken, and a usual number of the others."""
     n_units = len(may)
     capacity = np.minimum(limits.capacity, n_rows)
     usual = 2 * -(-n_rows // n_units) + 16
@@ -221,7 +379,7 @@ def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
 
 
 def _grown(places: Places) -> Places:
-    """Twice as many places for the units whose open ones are taken."""
+    """Open twice as many places of the units whose open places are all taken."""
     sizes = np.diff(places.first)
     new_sizes = np.where(places.is_short, np.minimum(2 * sizes, places.capacity), sizes)
     first = np.concatenate([[0], np.cumsum(new_sizes)])
@@ -232,51 +390,34 @@ def _grown(places: Places) -> Places:
         old, new = slice(places.first[j], places.first[j + 1]), slice(first[j], first[j + 1])
         costs[new][: sizes[j]], owners[new][: sizes[j]] = places.costs[old], places.owners[old]
         if places.is_short[j]:
-            order = np.lexsort((owners[new], costs[new]))  # what is sorted is a heap
+            order = np.lexsort((owners[new], costs[new]))  # a sorted array is a heap
             costs[new], owners[new] = costs[new][order], owners[new][order]
             prices[j] = costs[first[j]]
     return Places(first, costs, owners, prices, places.capacity, places.reserves, np.zeros(len(sizes), np.bool_))
 
 
-def _outcome(
-    bidders: Bidders, rows: Indices, limits: Limits, places: Places, winners: Indices, increment: float
-) -> Outcome:
-    counts = np.bincount(winners[rows], minlength=len(limits.capacity))
-    is_open = places.capacity > 0
-    prices = np.where(is_open, places.prices, 0.0)
-    most_paid = np.where(prices > 0, places.capacity, limits.minimum)
-    of_rows, value = regret(rows, bidders.wishes, places.prices, winners)
+def _prices(run: _Run) -> Float64:
+    return np.where(run.places.capacity > 0, run.places.prices, 0.0)
+
+
+def _unmet(limits: Limits, run: _Run) -> NDArray[np.bool_]:
+    """Return which units have empty places, though by their prices they should have none."""
+    places, counts = run.places, np.bincount(run.winners, minlength=len(limits.capacity))
+    should_be_full = (places.reserves > 0) & (places.capacity > 0)
+    return np.asarray((counts < limits.minimum) | ((counts < places.capacity) & should_be_full))
+
+
+def _outcome(bidders: Bidders, limits: Limits, run: _Run) -> Outcome:
+    """Return the result of an auction among all rows, with the gap that the prices prove."""
+    counts, prices = np.bincount(run.winners, minlength=len(limits.capacity)), _prices(run)
+    most_paid = np.where(prices > 0, run.places.capacity, limits.minimum)
+    of_rows, value = regret(np.arange(len(run.winners)), bidders.wishes, run.places.prices, run.winners)
     gap = of_rows + float(((most_paid - counts) * prices).sum())
-    unmet = (counts < limits.minimum) | ((counts < places.capacity) & (places.reserves > 0) & is_open)
-    return Outcome(winners, prices, gap, value, unmet, increment)
-
-
-def hold_from(
-    bidders: Bidders,
-    rows: Indices,
-    limits: Limits,
-    prices: Float64,
-    increment: float,
-    crew: Crew,
-    check: Callable[[], None],
-) -> Outcome:
-    """An auction that starts near prices that are nearly right; all limits are met in the end."""
-    base = np.where(limits.exact, 0.0, _SLACK * increment)
-    slack = base
-    for _ in range(_RESTARTS):
-        start = _leveled(prices, limits, len(rows)) - slack
-        outcome = hold(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, check)
-        if not outcome.unmet.any():
-            return outcome
-        check()
-        prices, slack = outcome.prices, np.where(outcome.unmet, 8 * slack + increment, base)
-    floor = np.full(len(prices), -(len(prices) + 1) * (bidders.far + increment) - np.abs(prices).max())
-    return hold(bidders, rows, limits, floor, np.zeros(len(prices)), increment, crew, check)
+    return Outcome(run.winners, prices, gap, value, run.increment)
 
 
 def _leveled(prices: Float64, limits: Limits, n_rows: int) -> Float64:
-    """The same differences of prices, at the level where as many places that may be taken have a price above 0 as
-    there are rows for them."""
+    """Shift prices so that as many places that may be taken have a price above 0 as there are rows for them."""
     room = limits.capacity - limits.minimum
     if not room.any():  # only differences count, and they must not drift away
         return prices - prices.mean()

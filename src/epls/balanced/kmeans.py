@@ -1,13 +1,19 @@
-"""k-means with groups of equal or limited size."""
+"""k-means with groups of equal or limited size.
+
+It is Lloyd's algorithm with another first step: an auction assigns the samples to the centres within the limits, then
+each centre moves to the mean of its samples.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from itertools import islice
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import kmeans_plusplus
@@ -19,13 +25,17 @@ from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
 from ..utils.threads import Crew
-from ..utils.types import Array, Indices
-from .auction import Limits
-from .lloyd import Rounds, State, group_sums, part_of
-from .sizes import batch_limits, size_limits
+from ..utils.types import Array, Float64, Indices
+from .auction import Limits, NearBidders, first_prices, hold, hold_loosely, squared_norms
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
+# Increments of auctions, in mean squared distances: from the mean of all in the first round, then from the centres.
+_FIRST_INCREMENT, _INCREMENT = 0.01, 0.03
+_MOST_PHASES = 8  # of an assignment whose increment was raised
+_PART, _FEWEST_PER_GROUP = 16, 50  # centres are first found with a part of the samples, where there are enough
+# The last few samples of an auction take most of its time. With many samples, they wait for the last rounds.
+_MANY_SAMPLES = 5000
 _SIZE = [Interval(Integral, 0, None, closed="left"), "array-like", None]
 
 
@@ -179,15 +189,15 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
     def _start(
         self, X: Any, center: Array | None, limits: Limits, random: np.random.RandomState, epochs: Any, crew: Crew
-    ) -> State:
+    ) -> _State:
         """Return the result of one start. With many samples, it begins with a part of them."""
         centers, prices, n_before = self._first_centers(X, center, random), None, 0
-        some = part_of(X, limits, random)
+        some = _part_of(X, limits, random)
         rounds: Iterator[int] = islice(epochs, self.max_iter)
         if some is not None:
-            state = Rounds(*some, crew).run(centers, prices, self.tol, rounds)
+            state = _Rounds(*some, crew).run(centers, prices, self.tol, rounds)
             centers, prices, n_before = state.centers, state.prices, state.n_rounds
-        state = Rounds(X, limits, crew).run(centers, prices, self.tol, rounds)
+        state = _Rounds(X, limits, crew).run(centers, prices, self.tol, rounds)
         state.n_rounds += n_before
         return state
 
@@ -244,10 +254,10 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 centers = self._first_centers(X, None, check_random_state(self.random_state))
             else:
                 centers = self.cluster_centers_.astype(X.dtype, copy=False)
-            limits = batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
+            limits = _batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
             labels, prices = self._assigned(X, centers, None if is_first else self.prices_, limits)
             new = np.bincount(labels, minlength=self.n_clusters)
-            moves = group_sums(X, labels, self.n_clusters) - new[:, None] * centers
+            moves = _group_sums(X, labels, self.n_clusters) - new[:, None] * centers
             moves /= np.maximum(counts + new, 1)[:, None]
         self.cluster_centers_ = (centers + moves).astype(X.dtype)
         self.counts_, self.prices_, self.labels_ = counts + new, prices, labels
@@ -284,8 +294,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         distance = None if prices is None else self.inertia_ / max(self.counts_.sum(), 1.0)
         with Crew() as crew:
             if center is None:
-                return Rounds(X, limits, crew, distance).assign(centers, prices)
-            return Rounds(X - center, limits, crew, distance).assign(centers - center, prices)
+                return _Rounds(X, limits, crew, distance).assign(centers, prices)
+            return _Rounds(X - center, limits, crew, distance).assign(centers - center, prices)
 
     def _checked(self, X: Any, *, reset: bool, needs_all_groups: bool = True) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
@@ -303,7 +313,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return sparse.csr_array(X) if sparse.issparse(X) else X
 
     def _limits(self, n_samples: int) -> Limits:
-        return size_limits(n_samples, self.n_clusters, self.size_min, self.size_max, self.sizes)
+        return _size_limits(n_samples, self.n_clusters, self.size_min, self.size_max, self.sizes)
 
     def _restore_fitted_state(self, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
         super()._restore_fitted_state(arrays, plain)
@@ -339,3 +349,204 @@ def _squared_distance(X: Any, centers: Array, labels: Indices) -> float:
         products = np.asarray(X.multiply(centers[labels]).sum(axis=1), np.float64).ravel()
         return max(float((X.multiply(X).sum()) - 2 * products.sum() + near.sum()), 0.0)
     return float(np.square(X - centers[labels], dtype=np.float64).sum())
+
+
+def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
+    """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans."""
+    if sizes is not None:
+        return _exact_sizes(n_samples, n_clusters, size_min, size_max, sizes)
+    if size_min is None and size_max is None:
+        size_min, size_max = n_samples // n_clusters, -(-n_samples // n_clusters)
+    least = _checked_sizes("size_min", 0 if size_min is None else size_min, n_clusters)
+    most = _checked_sizes("size_max", n_samples if size_max is None else size_max, n_clusters)
+    if (least > most).any():
+        j = int(np.argmax(least > most))
+        raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
+    if least.sum() > n_samples:
+        raise ValueError(
+            f"size_min asks for {least.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
+            f"size_min of {n_samples // n_clusters} at most, or fewer groups"
+        )
+    if most.sum() < n_samples:
+        raise ValueError(
+            f"size_max has room for {most.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
+            f"size_max of {-(-n_samples // n_clusters)} at least, or more groups"
+        )
+    return Limits(np.minimum(most, n_samples), least)
+
+
+def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
+    """Return the minimum and maximum number of samples of a batch in each group, if sizes count all batches together.
+
+    ``counts`` are the numbers of samples in each group from earlier batches.
+    """
+    n_clusters, seen = len(counts), counts.astype(np.int64)
+    if size_min is not None:
+        raise ValueError(
+            "partial_fit does not know how many samples will follow and cannot guarantee size_min: give all samples to "
+            "fit, or limit sizes with size_max or sizes"
+        )
+    if sizes is not None and size_max is not None:
+        raise ValueError("sizes sets the size of each group: give it without size_max")
+    if sizes is None and size_max is None:
+        n_all = int(seen.sum()) + n_samples
+        least, most = n_all // n_clusters, -(-n_all // n_clusters)
+        return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
+    name, given = ("sizes", sizes) if size_max is None else ("size_max", size_max)
+    left = np.clip(_checked_sizes(name, given, n_clusters) - seen, 0, n_samples)
+    if left.sum() < n_samples:
+        raise ValueError(
+            f"{name} leaves room for {left.sum()} samples after the previous batches, but this batch has {n_samples}: "
+            f"give a larger {name}, more groups or fewer samples"
+        )
+    return Limits(left, np.zeros(n_clusters, np.int64))
+
+
+def _exact_sizes(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
+    if size_min is not None or size_max is not None:
+        raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
+    exact = _checked_sizes("sizes", sizes, n_clusters)
+    if np.ndim(sizes) != 1 or exact.sum() != n_samples:
+        raise ValueError(
+            f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
+            f"{np.size(sizes)} whose sum is {np.sum(sizes)}"
+        )
+    return Limits(exact, exact.copy())
+
+
+def _checked_sizes(name: str, given: Any, n_clusters: int) -> NDArray[np.int64]:
+    """Return one number for each group, after checking that none is negative."""
+    numbers = np.asarray(given)
+    if numbers.dtype.kind not in "iu" or numbers.shape not in ((), (n_clusters,)):
+        raise ValueError(
+            f"{name} must be an integer, or {n_clusters} of them, one for each group, but has type "
+            f"{numbers.dtype} and shape {numbers.shape}"
+        )
+    if numbers.size and (numbers.min() < 0 or numbers.max() > 2**62):
+        raise ValueError(f"{name} has the value {numbers.min()}: sizes must be from 0 to 2**62")
+    return np.broadcast_to(numbers.astype(np.int64), n_clusters).copy()
+
+
+@dataclass
+class _State:
+    """The result of a round."""
+
+    centers: Array
+    prices: Float64
+    labels: Indices
+    inertia: float
+    n_rounds: int = 0
+
+
+class _Rounds:
+    """The rounds of k-means with some samples.
+
+    Parameters
+    ----------
+    X : array or csr_array of shape (n_samples, n_features)
+        The samples, near the origin if possible: products are computed in their type.
+    limits : Limits
+        The sizes of groups.
+    crew : Crew
+        The threads.
+    distance : float or None, default=None
+        The mean squared distance of samples from their centres, if it is known.
+    """
+
+    def __init__(self, X: Any, limits: Limits, crew: Crew, distance: float | None = None) -> None:
+        self._X = X
+        self._limits = limits
+        self._crew = crew
+        self._bidders = NearBidders(X, len(limits.capacity))
+        self._size = float(squared_norms(X).sum())
+        self._least_increment = max(1e-12 * self._size / X.shape[0], 1e-290)
+        first = _FIRST_INCREMENT * self._size / X.shape[0] if distance is None else _INCREMENT * distance
+        self._increment = max(first, self._least_increment)
+
+    def assign(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> tuple[Indices, Float64]:
+        """Return the group of each sample and the prices of groups, given earlier prices if there are any.
+
+        With ``loosely``, a few samples may be in groups that are already full.
+        """
+        self._check(centers, prices)
+        self._bidders.approach(centers)
+        if prices is None:
+            prices = first_prices(self._bidders, self._limits, self._increment, self._crew)
+        increment = self._increment
+        if loosely:
+            return hold_loosely(self._bidders, self._limits, prices, increment, self._crew)
+        for _ in range(_MOST_PHASES):
+            outcome = hold(self._bidders, self._limits, prices, increment, self._crew)
+            if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
+                break
+            prices, increment = outcome.prices, outcome.increment / 5
+        return outcome.winners, outcome.prices
+
+    def _check(self, centers: Array, prices: Float64 | None) -> None:
+        """Raise an error if shapes or limits do not match, which compiled code would not notice."""
+        n_groups, (n_samples, n_features) = len(self._limits.capacity), self._X.shape
+        if centers.shape != (n_groups, n_features) or (prices is not None and prices.shape != (n_groups,)):
+            raise ValueError(
+                f"there are {len(centers)} centres, but n_clusters={n_groups} was set after fit: call fit again"
+            )
+        n_places = int(self._limits.capacity.sum()) if self._limits.capacity.min() >= 0 else 0
+        if n_places < n_samples or self._limits.minimum.sum() > n_samples:
+            raise ValueError(f"groups have room for {n_places} of {n_samples} samples: the model is damaged")
+
+    def run(self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int]) -> _State:
+        """Do rounds until one reduces the sum of squared distances by less than the fraction ``tol``."""
+        if self._X.shape[0] < _MANY_SAMPLES:
+            return self._until_settled(centers, prices, tol, epochs, loosely=False)
+        loose = self._until_settled(centers, prices, tol, epochs, loosely=True)
+        state = self._until_settled(loose.centers, loose.prices, tol, epochs, loosely=False)
+        state.n_rounds += loose.n_rounds
+        return state
+
+    def _until_settled(
+        self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int], *, loosely: bool
+    ) -> _State:
+        best: _State | None = None
+        n_rounds = 0
+        for _ in epochs:
+            n_rounds += 1
+            state = self._round(centers, prices, loosely)
+            has_moved = best is None or state.inertia < (1 - tol) * best.inertia
+            if best is None or state.inertia < best.inertia:
+                best = state
+            if not has_moved or np.array_equal(state.centers, centers):
+                break
+            centers, prices = state.centers, state.prices
+        if best is None:  # a callback has ended the fit before the first round
+            best = self._round(centers, prices, loosely)
+        best.n_rounds = n_rounds
+        return best
+
+    def _round(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> _State:
+        """Assign samples to centres, and move centres to the means of their groups. An empty group keeps its centre."""
+        labels, prices = self.assign(centers, prices, loosely)
+        sums = _group_sums(self._X, labels, len(centers))
+        counts = np.bincount(labels, minlength=len(centers))
+        means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
+        inertia = self._size - float((counts * squared_norms(means)).sum())
+        self._increment = min(max(_INCREMENT * inertia / len(labels), self._least_increment), self._increment)
+        return _State(means.astype(centers.dtype), prices, labels, max(inertia, 0.0))
+
+
+def _group_sums(X: Any, labels: Indices, n_groups: int) -> Float64:
+    """Return the sum of the samples of each group, in float64."""
+    n_samples = X.shape[0]
+    is_in = sparse.csr_array((np.ones(n_samples), labels, np.arange(n_samples + 1)), shape=(n_samples, n_groups))
+    sums = is_in.T @ X
+    return np.asarray(sums.toarray() if sparse.issparse(sums) else sums, np.float64)
+
+
+def _part_of(X: Any, limits: Limits, random: np.random.RandomState) -> tuple[Any, Limits] | None:
+    """Return some of the samples with proportional limits; None if there are too few to gain from it."""
+    n_samples, n_groups = X.shape[0], len(limits.capacity)
+    n_part = max(n_samples // _PART, _FEWEST_PER_GROUP * n_groups)
+    if n_samples < 4 * n_part:
+        return None
+    rows = np.sort(random.permutation(n_samples)[:n_part])
+    least = limits.minimum * n_part // n_samples
+    most = -(-limits.capacity * n_part // n_samples)
+    return X[rows], Limits(most, least)
