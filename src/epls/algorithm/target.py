@@ -33,8 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from ..kernels.auction import auction
-from ..kernels.greedy import literal_rule
+from ..kernels.auction import auction, literal_rule
 from ..utils.types import Array
 from .state import Stateful
 

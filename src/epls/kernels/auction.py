@@ -20,8 +20,7 @@ computes these block maxima; later bids recompute only the few blocks that could
 import numpy as np
 from numba import njit
 
-from .places import around, replace_lowest
-from .scan import index_of, index_of_net, largest, largest_net, smallest
+from .places import around, index_of, index_of_net, largest, largest_net, replace_lowest, smallest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
 # More are needed only if many rows value the same units equally, and then a coarser auction is good enough.
@@ -30,6 +29,18 @@ PATIENCE = 32
 _MOST_BIDS = PATIENCE + 300
 _TINY = 1e-30  # an increment for rows of zeros
 BLOCK = 128  # units per bound; measured with 1600 units
+
+
+@njit(cache=True, nogil=True)
+def literal_rule(outputs, inhibitor, step, winners):
+    """Do the paper's Algorithm 1, exactly as printed: no auction.
+
+    Write each row's winner to ``winners`` and raise the winner's ``inhibitor`` by ``step``, row after row.
+    """
+    for n in range(outputs.shape[0]):
+        k = index_of_net(outputs[n], inhibitor, largest_net(outputs[n], inhibitor))
+        winners[n] = k
+        inhibitor[k] += step
 
 
 @njit(cache=True)

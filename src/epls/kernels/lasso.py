@@ -42,8 +42,7 @@ _MOST_TRIES = 1000
 
 @_maximum
 def _violation(slopes, codes, lower, upper):
-    """Return the largest violation. ``codes * huge`` moves the slope of a component in use to its end of the "
-    "interval."""
+    """Return the largest violation. ``codes * huge`` moves the slope of a used component to its end of the interval."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -67,8 +66,7 @@ def _moved(slopes, codes, row, change, lower, upper, keep):
 
 @_kernel
 def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
-    """Repeatedly set the component with the largest violation to its best value; return whether all are small "
-    "enough."""
+    """Repeatedly set the component with the largest violation to its best value; return whether all are small."""
     change, row = slopes.dtype.type(0), gram[0, : slopes.size]
     for _ in range(most_steps):
         worst = _moved(slopes, codes, row, change, lower, upper, keep)
@@ -103,7 +101,7 @@ def _dot(a, b, lanes):
 
 
 @_maximum
-def _largest_size(values):
+def largest_size(values):
     result = values.dtype.type(0)
     for j in range(values.size):
         result = larger(abs(values[j]), result)
@@ -151,7 +149,7 @@ def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
         direction[j] = residual[j]
     square = _dot(residual, residual, lanes)
     for _ in range(2 * n_working):
-        if _largest_size(residual) <= enough:
+        if largest_size(residual) <= enough:
             return
         product[:] = zero
         for j in range(n_working):
@@ -213,7 +211,7 @@ def _join(slopes, lower, upper, numbers, n_working, most, is_in):
     """Append components whose slopes exceed these limits, up to ``most`` in total; return the number of components."""
     for start in range(0, slopes.size, _SCAN):
         stop = min(start + _SCAN, slopes.size)
-        if _largest_size(slopes[start:stop]) > upper:
+        if largest_size(slopes[start:stop]) > upper:
             for j in range(start, stop):
                 if n_working < most and (slopes[j] > upper or slopes[j] < lower) and not is_in[j]:
                     is_in[j] = True
@@ -285,7 +283,7 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
             code[j] = zero
             problem[j] = products[i, j] / alpha
             slopes[j] = problem[j]
-        size = _largest_size(problem)
+        size = largest_size(problem)
         _greedy(slopes, code, gram, lower, upper, kind(_COARSE), _MOST_GREEDY_STEPS, keep)
         n_working, n_known = 0, 0
         for j in range(n_components):

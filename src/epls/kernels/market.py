@@ -15,8 +15,7 @@ import numpy as np
 from numba import njit
 
 from .intrinsics import larger
-from .places import around, is_lower, replace_lowest
-from .scan import largest, smallest
+from .places import around, is_lower, largest, replace_lowest, smallest
 
 #: Wishes of row i are ``columns[first[i]:first[i + 1]]``; ``beyond[i]`` bounds the net value of all other units.
 Wishes = namedtuple("Wishes", "first columns values beyond")

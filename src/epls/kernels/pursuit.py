@@ -3,7 +3,7 @@
 import numpy as np
 from numba import njit
 
-from .lasso import _largest_size
+from .lasso import largest_size
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
 
@@ -29,7 +29,7 @@ def pursue(products, gram, numbers, values):
         for b in range(slopes.size):
             slopes[b] = row[b]
         for k in range(n_most):
-            size = _largest_size(slopes)
+            size = largest_size(slopes)
             if size == 0:
                 break
             j = 0
