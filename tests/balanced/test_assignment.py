@@ -146,7 +146,7 @@ def test_many_rows_with_samples_of_them_first(capacity, minimum, dtype):
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_the_result_is_the_same_for_any_number_of_threads(listed, monkeypatch):
-    monkeypatch.setattr(assignment, "_WORTH_A_CREW", 0)
+    monkeypatch.setattr(assignment, "_WORTH_THREADS", 0)
     monkeypatch.setattr(auction, "_WORTH_SHARING", 16)
     cost = as_listed(np.where(np.sort(DISTANCES)[:, 19:20] >= DISTANCES, DISTANCES, np.inf)) if listed else DISTANCES
     found = []

@@ -16,14 +16,14 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.market import spread
-from ..utils.threads import Crew
+from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
 from .auction import Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome, first_prices, hold
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
 _LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
-_WORTH_A_CREW = 2**20  # values; asking for the number of threads takes a millisecond
+_WORTH_THREADS = 2**20  # values; asking for the number of threads takes a millisecond
 _SHOWN = 5  # rows or columns that an error names
 
 
@@ -111,16 +111,17 @@ def balanced_assignment(
     scores = _checked_cost(cost, maximize)
     n_rows, n_columns = scores.shape
     limits = Limits(
-        _checked_counts("capacity", capacity, n_columns),
-        _checked_counts("minimum", 0 if minimum is None else minimum, n_columns),
+        checked_counts("capacity", capacity, n_columns),
+        checked_counts("minimum", 0 if minimum is None else minimum, n_columns),
     )
     _check_limits(limits, n_rows)
     limits = Limits(np.minimum(limits.capacity, n_rows), limits.minimum)
     if n_rows == 0:
         return (np.empty(0, np.intp), 0.0) if return_gap else np.empty(0, np.intp)
-    with Crew(None if _size(scores) >= _WORTH_A_CREW else 1) as crew:
-        bidders, scale, check = _bidders(scores, 1.0 if maximize else -1.0, limits, crew)
-        outcome = _solved(bidders, limits, scale, float(tol), crew, check)
+    with one_blas_thread():
+        n_threads = allowed_threads() if _size(scores) >= _WORTH_THREADS else 1
+        bidders, scale, check = _bidders(scores, 1.0 if maximize else -1.0, limits, n_threads)
+        outcome = _solved(bidders, limits, scale, float(tol), n_threads, check)
     return (outcome.winners, outcome.gap) if return_gap else outcome.winners
 
 
@@ -173,10 +174,11 @@ def _not_finite(forbidden: float) -> str:
     return f"cost has values that are NaN or {-forbidden:+}: give finite numbers, and {forbidden:+} where forbidden"
 
 
-def _checked_counts(name: str, counts: Any, n_columns: int) -> Counts:
+def checked_counts(name: str, counts: Any, n: int, of: str = "column") -> Counts:
+    """Return one count for each column, or for each of what ``of`` names, after checking what was given."""
     given = np.asarray(counts)
-    if given.shape not in ((), (n_columns,)):
-        raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n_columns}, one for each column")
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n}, one for each {of}")
     if given.dtype.kind == "f" and (np.abs(given) < 2**62).all() and (given == np.floor(given)).all():
         given = given.astype(np.int64)
     if given.dtype.kind not in "iu":
@@ -184,22 +186,22 @@ def _checked_counts(name: str, counts: Any, n_columns: int) -> Counts:
     if (given < 0).any():
         raise ValueError(f"{name} has the value {given.min()}, but must not be negative")
     whole = np.minimum(given.astype(np.uint64), np.uint64(2**62)).astype(np.int64)
-    return np.broadcast_to(whole, n_columns).copy()
+    return np.broadcast_to(whole, n).copy()
 
 
 def _size(scores: Any) -> int:
     return int(scores.nnz if sparse.issparse(scores) else scores.size)
 
 
-def _bidders(scores: Any, sign: float, limits: Limits, crew: Crew) -> tuple[Bidders, _Scale, Callable[[], None]]:
+def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[Bidders, _Scale, Callable[[], None]]:
     """Return the rows as bidders and the range of their values, after checking that a solution exists."""
     if sparse.issparse(scores):
         values = sparse.csr_array((sign * scores.data, scores.indices, scores.indptr), shape=scores.shape)
         _check_columns_of_rows(values, limits)
         scale = _scale_of_lists(values, sign)
         return ListedBidders(values, scale.far), scale, cache(lambda: check_feasible(values, limits))
-    totals = np.empty((crew.n_threads, 5))
-    crew.share(spread, scores, sign, totals)
+    totals = np.empty((n_threads, 5))
+    share(spread, n_threads, scores, sign, totals)
     n_forbidden, n_bad, _, _, total = totals.sum(axis=0)
     least, most = totals[:, 2].min(), totals[:, 3].max()
     if n_bad:
@@ -263,14 +265,14 @@ def _are_integers(values: Any) -> bool:
 
 
 def _solved(
-    bidders: Bidders, limits: Limits, scale: _Scale, tol: float, crew: Crew, check: Callable[[], None]
+    bidders: Bidders, limits: Limits, scale: _Scale, tol: float, n_threads: int, check: Callable[[], None]
 ) -> Outcome:
     """Run auctions with ever smaller increments until the gap is small enough."""
     increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
-    prices = first_prices(bidders, limits, increment, crew)
+    prices = first_prices(bidders, limits, increment, n_threads)
     best: Outcome | None = None
     for _ in range(_MOST_PHASES):
-        outcome = hold(bidders, limits, prices, increment, crew, check)
+        outcome = hold(bidders, limits, prices, increment, n_threads, check)
         if best is None or outcome.gap < best.gap:
             best = outcome
         if best.gap <= (allowed := scale.allowed(tol, best)):

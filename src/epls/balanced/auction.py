@@ -37,7 +37,7 @@ from ..kernels.market import (
     settle,
     wish,
 )
-from ..utils.threads import BLOCK_ROWS, Crew, row_blocks
+from ..utils.threads import BLOCK_ROWS, do_all, row_blocks, share
 from ..utils.types import Array, Float64, Indices
 
 Counts = NDArray[np.int64]
@@ -94,7 +94,7 @@ class Bidders(ABC):
     restricted = False
 
     @abstractmethod
-    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+    def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         """Find the wishes of some rows at these prices."""
 
     def matrix(self) -> tuple[Array, float, Float64]:
@@ -113,7 +113,7 @@ class ListedBidders(Bidders):
         beyond = np.full(values.shape[0], -np.inf)
         self.wishes = Wishes(values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond)
 
-    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+    def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         """Do nothing: all allowed units are wishes."""
 
 
@@ -137,14 +137,14 @@ class _SearchingBidders(Bidders):
         self._sign = sign
         self._offsets = np.zeros(n_units)
 
-    def look(self, rows: Indices, prices: Float64, crew: Crew) -> None:
+    def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         """Find the wishes of some rows at these prices."""
 
         def work(block: slice) -> None:
             numbers = rows[block]
             wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
 
-        crew.each(work, list(row_blocks(len(rows), BLOCK_ROWS)))
+        do_all(work, list(row_blocks(len(rows), BLOCK_ROWS)), n_threads)
 
     @abstractmethod
     def _scores(self, rows: Indices) -> Array:
@@ -224,7 +224,7 @@ def hold(
     limits: Limits,
     prices: Float64,
     increment: float,
-    crew: Crew,
+    n_threads: int,
     check: Callable[[], None] = lambda: None,
 ) -> Outcome:
     """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end.
@@ -239,8 +239,8 @@ def hold(
         Prices to start near.
     increment : float
         The amount by which an offer exceeds the price at which the second-best unit would be equally good.
-    crew : Crew
-        The threads.
+    n_threads : int
+        The number of threads to use.
     check : callable
         Called if the auction takes long; it should raise an error if no assignment meets the limits.
     """
@@ -248,19 +248,19 @@ def hold(
     slack = base = np.where(limits.exact, 0.0, _SLACK * increment)
     for _ in range(_RESTARTS):
         start = _leveled(prices, limits, len(rows)) - slack
-        run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, check)
+        run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, n_threads, check)
         unmet = _unmet(limits, run)
         if not unmet.any():
             return _outcome(bidders, limits, run)
         check()
         prices, slack = _prices(run), np.where(unmet, 8 * slack + increment, base)
     floor = np.full(len(prices), -(len(prices) + 1) * (bidders.far + increment) - np.abs(prices).max())
-    run = _run(bidders, rows, limits, floor, np.zeros(len(prices)), increment, crew, check)
+    run = _run(bidders, rows, limits, floor, np.zeros(len(prices)), increment, n_threads, check)
     return _outcome(bidders, limits, run)
 
 
 def hold_loosely(
-    bidders: Bidders, limits: Limits, prices: Float64, increment: float, crew: Crew
+    bidders: Bidders, limits: Limits, prices: Float64, increment: float, n_threads: int
 ) -> tuple[Indices, Float64]:
     """Return the winners and prices of an auction that ends while a few rows still wait: several times as fast.
 
@@ -268,12 +268,14 @@ def hold_loosely(
     """
     rows = np.arange(bidders.shape[0])
     start = _leveled(prices, limits, len(rows)) - np.where(limits.exact, 0.0, _SLACK * increment)
-    run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, crew, few_left=len(rows) // _LOOSELY_LEFT)
+    run = _run(
+        bidders, rows, limits, start, np.maximum(start, 0), increment, n_threads, few_left=len(rows) // _LOOSELY_LEFT
+    )
     first_wishes = bidders.wishes.columns[bidders.wishes.first[:-1]]
     return np.where(run.winners < 0, first_wishes, run.winners), _prices(run)
 
 
-def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew) -> Float64:
+def first_prices(bidders: Bidders, limits: Limits, increment: float, n_threads: int) -> Float64:
     """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows.
 
     The last rows, which take the longest, are left without a unit.
@@ -281,12 +283,12 @@ def first_prices(bidders: Bidders, limits: Limits, increment: float, crew: Crew)
     n_rows, n_units = bidders.shape
     prices = np.zeros(n_units)
     order = np.random.RandomState(0).permutation(n_rows)
-    for share in _LEVELS:
-        n_part = n_rows // share
+    for divisor in _LEVELS:
+        n_part = n_rows // divisor
         if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not bidders.restricted:
             rows, some = np.sort(order[:n_part]), limits.scaled(n_part, n_rows)
             may = np.where(limits.exact, prices, np.maximum(prices, 0))
-            run = _run(bidders, rows, some, prices, may, increment, crew, few_left=n_part // _LEFT_OUT)
+            run = _run(bidders, rows, some, prices, may, increment, n_threads, few_left=n_part // _LEFT_OUT)
             prices = np.where(limits.capacity > 0, run.places.prices, 0.0)
     return prices
 
@@ -307,7 +309,7 @@ def _run(
     must: Float64,
     may: Float64,
     increment: float,
-    crew: Crew,
+    n_threads: int,
     check: Callable[[], None] = lambda: None,
     few_left: int = 0,
 ) -> _Run:
@@ -319,16 +321,16 @@ def _run(
     winners = np.full(bidders.shape[0], -1, np.intp)
     round_ = _new_round(rows, increment)
     numbers = round_.numbers
-    bidders.look(rows, places.prices, crew)
+    bidders.look(rows, places.prices, n_threads)
     while numbers[N_WAITING] > few_left:
-        _advance(bidders, places, round_, winners, crew, few_left)
+        _advance(bidders, places, round_, winners, n_threads, few_left)
         if numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
             check()
             numbers[MOST_DOUBLED] = np.iinfo(np.int64).max
         if places.is_short.any():
             places = _grown(places)
         if numbers[N_WAITING] <= few_left and numbers[N_PARKED] > 0:
-            bidders.look(np.sort(round_.parked[: numbers[N_PARKED]]), places.prices, crew)
+            bidders.look(np.sort(round_.parked[: numbers[N_PARKED]]), places.prices, n_threads)
             queue_parked(round_)
     return _Run(places, winners, float(round_.increment[0]))
 
@@ -348,16 +350,16 @@ def _new_round(rows: Indices, increment: float) -> Round:
     )
 
 
-def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, crew: Crew, few_left: int) -> None:
+def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, n_threads: int, few_left: int) -> None:
     """Do one round that threads share, or as many rounds as one thread does faster."""
     most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
     n_rows = min(most_rows, int(round_.numbers[N_WAITING]))
-    if crew.n_threads > 1 and n_rows >= _WORTH_SHARING:
-        crew.share(bid, n_rows, bidders.wishes, places.prices, round_, bidders.far)
-        crew.share(settle, n_rows, places, round_, winners)
+    if n_threads > 1 and n_rows >= _WORTH_SHARING:
+        share(bid, n_threads, n_rows, bidders.wishes, places.prices, round_, bidders.far)
+        share(settle, n_threads, n_rows, places, round_, winners)
         queue_losers(n_rows, round_)
         return
-    enough = _WORTH_SHARING if crew.n_threads > 1 else len(round_.queue) + 1
+    enough = _WORTH_SHARING if n_threads > 1 else len(round_.queue) + 1
     may_grow = bool((np.diff(places.first) < places.capacity).any())
     matrix = bidders.matrix()
     rounds(most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)

@@ -13,7 +13,6 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import kmeans_plusplus
@@ -24,8 +23,9 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
-from ..utils.threads import Crew
+from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
+from .assignment import checked_counts
 from .auction import Limits, NearBidders, first_prices, hold, hold_loosely, squared_norms
 
 _TYPES = [np.float64, np.float32]
@@ -175,10 +175,10 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             moved = X if center is None else X - center
             random = check_random_state(self.random_state)
             epochs = self.epochs(self.n_init * self.max_iter)
-            with Crew() as crew:
-                best = self._start(moved, center, limits, random, epochs, crew)
+            with one_blas_thread():
+                best = self._start(moved, center, limits, random, epochs)
                 for _ in range(self.n_init - 1):
-                    state = self._start(moved, center, limits, random, epochs, crew)
+                    state = self._start(moved, center, limits, random, epochs)
                     best = state if state.inertia < best.inertia else best
             epochs.close()
         self.cluster_centers_ = best.centers if center is None else (best.centers + center).astype(X.dtype)
@@ -188,16 +188,16 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return self
 
     def _start(
-        self, X: Any, center: Array | None, limits: Limits, random: np.random.RandomState, epochs: Any, crew: Crew
+        self, X: Any, center: Array | None, limits: Limits, random: np.random.RandomState, epochs: Any
     ) -> _State:
         """Return the result of one start. With many samples, it begins with a part of them."""
         centers, prices, n_before = self._first_centers(X, center, random), None, 0
         some = _part_of(X, limits, random)
         rounds: Iterator[int] = islice(epochs, self.max_iter)
         if some is not None:
-            state = _Rounds(*some, crew).run(centers, prices, self.tol, rounds)
+            state = _Rounds(*some).run(centers, prices, self.tol, rounds)
             centers, prices, n_before = state.centers, state.prices, state.n_rounds
-        state = _Rounds(X, limits, crew).run(centers, prices, self.tol, rounds)
+        state = _Rounds(X, limits).run(centers, prices, self.tol, rounds)
         state.n_rounds += n_before
         return state
 
@@ -292,10 +292,10 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         """Return the groups of samples within the limits, and the prices."""
         center = _origin(X)
         distance = None if prices is None else self.inertia_ / max(self.counts_.sum(), 1.0)
-        with Crew() as crew:
+        with one_blas_thread():
             if center is None:
-                return _Rounds(X, limits, crew, distance).assign(centers, prices)
-            return _Rounds(X - center, limits, crew, distance).assign(centers - center, prices)
+                return _Rounds(X, limits, distance).assign(centers, prices)
+            return _Rounds(X - center, limits, distance).assign(centers - center, prices)
 
     def _checked(self, X: Any, *, reset: bool, needs_all_groups: bool = True) -> Any:
         X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
@@ -357,19 +357,20 @@ def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, 
         return _exact_sizes(n_samples, n_clusters, size_min, size_max, sizes)
     if size_min is None and size_max is None:
         size_min, size_max = n_samples // n_clusters, -(-n_samples // n_clusters)
-    least = _checked_sizes("size_min", 0 if size_min is None else size_min, n_clusters)
-    most = _checked_sizes("size_max", n_samples if size_max is None else size_max, n_clusters)
+    least = checked_counts("size_min", 0 if size_min is None else size_min, n_clusters, "group")
+    most = checked_counts("size_max", n_samples if size_max is None else size_max, n_clusters, "group")
     if (least > most).any():
         j = int(np.argmax(least > most))
         raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
-    if least.sum() > n_samples:
+    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)  # of very large integers, too
+    if n_least > n_samples:
         raise ValueError(
-            f"size_min asks for {least.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
+            f"size_min asks for {n_least:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
             f"size_min of {n_samples // n_clusters} at most, or fewer groups"
         )
-    if most.sum() < n_samples:
+    if n_most < n_samples:
         raise ValueError(
-            f"size_max has room for {most.sum()} samples in {n_clusters} groups, but there are {n_samples}: give a "
+            f"size_max has room for {n_most:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
             f"size_max of {-(-n_samples // n_clusters)} at least, or more groups"
         )
     return Limits(np.minimum(most, n_samples), least)
@@ -393,7 +394,7 @@ def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any,
         least, most = n_all // n_clusters, -(-n_all // n_clusters)
         return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
     name, given = ("sizes", sizes) if size_max is None else ("size_max", size_max)
-    left = np.clip(_checked_sizes(name, given, n_clusters) - seen, 0, n_samples)
+    left = np.clip(checked_counts(name, given, n_clusters, "group") - seen, 0, n_samples)
     if left.sum() < n_samples:
         raise ValueError(
             f"{name} leaves room for {left.sum()} samples after the previous batches, but this batch has {n_samples}: "
@@ -405,26 +406,13 @@ def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any,
 def _exact_sizes(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
     if size_min is not None or size_max is not None:
         raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
-    exact = _checked_sizes("sizes", sizes, n_clusters)
+    exact = checked_counts("sizes", sizes, n_clusters, "group")
     if np.ndim(sizes) != 1 or exact.sum() != n_samples:
         raise ValueError(
             f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
             f"{np.size(sizes)} whose sum is {np.sum(sizes)}"
         )
     return Limits(exact, exact.copy())
-
-
-def _checked_sizes(name: str, given: Any, n_clusters: int) -> NDArray[np.int64]:
-    """Return one number for each group, after checking that none is negative."""
-    numbers = np.asarray(given)
-    if numbers.dtype.kind not in "iu" or numbers.shape not in ((), (n_clusters,)):
-        raise ValueError(
-            f"{name} must be an integer, or {n_clusters} of them, one for each group, but has type "
-            f"{numbers.dtype} and shape {numbers.shape}"
-        )
-    if numbers.size and (numbers.min() < 0 or numbers.max() > 2**62):
-        raise ValueError(f"{name} has the value {numbers.min()}: sizes must be from 0 to 2**62")
-    return np.broadcast_to(numbers.astype(np.int64), n_clusters).copy()
 
 
 @dataclass
@@ -447,16 +435,14 @@ class _Rounds:
         The samples, near the origin if possible: products are computed in their type.
     limits : Limits
         The sizes of groups.
-    crew : Crew
-        The threads.
     distance : float or None, default=None
         The mean squared distance of samples from their centres, if it is known.
     """
 
-    def __init__(self, X: Any, limits: Limits, crew: Crew, distance: float | None = None) -> None:
+    def __init__(self, X: Any, limits: Limits, distance: float | None = None) -> None:
         self._X = X
         self._limits = limits
-        self._crew = crew
+        self._n_threads = allowed_threads()
         self._bidders = NearBidders(X, len(limits.capacity))
         self._size = float(squared_norms(X).sum())
         self._least_increment = max(1e-12 * self._size / X.shape[0], 1e-290)
@@ -471,12 +457,12 @@ class _Rounds:
         self._check(centers, prices)
         self._bidders.approach(centers)
         if prices is None:
-            prices = first_prices(self._bidders, self._limits, self._increment, self._crew)
+            prices = first_prices(self._bidders, self._limits, self._increment, self._n_threads)
         increment = self._increment
         if loosely:
-            return hold_loosely(self._bidders, self._limits, prices, increment, self._crew)
+            return hold_loosely(self._bidders, self._limits, prices, increment, self._n_threads)
         for _ in range(_MOST_PHASES):
-            outcome = hold(self._bidders, self._limits, prices, increment, self._crew)
+            outcome = hold(self._bidders, self._limits, prices, increment, self._n_threads)
             if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
                 break
             prices, increment = outcome.prices, outcome.increment / 5

@@ -26,7 +26,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
 
@@ -143,13 +143,7 @@ def is_held() -> bool:
 
 @contextmanager
 def threads_for(multiply_adds: int) -> Iterator[None]:
-    """Use all threads of BLAS and OpenMP in other libraries if their products are large, otherwise one.
-
-    Parameters
-    ----------
-    multiply_adds : int
-        Multiply-adds of a product.
-    """
+    """Use all threads of BLAS and OpenMP in other libraries for products of many multiply-adds, otherwise one."""
     if multiply_adds >= _WORTH_ALL_THREADS and not is_helper():
         holder = threading.get_ident()
         n_times = _held.holders.get(holder, 0)
@@ -270,19 +264,7 @@ def row_ranges(n_rows: int, multiply_adds: int) -> list[slice]:
 
 
 def product(A: Array, B: Array, out: Array | None = None) -> Array:
-    """Return the matrix product ``A @ B``, computed by as many threads as are useful.
-
-    Parameters
-    ----------
-    A, B : ndarray of shape (n, m), (m, k)
-        The factors, of the same type.
-    out : ndarray of shape (n, k) or None, default=None
-        Where to write the product.
-
-    Returns
-    -------
-    ndarray of shape (n, k)
-        The product.
+    """Return the matrix product ``A @ B`` of factors of one type, computed by as many threads as are useful.
 
     Examples
     --------
@@ -318,33 +300,9 @@ def by_rows(kernel: Callable[..., object], arrays: tuple[Any, ...], *common: Any
     do_all(lambda rows: kernel(*(array[rows] for array in arrays), *common), ranges)
 
 
-class Crew:
-    """A context manager with threads that share the work of many short kernels; the BLAS library has one thread.
-
-    Parameters
-    ----------
-    n_threads : int or None, default=None
-        None means all allowed threads.
-    """
-
-    def __init__(self, n_threads: int | None = None) -> None:
-        self.n_threads = allowed_threads() if n_threads is None else n_threads
-        self._held = ExitStack()
-
-    def __enter__(self) -> Crew:
-        self._held.enter_context(one_blas_thread())
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._held.close()
-
-    def share(self, kernel: Callable[..., object], *arguments: Any) -> None:
-        """Call ``kernel(part, n_parts, *arguments)`` for all parts."""
-        do_all(lambda part: kernel(part, self.n_threads, *arguments), range(self.n_threads), self.n_threads)
-
-    def each(self, work: Callable[[Task], Result], tasks: list[Task]) -> list[Result]:
-        """Return the results of all tasks, in order."""
-        return do_all(work, tasks, self.n_threads)
+def share(kernel: Callable[..., object], n_threads: int, *arguments: Any) -> None:
+    """Call ``kernel(part, n_threads, *arguments)`` for all parts, one for each thread."""
+    do_all(lambda part: kernel(part, n_threads, *arguments), range(n_threads), n_threads)
 
 
 def row_blocks(n_rows: int, block_rows: int) -> Iterator[slice]:
