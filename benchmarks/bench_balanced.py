@@ -23,15 +23,14 @@ and runs as a process of it, which measures its own times; without --constrained
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import history
 import numpy as np
+from common import peak_gibibytes, timed
 from sklearn.cluster import KMeans, kmeans_plusplus
 from threadpoolctl import threadpool_limits
 
@@ -100,12 +99,6 @@ def ask_rival(python, task, **arrays):
     if run.returncode:
         sys.exit(f"{python} cannot run k-means-constrained; see --help for how to install it\n{run.stderr[-1500:]}")
     return json.loads(run.stdout.splitlines()[-1])
-
-
-def timed(function, *arguments, **options):
-    started = time.perf_counter()
-    result = function(*arguments, **options)
-    return time.perf_counter() - started, result
 
 
 def one_assignment(n_samples, n_groups, rival, repeats):
@@ -240,7 +233,7 @@ def large(n_samples, n_groups, n_features=32, n_queries=1000):
     print(f"\n{n_samples:,} x {n_features} in {n_groups:,} groups, {blas_threads()} thread(s)", flush=True)
     start = first_centers(X, n_groups)
     took, model = timed(BalancedKMeans(n_groups, init=start, random_state=0).fit, X)
-    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    memory = peak_gibibytes()
     print(
         f"BalancedKMeans: {took:.0f} s, {model.n_iter_} rounds, largest memory of the process {memory:.2f} GiB",
         flush=True,

@@ -19,6 +19,7 @@ from contextlib import contextmanager, nullcontext
 
 import history
 import numpy as np
+from common import timed
 from sklearn.datasets import load_digits
 
 import epls
@@ -57,13 +58,6 @@ def new_cases(quick):
     }
 
 
-def timed(case):
-    """Seconds, and the digest of the result."""
-    started = time.perf_counter()
-    result = case()
-    return time.perf_counter() - started, hashlib.sha256(np.ascontiguousarray(result).tobytes()).hexdigest()
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="turns, idle and busy")
@@ -80,9 +74,9 @@ def main():
         for busy in (0, 1):
             for name, case in cases.items():
                 with busy_machine() if busy else nullcontext():
-                    time_taken, digest = timed(case)
-                seconds[name][busy].append(time_taken)
-                digests[name].add(digest)
+                    taken, result = timed(case)
+                seconds[name][busy].append(taken)
+                digests[name].add(hashlib.sha256(np.ascontiguousarray(result).tobytes()).hexdigest())
     found = {}
     for name, (idle, busy) in seconds.items():
         found[name] = {

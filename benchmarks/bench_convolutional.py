@@ -9,9 +9,9 @@ from components that were learned from random patches and from whole images.
 import argparse
 import json
 from pathlib import Path
-from time import perf_counter
 
 import numpy as np
+from common import timed
 
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
@@ -25,9 +25,8 @@ def outcome(images, labels, folds, options, sampling):
         EPLS(options.units), n_patches=options.patches, sampling=sampling, stride=options.stride,
         random_state=options.seed,
     )  # fmt: skip
-    started = perf_counter()
-    learner = features.fit(images).estimator_
-    seconds = perf_counter() - started
+    seconds, _ = timed(features.fit, images)
+    learner = features.estimator_
     codes = features.transform(images)
     rest = [np.setdiff1d(np.arange(len(labels)), fold) for fold in folds]
     percents = [

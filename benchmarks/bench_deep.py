@@ -8,26 +8,17 @@ learned does not change the time.
 """
 
 import argparse
-import resource
 import time
 
 import history
 import numpy as np
-from sklearn.datasets import load_sample_images
+from common import peak_gibibytes, photographs
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures
 from epls.images.stacks import usual_layers
 
 BLOCK = 512
-
-
-def photographs(n_images, side):
-    """Parts of photographs."""
-    random = np.random.RandomState(0)
-    photos = load_sample_images().images
-    corners = random.randint(0, 427 - side, size=(n_images, 2))
-    return np.stack([photos[k % 2][r : r + side, c : c + side] for k, (r, c) in enumerate(corners)])
 
 
 def product_seconds(layer, shape, n_images):
@@ -75,8 +66,7 @@ def main():
                 seconds={f"layer {number}: encoding an image": seconds / len(inputs)},
             )
             inputs = maps
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(f"peak memory of learning and encoding: {peak:.2f} GiB")
+    print(f"peak memory of learning and encoding: {peak_gibibytes():.2f} GiB")
     run.finish()
 
 

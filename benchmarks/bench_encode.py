@@ -10,11 +10,10 @@ threads, is the limit that encoding is measured against. Codes, pooling and ever
 
 import argparse
 import json
-import resource
-import time
 
 import history
 import numpy as np
+from common import peak_gibibytes, timed
 
 from epls import EPLS, ImageFeatures, NaturalEncoder
 from epls.datasets import load_stl10
@@ -22,16 +21,7 @@ from epls.datasets import load_stl10
 
 def seconds(function, repeats):
     """The median time of a call."""
-    times = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - started)
-    return float(np.median(times))
-
-
-def peak_mebibytes():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return float(np.median([timed(function)[0] for _ in range(repeats)]))
 
 
 def main():
@@ -64,7 +54,7 @@ def main():
         bare = seconds(lambda: np.matmul(patches, components, out=products), max(options.images // 4, 1))
         rows.append((bare, *(seconds(lambda f=f: f.transform(some), 1) / options.images for f in (features, split))))
     bare, natural, double = np.median(rows, axis=0)
-    before = peak_mebibytes()
+    before = 1024 * peak_gibibytes()
     features.transform(images[: options.images * 8])
     result = {
         "bare products, ms an image": round(1e3 * bare, 1),
@@ -72,8 +62,8 @@ def main():
         "encoding / bare products": round(natural / bare, 3),
         "with split sign / bare products": round(double / bare, 3),
         "ratio, each repeat": [round(row[1] / row[0], 3) for row in rows],
-        "peak memory, MiB": round(peak_mebibytes()),
-        "growth of the peak with 8 times the images, MiB": round(peak_mebibytes() - before),
+        "peak memory, MiB": round(1024 * peak_gibibytes()),
+        "growth of the peak with 8 times the images, MiB": round(1024 * peak_gibibytes() - before),
     }
     print(json.dumps(result, indent=1, allow_nan=False))
     run.add(

@@ -10,18 +10,17 @@ process had, and what of it was there before learning (libraries, 120 MB of patc
 
 import argparse
 import multiprocessing
-import resource
 import time
 import warnings
 
 import numpy as np
+from common import normalized_patches, peak_gibibytes, timed
 from sklearn.base import clone
 
 from epls import ZCAWhitening
 from epls.callbacks import OnEpoch
 from epls.datasets import load_stl10
 from epls.evaluation.experiment import Settings, new_learner
-from epls.images.patches import normalize_patches, sample_patches
 from epls.learners import LEARNERS
 
 
@@ -51,15 +50,13 @@ def measure(name, n_components, X, seconds, results):
     watch = Stopwatch(seconds)
     if hasattr(learner, "set_callbacks"):
         learner.set_callbacks(watch)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    started = time.perf_counter()
-    learner.fit(X)
-    taken = time.perf_counter() - started
+    before = peak_gibibytes()
+    taken, _ = timed(learner.fit, X)
     n_done = len(watch.ends)
     if n_done > 1:
         taken += (watch.n_epochs - n_done) * (watch.ends[-1] - watch.ends[0]) / (n_done - 1)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    results.put((taken, n_done, watch.n_epochs, before / 2**20, peak / 2**20))
+    peak = peak_gibibytes()
+    results.put((taken, n_done, watch.n_epochs, before, peak))
 
 
 def main():
@@ -79,8 +76,7 @@ def main():
     elif options.data is None:
         parser.error("give the folder of STL-10, or --quick")
     else:
-        pixels = sample_patches(load_stl10(options.data).train_images, options.patches, 10, random_state=0)
-        X = normalize_patches(pixels)
+        X = normalized_patches(options.patches, images=load_stl10(options.data).train_images)
     white = ZCAWhitening().fit_transform(X)
     print(f"{len(X):,} samples, {options.components} units")
     print(f"{'':20} {'seconds':>9} {'epochs':>12} {'GiB before':>11} {'peak':>6}")

@@ -12,11 +12,11 @@ problem at their residual, which is never above it. SPAMS (``pip install spams-b
 import argparse
 import json
 import os
-import time
 import warnings
 
 import history
 import numpy as np
+from common import timed
 from scipy import sparse
 from sklearn.decomposition import sparse_encode
 
@@ -70,12 +70,6 @@ def sklearn_solver(components, alpha, most_iterations, n_threads, dtype=np.float
     return lambda patches: sparse_encode(
         patches.astype(dtype), components, algorithm="lasso_cd", alpha=alpha, max_iter=most_iterations, n_jobs=n_threads
     )
-
-
-def seconds_of(solve, patches):
-    started = time.perf_counter()
-    solve(patches)
-    return time.perf_counter() - started
 
 
 def data_and_components(options):
@@ -162,8 +156,8 @@ def main():
     seconds = {name: [] for name in [*rivals, "bare product"]}
     for _ in range(options.repeats):  # side by side, so that a change of the machine's speed meets all alike
         for name, (_, _, solve, some) in rivals.items():
-            seconds[name].append(seconds_of(solve, some) / len(some))
-        seconds["bare product"].append(seconds_of(lambda p: p @ columns, patches) / len(patches))
+            seconds[name].append(timed(solve, some)[0] / len(some))
+        seconds["bare product"].append(timed(lambda: patches @ columns)[0] / len(patches))
     fastest = np.median(seconds["epls"])
     table = {
         name: {

@@ -19,13 +19,11 @@ gap of the final problems is that stated by L2SVMCV's tol, computed here from th
 """
 
 import argparse
-import resource
-import sys
-import time
 import warnings
 
 import history
 import numpy as np
+from common import peak_gibibytes, timed
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
@@ -88,11 +86,6 @@ def features_of_cifar10(folder, n_samples, n_features):
     return features, np.r_[data.train_labels[train], data.test_labels]
 
 
-def peak_gigabytes():
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / (2**30 if sys.platform == "darwin" else 2**20)
-
-
 def largest_gap(model, X, y):
     """Half the squared norm of the gradient, as a share of the objective; of the worst class."""
     square = 1 + sum(np.square(row, dtype=np.float64).sum() for row in X) / len(X)
@@ -123,9 +116,9 @@ def large(n_train, n_features, folder, run):
     features -= mean
     features /= np.sqrt(squares / n_train - mean**2 + 1e-8)
     print(f"{n_train:,} x {train.shape[1]:,} {train.dtype}, {blas_threads()} BLAS thread(s)", flush=True)
-    before, model = peak_gigabytes(), L2SVMCV()
-    seconds = timed_fit(model, train, labels[:n_train])
-    peak, accuracy = peak_gigabytes(), model.score(features[n_train:], labels[n_train:])
+    before, model = peak_gibibytes(), L2SVMCV()
+    seconds = timed(model.fit, train, labels[:n_train])[0]
+    peak, accuracy = peak_gibibytes(), model.score(features[n_train:], labels[n_train:])
     print(
         f"  {seconds:.0f} s, peak {peak:.2f} GB ({before:.2f} before, of which {features.nbytes / 2**30:.2f} are the "
         f"samples, held out ones too); {model.n_products_:,} products, {100 * accuracy:.2f} % of those held out"
@@ -136,12 +129,6 @@ def large(n_train, n_features, folder, run):
         f"largest gap {largest_gap(model, train, labels[:n_train]):.1e}"
     )
     run.add(seconds={"fit": seconds, "fit, a product": seconds / model.n_products_})
-
-
-def timed_fit(estimator, X, y):
-    started = time.perf_counter()
-    estimator.fit(X, y)
-    return time.perf_counter() - started
 
 
 def objectives(model, X, y, C):
@@ -156,7 +143,7 @@ def compare(X, y, X_test, y_test, n_jobs, solvers):
     """Print what one fold gives; the accuracies of both, and the ratio of their times, and the seconds of ours."""
     grid = RELATIVE_CS / (1 + np.square(X, dtype=np.float64).sum(axis=1).mean())
     ours, default = L2SVMCV(Cs=grid, intercept_scaling=1), L2SVMCV()
-    seconds, default_seconds = timed_fit(ours, X, y), timed_fit(default, X, y)
+    (seconds, _), (default_seconds, _) = timed(ours.fit, X, y), timed(default.fit, X, y)
     print(
         f"  L2SVMCV: {seconds:.2f} s, {100 * ours.score(X_test, y_test):.2f} % with C={ours.C_:.2e}; at the defaults "
         f"{default_seconds:.2f} s, {100 * default.score(X_test, y_test):.2f} % with C={default.C_:.2e} "
@@ -166,7 +153,7 @@ def compare(X, y, X_test, y_test, n_jobs, solvers):
     best_seconds, theirs = np.inf, None
     for dual in solvers:
         search = GridSearchCV(LinearSVC(dual=dual), {"C": grid}, cv=5, n_jobs=n_jobs)
-        search_seconds = timed_fit(search, X, y)
+        search_seconds, _ = timed(search.fit, X, y)
         C, model = search.best_params_["C"], search.best_estimator_
         expected = objectives(L2SVMCV(Cs=C, intercept_scaling=1).fit(X, y), X, y, C)
         excess = objectives(model, X, y, C) / expected - 1

@@ -12,10 +12,10 @@ import time
 
 import history
 import numpy as np
+from common import normalized_patches
 from sklearn.datasets import load_sample_images
 
 from epls import EPLS, ImageFeatures
-from epls.images.patches import normalize_patches, sample_patches
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--device", default="cpu", help="a device of torch")
@@ -29,7 +29,7 @@ n_units, n_patches = (20, 1000) if arguments.quick else (arguments.units, argume
 DEVICES = {"NumPy": None, f"torch, {arguments.device}": arguments.device}
 
 photographs = load_sample_images().images
-patches = normalize_patches(sample_patches(photographs, n_patches, 10, random_state=0))
+patches = normalized_patches(n_patches)
 images = np.stack([photographs[k % 2][20 * k : 20 * k + 96, 20 * k : 20 * k + 96] for k in range(16)])
 
 

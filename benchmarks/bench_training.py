@@ -16,14 +16,14 @@ from pathlib import Path
 
 import history
 import numpy as np
-from sklearn.datasets import load_sample_images
+from common import normalized_patches
 
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.engines.base import LayerSettings, new_engine
 from epls.algorithm.optimizers import Adam
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
-from epls.images.patches import normalize_patches, sample_patches
+from epls.datasets import load_stl10
 from epls.utils.threads import allowed_threads
 
 FIXED_OVERHEAD = 64  # MiB: compiled code, thread stacks, BLAS buffers, the shuffled order of the samples
@@ -46,12 +46,8 @@ class TimedTarget:
 
 
 def load_patches(folder, n_patches, patch_size=10):
-    if folder is None:
-        images = load_sample_images().images
-    else:
-        images = np.memmap(folder / "stl10_binary" / "train_X.bin", np.uint8, "r").reshape(-1, 3, 96, 96)
-        images = images.transpose(0, 3, 2, 1)
-    return normalize_patches(sample_patches(images, n_patches, patch_size, random_state=0))
+    images = load_stl10(folder).train_images if folder else None
+    return normalized_patches(n_patches, patch_size, images)
 
 
 def new_training(X, n_components, n_epochs, target_name, batch_size=None):

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from common import results_in, timed
 from frontier_chart import LASSO, STACK, draw, print_table
 from history import machine
 from sklearn.base import BaseEstimator, clone
@@ -217,26 +218,20 @@ def compile_kernels(row, ground):
     features.fit(ground.images[:20]).transform(ground.images[:2])
 
 
-def processor_seconds(function, *arguments):
-    started = time.process_time()
-    result = function(*arguments)
-    return time.process_time() - started, result
-
-
 def measured(row, ground, learned):
     """A row's seconds and accuracy. ``learned`` holds the last learner's seconds and features, to encode again."""
     compile_kernels(row, ground)
     who = (ground.name, row.learner, row.whiten)
     if learned.get("who") != who:
         features = features_of(row, ground)
-        learned["seconds"], learned["features"] = processor_seconds(features.fit, ground.unlabelled)
+        learned["seconds"], learned["features"] = timed(features.fit, ground.unlabelled, clock=time.process_time)
         learned["who"] = who
     features, found = learned["features"], {}
     if row.learner != STACK:
         features = features.with_encoder(ground.unlabelled, encoder_of(row))
     if row.slow:
         some = ground.images[:SAMPLED_IMAGES]
-        seconds, theirs = processor_seconds(features.transform, some)
+        seconds, theirs = timed(features.transform, some, clock=time.process_time)
         encode_seconds = seconds * len(ground.images) / len(some)
         features = features.with_encoder(ground.unlabelled, "sparse_coding")
         ours = features.transform(some)
@@ -244,7 +239,7 @@ def measured(row, ground, learned):
         found |= {"images encoded by it": len(some), "features apart": float(f"{apart:.2g}")}
         codes = features.transform(ground.images)
     else:
-        encode_seconds, codes = processor_seconds(features.transform, ground.images)
+        encode_seconds, codes = timed(features.transform, ground.images, clock=time.process_time)
     accuracies = []
     for train in ground.folds:
         test = np.setdiff1d(np.arange(len(ground.labels)), train)
@@ -314,9 +309,7 @@ def main():
         rows = [row for row in rows if row.learner in few and row.encoder in ("natural", LASSO)]
     warnings.simplefilter("ignore")  # of learners that did not converge within their iterations
     with threadpool_limits(1):
-        results = {"machine": machine(), "grounds": {}, "rows": []}
-        if options.json and options.json.exists():
-            results = json.loads(options.json.read_text())
+        results = results_in(options.json, {"machine": machine(), "grounds": {}, "rows": []})
         grounds = [made_up_ground(name) if options.quick else load_ground(name, options.data) for name in names]
         run(grounds, rows, results, options.json)
     print_table(results)

@@ -29,7 +29,7 @@ INSTRUCTIONS = ("avx2", "avx512f", "avx512_bf16", "amx_bf16", "asimd", "sve", "b
 BLAS_FACTS = ("internal_api", "version", "architecture")
 PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch")
 SAME = 1.05  # figures of two runs that differ by a smaller factor are called equal
-SAME_MACHINE = ("processor", "instructions", "cores", "threads", "precision")
+SAME_MACHINE = ("processor", "instructions", "cores", "threads")
 # Figures by kind, and whether more of it is worse. Ratios and gains are against something measured in the same run, so
 # runs at different times can be compared; seconds depend on what else the machine does.
 KINDS = {"ratios": True, "gains": False, "seconds": True}
@@ -55,7 +55,7 @@ def n_cores():
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
 
 
-def machine(precision="float32"):
+def machine():
     """What times depend on, as plain values."""
     model, instructions = processor()
     blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
@@ -70,7 +70,6 @@ def machine(precision="float32"):
         "instructions": instructions,
         "cores": n_cores(),
         "threads": max((library["num_threads"] for library in blas), default=1),
-        "precision": precision,
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
         "system": f"{platform.system()} {platform.machine()}",
         "blas": sorted(" ".join(str(b[k]) for k in BLAS_FACTS if b.get(k)) for b in blas),
@@ -84,7 +83,7 @@ def described(found):
     versions = ", ".join(f"{name} {number}" for name, number in found["versions"].items() if number)
     return (
         f"{found['processor']} ({instructions}), {found['cores']} core(s), {found['threads']} thread(s), "
-        f"{found['precision']}, load {found['load']} at the start\n{versions}, {', '.join(found['blas'])}"
+        f"load {found['load']} at the start\n{versions}, {', '.join(found['blas'])}"
     )
 
 
@@ -115,11 +114,9 @@ class Run:
         The parsed arguments, with that of :func:`add_option`.
     benchmark : str or None
         Its name; None is that of the running script.
-    precision : str
-        What most of its products are computed in.
     """
 
-    def __init__(self, options, *, benchmark=None, precision="float32"):
+    def __init__(self, options, *, benchmark=None):
         self.path = options.history or (None if getattr(options, "quick", False) else HOME)
         if self.path and not os.access(self.path if self.path.exists() else self.path.parent, os.W_OK):
             raise SystemExit(f"cannot write the history to {self.path}: give --history a file that can be written")
@@ -128,7 +125,7 @@ class Run:
             "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "commit": commit(),
             "arguments": json.loads(json.dumps(plain_arguments(options), allow_nan=False)),
-            "machine": machine(precision),
+            "machine": machine(),
             **{kind: {} for kind in KINDS},
         }
         print(described(self.entry["machine"]), file=sys.stderr, flush=True)

@@ -20,24 +20,17 @@ import time
 
 import history
 import numpy as np
-from sklearn.datasets import load_sample_images
+from common import normalized_patches, photographs, timed
 from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
 from epls.algorithm.defaults import batch_rows, number_of_epochs
 from epls.images.counts import usual_n_patches
-from epls.images.patches import normalize_patches, sample_patches
 from epls.learners.random_patches import RandomPatches
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))
 SIDE = 96  # of the photographs' parts that are encoded
-
-
-def processor_seconds(function, *arguments):
-    started = time.process_time()
-    function(*arguments)
-    return time.process_time() - started
 
 
 def n_positions(side, patch_size, stride):
@@ -53,14 +46,12 @@ def learned_from(n_units):
 
 def rates(n_units, patch_size, quick):
     """Processor seconds of a patch: in an epoch of learning, in natural codes and in sparse codes."""
-    photographs = load_sample_images().images
     n_patches, n_epochs = (10 * n_units, 1) if quick else (max(20 * n_units, 10_000), 10)
-    patches = normalize_patches(sample_patches(photographs, n_patches, patch_size, random_state=0))
+    patches = normalized_patches(n_patches, patch_size)
     model = EPLS(n_units, max_iter=n_epochs, random_state=0)
     EPLS(n_units, max_iter=1, random_state=0).fit(patches[: 2 * n_units])  # compiles
-    found = {"learn": processor_seconds(model.fit, patches) / (n_patches * n_epochs)}
-    corners = np.random.RandomState(0).randint(0, 427 - SIDE, size=(4, 2))
-    images = np.stack([photographs[k % 2][r : r + SIDE, c : c + SIDE] for k, (r, c) in enumerate(corners)])
+    found = {"learn": timed(model.fit, patches, clock=time.process_time)[0] / (n_patches * n_epochs)}
+    images = photographs(4, SIDE)
     # After a short training, patches would need more components than after a full one. Patches as components are alike.
     learners = {"natural": (model, 1), "sparse_coding": (RandomPatches(n_units, random_state=0).fit(patches), 4)}
     for name, (learner, stride) in learners.items():
@@ -68,7 +59,7 @@ def rates(n_units, patch_size, quick):
         features = ImageFeatures(FrozenEstimator(learner), **settings).fit(images)
         features.transform(images[:1])  # compiles
         n_encoded = len(images) * n_positions(SIDE, patch_size, stride)
-        found[name] = processor_seconds(features.transform, images) / n_encoded
+        found[name] = timed(features.transform, images, clock=time.process_time)[0] / n_encoded
     return found
 
 

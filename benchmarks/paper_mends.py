@@ -18,7 +18,8 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits, load_sample_images
+from common import normalized_patches, results_in
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
@@ -26,7 +27,6 @@ from stl10_proxy import judged
 
 from epls import EPLS, PAPER
 from epls.datasets import load_stl10
-from epls.images.patches import normalize_patches, sample_patches
 from epls.metrics import dead_outputs, noise_filters
 
 LENGTH = {"max_iter": None, "tol": None}
@@ -83,8 +83,7 @@ def on_digits(settings, seed):
 
 def on_photographs(settings, seed):
     """100 units on 20,000 patches of the photographs that come with scikit-learn."""
-    patches = normalize_patches(sample_patches(load_sample_images().images, 20_000, 8, random_state=seed))
-    return on_vectors(patches, 100, settings, seed)[1]
+    return on_vectors(normalized_patches(20_000, 8, seed=seed), 100, settings, seed)[1]
 
 
 def mean(results, kind, row, seeds, figure):
@@ -130,7 +129,7 @@ def main():
             data, seed=seed, settings=settings, **sizes
         )[1]
     rows = options.rows or (["as printed", "default"] if options.quick else ROWS)
-    results = json.loads(options.output.read_text()) if options.output and options.output.exists() else {}
+    results = results_in(options.output, {})
     for seed in range(options.seeds):
         for row in rows:
             for kind, run in kinds.items():

@@ -12,11 +12,11 @@ there.
 import argparse
 import json
 import math
-import time
 import warnings
 from pathlib import Path
 
 import numpy as np
+from common import results_in, timed
 from stl10_proxy import ridge_accuracy
 
 from epls import ImageFeatures
@@ -61,15 +61,8 @@ def quickest_first(wanted):
 
 def outcome(name, settings, images, labels, folds, options):
     learner = new_learner(Settings(name, learner_settings=settings, n_components=options.components, seed=0))
-    started = time.perf_counter()
-    features = ImageFeatures(
-        learner,
-        n_patches=options.patches,
-        stride=options.stride,
-        whiten=LEARNERS[name].whitens,
-        random_state=0,
-    ).fit(images)
-    seconds = time.perf_counter() - started
+    settings = {"n_patches": options.patches, "stride": options.stride, "whiten": LEARNERS[name].whitens}
+    seconds, features = timed(ImageFeatures(learner, **settings, random_state=0).fit, images)
     accuracies = ridge_accuracy(features.transform(images), labels, folds)
     return {"accuracy": accuracies.mean(), "std": accuracies.std(), "learn seconds": seconds}
 
@@ -117,7 +110,7 @@ def main():
     else:
         data = load_stl10(options.data)
         images, labels, folds = data.train_images, data.train_labels, data.folds
-    results = json.loads(options.results.read_text()) if options.results and options.results.exists() else []
+    results = results_in(options.results, [])
     ground = {"components": options.components, "patches": options.patches, "stride": options.stride}
     if any(r["ground"] != ground for r in results):
         raise SystemExit(f"{options.results} has results with other settings than {ground}: give another file")

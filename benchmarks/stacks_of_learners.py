@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+from common import results_in, timed
 
 from epls import EPLS, OMP, DeepFeatures, KMeansTriangle, Prototypes
 from epls.datasets import load_cifar10, load_stl10
@@ -51,11 +52,9 @@ def outcome(name, unlabelled, images, labels, folds, keep):
     """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
     learner, encoder, whiten = LEARNERS[name]
     layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0), encoder=encoder, whiten=whiten)
-    started = time.process_time()
-    stack = DeepFeatures(layers, mirror=True, random_state=0).fit(unlabelled)
-    learned = time.process_time()
-    features = stack.transform(images)
-    found = {"learn": learned - started, "encode": time.process_time() - learned}
+    stack, found = DeepFeatures(layers, mirror=True, random_state=0), {}
+    found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
+    found["encode"], features = timed(stack.transform, images, clock=time.process_time)
     if keep is not None:
         np.save(keep, features)
     first = stack.grid**2 * stack.layers_[0].n_codes
@@ -84,7 +83,7 @@ def main():
     options = parser.parse_args()
     sizes = options.labels, options.tested, options.folds
     unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
-    results = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    results = results_in(options.json, {})
     for name in options.learners:
         if name not in results:
             keep = options.keep and options.keep / f"{options.dataset}-{name}.npy"

@@ -2,7 +2,7 @@
 
     python benchmarks/stl10_proxy.py DATA                                   # 400 units, under two minutes
     python benchmarks/stl10_proxy.py DATA --components 1600 --patches 160000 --pictures filters.png
-    python benchmarks/stl10_proxy.py DATA --learner '{"loss": "squared"}'   # any settings of EPLS
+    python benchmarks/stl10_proxy.py DATA --learner '{"loss": "squared"}'   # any of epls.TrainingSettings
 
 DATA holds the official stl10_binary folder (train_X.bin, train_y.bin, fold_indices.txt). For each of the 10 folds a
 classifier is trained on its 1,000 images and tested on the other 4,000 training images. Also told: the share of noise
@@ -11,16 +11,16 @@ filters, dead outputs, and how near the target came to the exact optimum in trai
 
 import argparse
 import json
-import time
 
 import numpy as np
+from common import normalized_patches, timed
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
+import epls
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
 from epls.images.dense import region_sums
-from epls.images.patches import normalize_patches, sample_patches
 from epls.images.pooling import image_regions, pool_sums
 from epls.metrics import dead_outputs, noise_filters, redundancy
 from epls.plotting import filter_grid
@@ -53,10 +53,8 @@ def ridge_accuracy(features, labels, folds):
 def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=None, accuracy=True):
     """EPLS with some settings, learned from patches: the model, and what it is worth."""
     images, labels = data.train_images, data.train_labels
-    patches = normalize_patches(sample_patches(images, n_patches, PATCH, random_state=seed))
-    started = time.perf_counter()
-    model = EPLS(components, random_state=seed, **(settings or {})).fit(patches)
-    seconds = time.perf_counter() - started
+    patches = normalized_patches(n_patches, PATCH, images, seed)
+    seconds, model = timed(EPLS(components, random_state=seed, **(settings or {})).fit, patches)
     largest, mean = np.zeros(components), 0.0
     for block in np.array_split(patches, 10):
         codes = model.transform(block)
@@ -90,7 +88,7 @@ def main():
     parser.add_argument("--patches", type=int, default=96_000)
     parser.add_argument("--stride", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--learner", type=json.loads, default={}, help="settings of EPLS as JSON")
+    parser.add_argument("--learner", type=json.loads, default={}, help="values of epls.TrainingSettings as JSON")
     parser.add_argument("--pictures", help="where to write a picture of 100 filters (PNG)")
     parser.add_argument("--no-accuracy", action="store_true", help="tell of the filters only")
     options = parser.parse_args()
@@ -101,7 +99,7 @@ def main():
         options.patches,
         options.stride,
         options.seed,
-        options.learner,
+        {"settings": epls.TrainingSettings(**options.learner)} if options.learner else {},
         accuracy=not options.no_accuracy,
     )
     if options.pictures:

@@ -58,9 +58,8 @@ def test_a_processor_that_does_not_tell(tmp_path):
 
 def test_machine():
     with threadpool_limits(1):
-        found = history.machine("bfloat16")
+        found = history.machine()
     assert found["threads"] == 1
-    assert found["precision"] == "bfloat16"
     assert found["versions"]["numpy"] == np.__version__
     assert found["blas"]
     assert json.loads(json.dumps(found, allow_nan=False)) == found
@@ -90,7 +89,7 @@ def test_the_last_run_counts(path, capsys):
     assert "2 before, 2 now" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["processor", "instructions", "cores", "threads", "precision"])
+@pytest.mark.parametrize("name", ["processor", "instructions", "cores", "threads"])
 def test_other_machines_are_not_compared_with(name, path, capsys):
     finished(path, machine={name: "other"}, ratios={"a": 1})
     capsys.readouterr()
