@@ -74,24 +74,12 @@ class Limits:
 
 
 class Bidders(ABC):
-    """Rows that bid for one unit each.
+    """Rows that bid for one unit each."""
 
-    Attributes
-    ----------
-    shape : (n_rows, n_units)
-        The number of rows and of units.
-    wishes : Wishes
-        The units that are best for each row.
-    far : float
-        An upper bound for the difference of any two values.
-    restricted : bool
-        Whether some units are forbidden for some rows.
-    """
-
-    shape: tuple[int, int]
-    wishes: Wishes
-    far: float
-    restricted = False
+    shape: tuple[int, int]  # (n_rows, n_units)
+    wishes: Wishes  # the units that are best for each row
+    far: float  # an upper bound for the difference of any two values
+    restricted = False  # whether some units are forbidden for some rows
 
     @abstractmethod
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
@@ -170,12 +158,7 @@ class MatrixBidders(_SearchingBidders):
 class NearBidders(_SearchingBidders):
     """Samples that bid for a near centre: the value is minus the squared distance, up to a constant of the sample.
 
-    Parameters
-    ----------
-    X : array or csr_array of shape (n_samples, n_features)
-        The samples.
-    n_centers : int
-        The number of centres, which :meth:`approach` sets.
+    Samples are rows of an array or a csr_array. :meth:`approach` sets the centres.
     """
 
     def __init__(self, X: Any, n_centers: int) -> None:
@@ -229,20 +212,8 @@ def hold(
 ) -> Outcome:
     """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end.
 
-    Parameters
-    ----------
-    bidders : Bidders
-        The rows.
-    limits : Limits
-        The limits of units.
-    prices : ndarray of shape (n_units,)
-        Prices to start near.
-    increment : float
-        The amount by which an offer exceeds the price at which the second-best unit would be equally good.
-    n_threads : int
-        The number of threads to use.
-    check : callable
-        Called if the auction takes long; it should raise an error if no assignment meets the limits.
+    An offer exceeds the price at which the second-best unit would be equally good by the ``increment``. ``check`` is
+    called if the auction takes long; it should raise an error if no assignment meets the limits.
     """
     rows = np.arange(bidders.shape[0])
     slack = base = np.where(limits.exact, 0.0, _SLACK * increment)

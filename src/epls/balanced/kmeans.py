@@ -429,14 +429,8 @@ class _State:
 class _Rounds:
     """The rounds of k-means with some samples.
 
-    Parameters
-    ----------
-    X : array or csr_array of shape (n_samples, n_features)
-        The samples, near the origin if possible: products are computed in their type.
-    limits : Limits
-        The sizes of groups.
-    distance : float or None, default=None
-        The mean squared distance of samples from their centres, if it is known.
+    Samples are rows of an array or csr_array, near the origin if possible: products are computed in their type.
+    ``distance`` is their mean squared distance from the centres, if it is known.
     """
 
     def __init__(self, X: Any, limits: Limits, distance: float | None = None) -> None:

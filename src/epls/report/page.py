@@ -29,16 +29,7 @@ def page(
 ) -> str:
     """Return the HTML of a page: style, script and content in one file, so that it works offline.
 
-    Parameters
-    ----------
-    kind : str
-        The kind of page, which selects the body.
-    title : str
-        The heading.
-    content : dict
-        The content that the scripts show, as plain values.
-    scripts, styles : sequence of str
-        The files of the page's own scripts (by default, the one of its kind) and styles.
+    ``kind`` selects the body. The scripts, by default the one of this kind, show the content, which has plain values.
     """
     style = "".join(_asset(f"{name}.css") for name in ("report", *styles))
     script = "".join(_asset(f"{name}.js") for name in ("common", *(scripts or (kind,))))

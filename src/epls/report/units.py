@@ -71,19 +71,10 @@ class UnitStatistics:
 
 
 def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
-    """Compute figures of units from their components and the codes of samples.
+    """Compute figures of units from codes (n_samples, n_all_units) and the components of the units (n, n_features).
 
-    Parameters
-    ----------
-    codes : ndarray of shape (n_samples, n_units)
-        The codes of all units.
-    components : ndarray of shape (n, n_features)
-        The components of the units to compute figures for.
-    n_top : int
-        The number of strongest samples to find.
-    units : ndarray of int of shape (n,) or None, default=None
-        The units to compute figures for; None means all. Wins, population sparsity and dead units consider all units.
-        Similar units are searched among the given units.
+    ``n_top`` strongest samples are found for each unit. ``units`` are the units to compute figures for, all by default:
+    similar units are searched among them, but wins, population sparsity and dead units consider all units.
     """
     answers = np.abs(codes)
     wins, own = _wins(answers), codes
@@ -192,24 +183,12 @@ def layer_content(
     numbers: Indices | None = None,
     measures: dict[str, list[Any]] | None = None,
 ) -> dict[str, Any]:
-    """Return the part of a page about the units of a layer that is the same for all kinds of layers.
+    """Return the part of a page about a layer that is the same for all kinds of layers.
 
-    Parameters
-    ----------
-    statistics : UnitStatistics
-        The figures.
-    samples : str
-        What the samples are called: "patches", for example.
-    learners : sequence of estimators
-        The learners of the layer, for the chart of the training.
-    facts : sequence of (name, value)
-        What is known about the layer; the key figures are appended.
-    about : sequence of str
-        The beginning of the summary in one line; the key figures follow.
-    numbers : ndarray of int or None, default=None
-        The numbers of the units in the model; None means all. Similar units are given by their position here.
-    measures : dict of list, default=None
-        Further measures that units can be sorted by.
+    ``samples`` says what the samples are called: "patches", for example. The key figures are appended to ``facts``, a
+    list of names and values, and to ``about``, the summary in one line. ``numbers`` are those of the units in the
+    model, if not all are shown; similar units are given by their position here. ``measures`` are further measures that
+    units can be sorted by.
     """
     numbers = np.arange(len(statistics.mean)) if numbers is None else numbers
     units = {

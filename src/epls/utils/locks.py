@@ -10,16 +10,8 @@ from filelock import FileLock, Timeout
 class FolderLock:
     """A lock on a folder, which is created if it does not exist. The lock ends with the process, however it ends.
 
-    Its holder may acquire it again, and must then release it as many times. It is held by one thread.
-
-    Parameters
-    ----------
-    folder : Path
-        The folder; an empty file ``.lock`` stays in it.
-    user : str
-        What uses the folder, for the error message.
-    advice : str
-        What to do instead of waiting, for the error message.
+    Its holder may acquire it again, and must then release it as many times. It is held by one thread. An empty file
+    ``.lock`` stays in the folder. The error message names the ``user`` of the folder, and gives advice.
     """
 
     def __init__(self, folder: Path, user: str, advice: str) -> None:

@@ -12,20 +12,12 @@ from numpy.typing import NDArray
 
 
 class NpyHeader(NamedTuple):
-    """The header of a .npy file.
-
-    Attributes
-    ----------
-    shape, fortran_order, dtype
-        The shape, order and type of the array.
-    offset : int
-        The position of its first value.
-    """
+    """The header of a .npy file: the shape, order and type of its array."""
 
     shape: tuple[int, ...]
     fortran_order: bool
     dtype: np.dtype[Any]
-    offset: int
+    offset: int  # the position of the first value
 
     @property
     def end(self) -> int:
