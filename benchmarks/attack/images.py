@@ -19,7 +19,8 @@ import tifffile
 from common import damaged, limit_memory, main, watch
 from PIL import Image
 
-from epls.datasets._decode import BadImageError, decode_image
+from epls.datasets.bands import BadImageError
+from epls.datasets.decoding import decode_image
 
 SIZES = (0, 1, 2, 7, 255, 256, 4095, 5000, 8192, 8193, 16383, 30000, 65535, 2**20, 2**26, 2**31 - 1, 2**32 - 1)
 

@@ -139,21 +139,18 @@ def check_vectors(path: Path, X: Any, single_precision: bool = False) -> None:
 
 
 def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened:
-    from ..datasets.folder import ImageFolder, MixedImagesError, has_skipped_kind
     from ..datasets.opening import open_data, rows_have_names
 
-    side = chosen["longest_side"]
-    if side is None and rows_have_names(data):
-        side = _LONGEST_SIDE
-    folder = {name: chosen[name] for name in ("channels", "skip_bad")}
-    try:
-        opened = open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
-        if not (isinstance(opened, ImageFolder) and has_skipped_kind(opened)):
-            return opened
-    except MixedImagesError:
-        pass
-    options.tell(f"{data} has gray and color images; all are converted to color", err=True)
-    return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
+    side, channels = chosen["longest_side"], chosen["channels"]
+    if rows_have_names(data):
+        side, channels = side or _LONGEST_SIDE, channels or "auto"
+    opened = open_data(
+        data, channels=channels, skip_bad=chosen["skip_bad"], longest_side=side, key=chosen["key"],
+        drop=chosen["drop"], progress=progress,
+    )  # fmt: skip
+    if channels == "auto" and getattr(opened, "channels", None) == "color":
+        options.tell(f"{data} has gray and color images; all are converted to color", err=True)
+    return opened
 
 
 def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[Opened, Any]:

@@ -17,7 +17,7 @@ import click
 
 from ..encoders import ENCODERS
 from ..learners import LEARNERS
-from ..utils.wording import counted
+from ..utils.wording import counted, listed
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
@@ -223,7 +223,7 @@ def tell_skipped(data: Any) -> None:
 
 def tell_columns(data: Any) -> None:
     """List on stderr the columns of a table that are used, and warn of those that do not look like measurements."""
-    from ..datasets.columns import doubtful_columns, listed
+    from ..datasets.tables import doubtful_columns
 
     names = getattr(data, "names", None)
     if names is None or not hasattr(data, "X"):

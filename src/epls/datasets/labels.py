@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.files import open_regular
-from ..utils.wording import counted
-from .arrays import existing_file
-from .columns import delimiter_hint, is_label_name, listed
-from .tables import check_encoding, is_number, read_columns
+from ..utils.files import existing_file, open_regular
+from ..utils.wording import counted, listed
+from .tables import check_encoding, delimiter_hint, is_label_name, is_number, read_columns
 from .writing import FORMULAS, csv_cell, csv_name
 
 GIVEN, PREDICTED = "given", "predicted"

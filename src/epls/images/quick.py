@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..callbacks import OnEpoch
-from ..datasets._decode import require_pillow
+from ..datasets.decoding import require_pillow
 from ..learners.epls import EPLS
 from ..utils.threads import map_tasks
 from ..utils.types import Array

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
-from ._bands import BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
-from ._files import Bytes
+from .bands import LONGEST_SIDE, BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -34,7 +33,6 @@ _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
 #: The largest number of pixels of an image, and of all images that are decoded at the same time. Decoders need up to 12
 #: bytes for each, and the result needs 3: a gigabyte in total.
 LARGEST_IMAGE = 2**26
-_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow needs a few bytes for every row, and decodes whole rows
 # Pixels of these cost more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
 _LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
 _STRIP = 2**20  # pixels that are converted at a time
@@ -155,8 +153,8 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     if size != image.size:
         # JPEG decodes faster to a half, a quarter or an eighth. Lanczos does the last step.
         image.draft(None, (2 * size[0], 2 * size[1]))
-    if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
+    if max(width, height) > LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
         n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept whole until their last byte is read
@@ -182,7 +180,7 @@ def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> Npy
     if path.suffix.lower() == ".npy":
         found = NpyImage(file)
     elif is_tiff(file) and (channels == "all" or not _is_for_pillow(module, file)):
-        found = TiffBands(module, file, as_bands=channels == "all")
+        found = TiffBands(file, as_bands=channels == "all")
     else:
         return None
     if channels in ("gray", "color"):
@@ -243,7 +241,7 @@ def _orientation(image: Any) -> int:
         return 1
 
 
-def _pixels(image: Any, channels: str | None) -> Bytes:
+def _pixels(image: Any, channels: str | None) -> NDArray[np.uint8]:
     """Convert an image strip by strip, without a second copy of a large image."""
     is_gray = image.mode in _GRAY_MODES or image.mode.startswith("I;16")
     to_gray = channels == "gray" or (is_gray and channels is None)
@@ -269,7 +267,7 @@ def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, i
     return width, height
 
 
-def _eight_bits(gray: NDArray[Any]) -> Bytes:
+def _eight_bits(gray: NDArray[Any]) -> NDArray[np.uint8]:
     """Round numbers from 0 to 65535 to bytes, so that black stays black and white stays white."""
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(
