@@ -123,31 +123,6 @@ def check_finite(path: Path, X: NDArray[Any]) -> None:
             )
 
 
-def check_squares(path: Path, X: NDArray[Any], dtype: Any = None) -> None:
-    """Raise an error if finite vectors are so large or so small that distances between them cannot be computed.
-
-    Parameters
-    ----------
-    path : Path
-        The file that holds the vectors.
-    X : ndarray of shape (n_samples, n_features)
-        The vectors.
-    dtype : dtype or None, default=None
-        The type in which they will be used. By default, their own.
-    """
-    if dtype is None:
-        dtype = X.dtype if X.dtype.kind == "f" else np.float64
-    largest = max(float(X.max()), -float(X.min()))
-    most = float(np.sqrt(float(np.finfo(dtype).max) / (16 * X.shape[1])))
-    least = max(float(np.finfo(dtype).tiny), float(np.sqrt(np.finfo(np.float64).tiny)))
-    if largest > most or 0 < largest < least:
-        size = "large" if largest > most else "small"
-        raise ValueError(
-            f"{path} has values of up to {largest:.2g}, which are too {size} to be squared in {np.dtype(dtype)}: scale "
-            f"them to about 1"
-        )
-
-
 @contextmanager
 def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]]]:
     """Open a .npz file, and provide for each array a function that reads it."""

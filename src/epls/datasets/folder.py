@@ -270,7 +270,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
         part = copy.copy(self)
         left = [k for k, file in enumerate(self.paths) if file not in small]
         part._set_images([self.paths[k] for k in left], [self.shapes[k] for k in left])
-        part.skipped = sorted([*self.skipped, *((file, refusal.text) for file, refusal in small.items())])
+        part.skipped = [*self.skipped, *((file, refusal.text) for file, refusal in small.items())]
         return part
 
     def __len__(self) -> int:
