@@ -74,7 +74,8 @@ def in_all_forms(image):
     yield "npy", content.getvalue()
     planes = np.ascontiguousarray(np.moveaxis(image, 2, 0))
     ways = [{"compression": compression, **parts, "byteorder": order, "metadata": None}
-            for compression in (None, "zlib", "zstd", "lerc") for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
+            for compression in (None, "zlib", "zstd", "lerc")
+            for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
             for order in ("<" if compression == "lerc" else "<>")]  # fmt: skip
     for way in ways:
         for array, layout in ((image, "contig"), (planes, "separate"), (planes, None)):

@@ -6,7 +6,7 @@ import logging
 import math
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, BinaryIO
 
@@ -309,18 +309,3 @@ def _finite(image: NDArray[Any]) -> NDArray[Any]:
     if image.dtype.kind == "f" and not all(np.isfinite(row).all() for row in image):
         raise BadImageError("pixels that are NaN or infinite: replace them")
     return image
-
-
-def shrunk_bands(
-    image: NDArray[Any], size: tuple[int, int], resize: Callable[[NDArray[Any]], NDArray[Any]]
-) -> NDArray[Any]:
-    """Return an image with each band resized by a function from float32 to float32."""
-    bands = image.reshape(*image.shape[:2], -1)
-    small = np.empty((size[1], size[0], bands.shape[2]), image.dtype)
-    for band in range(bands.shape[2]):
-        resized = resize(np.ascontiguousarray(bands[:, :, band], np.float32)).astype(np.float64)
-        if image.dtype.kind in "ui":
-            limits = np.iinfo(image.dtype)
-            resized = np.clip(np.rint(resized), limits.min, limits.max)
-        small[:, :, band] = resized if image.dtype.kind != "b" else resized > 0.5
-    return small.reshape(small.shape[: image.ndim])

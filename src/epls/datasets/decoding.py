@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
-from .bands import LONGEST_SIDE, BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
+from .bands import LONGEST_SIDE, BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -78,15 +78,7 @@ _ROOM = _Room(LARGEST_IMAGE)
 
 
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
-    """Read an image file, turned upright according to its EXIF data.
-
-    Photographs become bytes. TIFF files with more bands than gray or color, which Pillow cannot read, and .npy files
-    keep their stored values, except that float64 becomes float32.
-
-    An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
-    side may have more than 65,535. Larger images are refused before they are decoded: a small file can hold an image
-    that fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its
-    size or less. An image with stored values may have 134,217,728 values (2**27), pixels times channels.
+    """Read an image file, turned upright according to its EXIF data. See :class:`epls.ImageFolder` for the limits.
 
     Parameters
     ----------
@@ -102,12 +94,12 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     Returns
     -------
     ndarray of shape (height, width) or (height, width, channels)
-        The pixels: uint8, unless they are stored values.
+        Bytes; or stored values, of TIFF files with more bands than gray or color and of .npy files.
 
     Raises
     ------
     BadImageError
-        With the reason why the file cannot be used.
+        With the reason why the file cannot be used. Images that would fill the memory are refused before decoding.
     """
     module = require_pillow()
     try:
@@ -213,15 +205,23 @@ def _is_planar(tags: Any) -> bool:
 
 
 def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | None) -> NDArray[Any]:
-    def resized(band: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(module.fromarray(band).resize(size, module.Resampling.LANCZOS))
-
     image = bands.read()
     turn = _UPRIGHT.get(getattr(bands, "orientation", 1))
     if turn is not None:
         image = np.ascontiguousarray(turn(image))
     size = _small_size((image.shape[1], image.shape[0]), longest_side)
-    return image if size == image.shape[1::-1] else shrunk_bands(image, size, resized)
+    if size == image.shape[1::-1]:
+        return image
+    stored = image.reshape(*image.shape[:2], -1)
+    small = np.empty((size[1], size[0], stored.shape[2]), image.dtype)
+    for band in range(stored.shape[2]):
+        whole = module.fromarray(np.ascontiguousarray(stored[:, :, band], np.float32))
+        resized = np.asarray(whole.resize(size, module.Resampling.LANCZOS), np.float64)
+        if image.dtype.kind in "ui":
+            limits = np.iinfo(image.dtype)
+            resized = np.clip(np.rint(resized), limits.min, limits.max)
+        small[:, :, band] = resized if image.dtype.kind != "b" else resized > 0.5
+    return small.reshape(small.shape[: image.ndim])
 
 
 @contextmanager

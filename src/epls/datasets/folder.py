@@ -46,15 +46,7 @@ class Why(Enum):
 
 @dataclass(frozen=True)
 class Refusal:
-    """The reason why an image file is not used.
-
-    Attributes
-    ----------
-    why : Why
-        The kind of reason.
-    text : str
-        The reason in words.
-    """
+    """The reason why an image file is not used: its kind, and in words."""
 
     why: Why
     text: str
@@ -101,9 +93,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
     images stays in memory; the others are decoded again when they are read, so even a huge folder needs little memory.
     Images are read-only arrays. Hidden files and folders are skipped, and a folder that is linked from several places
     is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a larger one counts
-    as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many
-    pixels for WebP files, a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side``
-    shrinks.
+    as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many pixels for WebP files,
+    a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side`` shrinks.
 
     Photographs are read as bytes, gray or color. TIFF files whose bands are neither gray nor color, such as the 50
     bands of a multispectral image, keep all bands with the stored values. The same holds for .npy files of shape
@@ -301,15 +292,10 @@ class ImageFolder(Sequence[NDArray[Any]]):
             ) from error
         if image.ndim == 2 and self.channels == "color":
             image = _in_color(image)
-        if image.shape != expected:
+        if (image.shape, image.dtype) != (expected, self._type):
             raise OSError(
-                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: restore it, or "
-                f"open the folder again"
-            )
-        if image.dtype != self._type:
-            raise OSError(
-                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: restore "
-                f"it, or open the folder again"
+                f"{path} had shape {expected} and values of type {self._type} when the folder was opened, and has "
+                f"{image.shape} and {image.dtype} now: restore it, or open the folder again"
             )
         return self._store.put(path, image)
 

@@ -424,24 +424,10 @@ def _read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Co
 
 
 def _map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[int, Path] | None = None) -> Bytes:
-    """Return a file of items of equal size as a read-only memory map, one item per row.
+    """Return a file of items of equal size as a read-only memory map (n_items, item_bytes).
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    item_bytes : int
-        The size of an item.
-    item : str
-        The name of an item, in the singular, for errors.
-    advice : str
-        What to do about a bad file, for errors.
-    like : (int, Path), optional
-        The required number of items, and the file that determines it; any positive number by default.
-
-    Returns
-    -------
-    memmap of uint8 of shape (n_items, item_bytes)
+    ``item`` is the name of an item and ``advice`` what to do about a bad file, for errors. ``like`` is the required
+    number of items and the file that determines it; any positive number by default.
     """
     size = _read_file(path, os.path.getsize, advice)
     found = f"{path} has {size} bytes, which is {size / item_bytes:.10g} times the {item_bytes} of one {item}"
