@@ -79,7 +79,7 @@ def _given(found: inputs.Inputs, path: Path | None) -> list[Label | None]:
     labels = inputs.labels_for(found, path)
     if labels is not None:
         return [label if label is not None and label.given else None for label in labels]
-    if found.names is None or found.is_vectors:
+    if found.names is None or found.vectors is not None:
         raise click.UsageError(
             f"--labels: {found.path} has no sub-folders to use as labels; give a .csv file of labels"
         )
@@ -111,7 +111,7 @@ def _features(
         return found.features
     if found.model is not None:
         return feature_rows(found.model, found.data, progress)
-    if found.is_vectors:
+    if found.vectors is not None:
         return found.in_memory()
     learning = {name: chosen[name] for name in ("layers", "mirror")}
     return learned_features(found.data, **learning, random_state=random_state, progress=progress)[0]  # type: ignore[arg-type]

@@ -57,10 +57,10 @@ def command(
         started = time.perf_counter()
         if model is not None:
             X = feature_rows(found.model, found.data, progress)
-        elif found.is_vectors:
-            X = _vectors(found, chosen["scale"])
-        else:
+        elif found.vectors is None:
             X = _features(found, chosen, progress)
+        else:
+            X = _vectors(found, chosen["scale"])
         groups = _groups(X, clusters, chosen, progress)
         seconds = round(time.perf_counter() - started, 1)
     write_atomically(output, _table(groups.labels_, found))
@@ -108,7 +108,7 @@ def _features(found: inputs.Inputs, chosen: dict[str, Any], progress: options.St
     from ..images.quick import of_one_size
 
     images = of_one_size(ImageCollection(found.data, 1), progress)  # type: ignore[arg-type]
-    model = inputs.image_model(inputs.Inputs(found.path, images), chosen)
+    model = inputs.image_model(images, chosen)
     inputs.show_learning(model, progress)
     return feature_rows(model.fit(images), images, progress)
 

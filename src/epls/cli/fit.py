@@ -74,7 +74,8 @@ def command(
     Nothing needs to be chosen. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
     are for one layer, so each of them means --layers 1. Other learners than epls learn one layer unless --layers says
-    otherwise.
+    otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
+    and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
     """
@@ -85,17 +86,17 @@ def command(
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
-        if found.is_vectors:
-            model = _vector_model(found, chosen, given)
-        else:
+        if found.vectors is None:
             model, found = _image_model(found, chosen, given)
+        else:
+            model = _vector_model(found.vectors, data, chosen, given)
         kept = None if checkpoint is None else _checkpoint(model, checkpoint, chosen["learner"])
         inputs.show_learning(model, progress, kept)
         if kept is not None:
             held.enter_context(kept.lock)
         started = time.perf_counter()
         with _going_on_from(checkpoint):
-            model.fit(found.data.X if found.is_vectors else found.data)  # type: ignore[union-attr]
+            model.fit(found.data if found.vectors is None else found.vectors.X)
         if found.columns is not None:
             _name_columns(model, found.columns)
         seconds = time.perf_counter() - started
@@ -142,7 +143,7 @@ def _image_model(
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
     alone = chosen["layers"] is None and (given["images"] or chosen["learner"] != "epls")
-    model: Any = inputs.image_model(found, chosen | {"layers": 1} if alone else chosen)
+    model: Any = inputs.image_model(found.data, chosen | {"layers": 1} if alone else chosen)
     learner_class = LEARNERS[chosen["learner"]]
     encoder = options.full_name(chosen["encoder"] or learner_class.own_encoder)
     shared = {
@@ -186,7 +187,7 @@ def _learner_for(usual: Any, chosen: dict[str, Any], settings: dict[str, Any], *
     return with_settings(learner, settings, name)
 
 
-def _vector_model(found: inputs.Inputs, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
+def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: dict[str, dict[str, Any]]) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
@@ -197,15 +198,12 @@ def _vector_model(found: inputs.Inputs, chosen: dict[str, Any], given: dict[str,
     _check_n_components(chosen)
     for part in ("images", "encoder"):
         for name in given[part]:
-            raise click.UsageError(f"--set {part}.{name} is for images, but {found.path} holds vectors: leave it out")
+            raise click.UsageError(f"--set {part}.{name} is for images, but {data} holds vectors: leave it out")
     learner = LEARNERS[chosen["learner"]]()
     known = {name: chosen[name] for name in ("n_components", "random_state") if name in learner.get_params()}
     with_settings(learner, known | given[""], chosen["learner"])
-    vectors: Vectors = found.data  # type: ignore[assignment]
     if chosen["scale"] and as_blocks(vectors.X) is not None:
-        raise click.UsageError(
-            f"--scale requires all vectors in memory, but {found.path} is read in parts: leave it out"
-        )
+        raise click.UsageError(f"--scale requires all vectors in memory, but {data} is read in parts: leave it out")
     scale = vectors.names is not None if chosen["scale"] is None else chosen["scale"]
     return make_pipeline(StandardScaler(), learner) if scale else learner
 

@@ -13,7 +13,7 @@ from . import options
 
 if TYPE_CHECKING:
     from ..datasets.labels import Label
-    from ..datasets.opening import Opened
+    from ..datasets.opening import Opened, Vectors
     from ..utils.types import Array
 
 _OF_LEARNING = ("layers", "mirror")
@@ -54,16 +54,16 @@ class Inputs:
     features_path: Path | None = None
 
     @property
-    def is_vectors(self) -> bool:
-        """Whether the data are vectors rather than images."""
+    def vectors(self) -> Vectors | None:
+        """The data, if they are vectors."""
         from ..datasets.opening import Vectors
 
-        return isinstance(self.data, Vectors)
+        return self.data if isinstance(self.data, Vectors) else None
 
     @property
     def kind(self) -> str:
         """What a sample is, in the plural."""
-        return "vectors" if self.is_vectors else "images"
+        return "images" if self.vectors is None else "vectors"
 
     @property
     def name_column(self) -> str:
@@ -78,7 +78,7 @@ class Inputs:
     @property
     def columns(self) -> list[str] | None:
         """The names of the columns of a table."""
-        return self.data.names if self.is_vectors else None  # type: ignore[union-attr]
+        return None if self.vectors is None else self.vectors.names
 
     @property
     def n_skipped(self) -> int:
@@ -89,12 +89,11 @@ class Inputs:
         """Return images as they are, and all vectors as an array."""
         from ..data.blocks import as_blocks
         from ..data.samples import BlockSamples
-        from ..datasets.opening import Vectors
 
-        if not isinstance(self.data, Vectors):
+        if self.vectors is None:
             return self.data
-        blocks = as_blocks(self.data.X)
-        return self.data.X if blocks is None else BlockSamples(blocks).array()
+        blocks = as_blocks(self.vectors.X)
+        return self.vectors.X if blocks is None else BlockSamples(blocks).array()
 
     def check_distances(self, dtype: Any = None) -> None:
         """Refuse vectors or features between which distances cannot be computed in this type, or in their own."""
@@ -102,8 +101,8 @@ class Inputs:
         from ..data.moments import check_squares
 
         X: Any = self.features
-        if X is None and self.model is None and self.is_vectors:
-            X = self.data.X  # type: ignore[union-attr]
+        if X is None and self.model is None and self.vectors is not None:
+            X = self.vectors.X
         if X is not None and as_blocks(X) is None:  # reading more than fits in memory twice would take too long
             check_squares(X, f"{self.features_path or self.path} has", dtype)
 
@@ -177,10 +176,11 @@ def open_inputs(
         else:
             opened = _opened_for(loaded, notes, path, chosen, progress, grid)
     options.tell_skipped(opened)
-    vectors = isinstance(opened, Vectors)
-    names = (*_OF_IMAGES, *not_of_vectors) if vectors else _OF_VECTORS
-    kinds = ("images", "vectors") if vectors else ("vectors", "images")
-    options.refuse(context, dict.fromkeys(names, f"is for {kinds[0]}, but {path} holds {kinds[1]}: leave it out"))
+    if isinstance(opened, Vectors):
+        names, reason = (*_OF_IMAGES, *not_of_vectors), f"is for images, but {path} holds vectors: leave it out"
+    else:
+        names, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
+    options.refuse(context, dict.fromkeys(names, reason))
     if model is None and features is None:
         options.tell_columns(opened)
     found = Inputs(path, opened, _names_of(opened, path, chosen.get("key")), loaded, notes)
@@ -271,7 +271,7 @@ def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
     return None if path is None else labels_of(read_labels(path), found.sample_names, found.path)
 
 
-def image_model(found: Inputs, chosen: dict[str, Any]) -> Any:
+def image_model(images: Any, chosen: dict[str, Any]) -> Any:
     """Return unfitted features for images: those of the recipe, with what the options say instead.
 
     Options for a single layer, such as ``patch_size``, choose a single layer.
@@ -283,10 +283,10 @@ def image_model(found: Inputs, chosen: dict[str, Any]) -> Any:
     of_one_layer = ("n_components", "patch_size", "n_patches", "stride")
     given = {name: chosen[name] for name in of_one_layer if chosen[name] is not None}
     layers = 1 if chosen["layers"] is None and given else chosen["layers"]
-    shapes = [shape[:2] for shape in shapes_of(ImageCollection(found.data, 1))]  # type: ignore[arg-type]
-    height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))
+    shapes = [shape[:2] for shape in shapes_of(ImageCollection(images, 1))]
+    height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))  # a few may be tiny
     learning = {name: chosen[name] for name in ("mirror", "random_state")}
-    model = quick_features(len(found.data), int(height), int(width), layers=layers, **learning)
+    model = quick_features(len(images), int(height), int(width), layers=layers, **learning)
     if isinstance(model, DeepFeatures):
         reason = (
             "is for one layer: leave it out, or give --layers 1; to choose the layers, use "

@@ -33,7 +33,7 @@ def command(
     options.check_output(output, force, model, data)
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen | {"model": model}, progress, grid=1)
-        shown: Any = found.data.in_memory() if found.is_vectors else found.data  # type: ignore[union-attr]
+        shown: Any = found.data if found.vectors is None else found.vectors.in_memory()
         html = model_page(
             found.model,
             shown,

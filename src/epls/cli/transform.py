@@ -48,7 +48,7 @@ def command(
         found = inputs.open_inputs(data, chosen | {"model": model}, progress)
         columns = found.model.get_feature_names_out().tolist()
         shape = (len(found.data), len(columns))
-        names = None if found.is_vectors else found.names
+        names = found.names if found.vectors is None else None
         with features_file(output, shape, names, columns) as write:
             done = 0
             for rows in codes_of(found.model, found.data):
