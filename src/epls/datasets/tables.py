@@ -50,7 +50,7 @@ def load_table(
     """
     path = existing_file(path)
     table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
-    pa, _, _ = _pyarrow(path)
+    pa, _, _ = require_pyarrow(path.suffix)
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -70,7 +70,7 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
 
     ``choose`` returns the names of the columns, given the schema of the file, whose names have been checked.
     """
-    pa, csv, parquet = _pyarrow(path)
+    pa, csv, parquet = require_pyarrow(path.suffix)
     try:
         if path.suffix.lower() == ".csv":
             _check_width(path)
@@ -91,9 +91,7 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} has text that is not UTF-8 ({error}): save it as UTF-8") from error
     except (pa.ArrowException, OSError) as error:
-        if (
-            getattr(error, "errno", None) is not None
-        ):  # the file could not be opened; pyarrow's own errors have no number
+        if getattr(error, "errno", None) is not None:  # the file could not be opened; pyarrow's own have no number
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {reason}") from error
@@ -115,13 +113,13 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
-def _pyarrow(path: Path) -> tuple[Any, Any, Any]:
-    """Return the library and the function that reads this kind of table."""
+def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
+    """Return pyarrow and its modules for CSV and Parquet, or raise an error that says how to install it."""
     try:
         import pyarrow
         from pyarrow import csv, parquet
     except ImportError as error:
-        raise ImportError(f'{path.suffix} files need pyarrow: pip install "epls[tables]"') from error
+        raise ImportError(f'{ending} files need pyarrow: pip install "epls[tables]"') from error
     return pyarrow, csv, parquet
 
 
