@@ -12,7 +12,7 @@ from pathlib import Path
 from unittest.mock import patch
 
 from epls import EPLS
-from epls.cli.progress import StageProgress
+from epls.cli.options import StageProgress
 from epls.distributed import fit
 from epls.evaluation.cache import Cache
 from epls.evaluation.experiment import Settings, run_experiment

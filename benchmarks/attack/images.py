@@ -19,7 +19,8 @@ import tifffile
 from common import damaged, limit_memory, main, watch
 from PIL import Image
 
-from epls.datasets._decode import BadImageError, decode_image
+from epls.datasets.bands import BadImageError
+from epls.datasets.decoding import decode_image
 
 SIZES = (0, 1, 2, 7, 255, 256, 4095, 5000, 8192, 8193, 16383, 30000, 65535, 2**20, 2**26, 2**31 - 1, 2**32 - 1)
 
@@ -73,8 +74,9 @@ def in_all_forms(image):
     yield "npy", content.getvalue()
     planes = np.ascontiguousarray(np.moveaxis(image, 2, 0))
     ways = [{"compression": compression, **parts, "byteorder": order, "metadata": None}
-            for compression in (None, "zlib") for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
-            for order in "<>"]  # fmt: skip
+            for compression in (None, "zlib", "zstd", "lerc")
+            for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
+            for order in ("<" if compression == "lerc" else "<>")]  # fmt: skip
     for way in ways:
         for array, layout in ((image, "contig"), (planes, "separate"), (planes, None)):
             content = io.BytesIO()

@@ -167,11 +167,3 @@ def test_training_has_the_same_bits_each_time(simulated):
     X = load_digits().data.astype(np.float32)[:600]
     models = [EPLS(20, max_iter=5, random_state=0, precision="bfloat16").fit(X) for _ in range(2)]
     assert (models[0].components_ == models[1].components_).all()
-
-
-def test_command_line_offers_all_precisions():
-    """It names them itself, so that `epls --help` need not import NumPy."""
-    from epls.cli.fit import command
-
-    (option,) = [option for option in command.params if option.name == "precision"]
-    assert tuple(option.type.choices) == half.PRECISIONS

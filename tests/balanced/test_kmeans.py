@@ -308,7 +308,7 @@ def test_weights_are_refused_with_a_way_out(X):
 
 
 def test_values_that_cannot_be_squared(X):
-    with pytest.raises(ValueError, match="cannot be squared in float32"):
+    with pytest.raises(ValueError, match="too large to be squared in float32"):
         BalancedKMeans(8).fit(X * np.float32(1e20))
 
 

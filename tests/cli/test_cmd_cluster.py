@@ -8,6 +8,7 @@ import pytest
 from run_command import check_error, epls
 
 from epls import BalancedKMeans, save_model
+from epls.images.quick import learned_features
 
 
 def groups_of(path):
@@ -57,6 +58,16 @@ def test_images_by_features_of_their_own_and_by_a_model(model, pictures, tmp_pat
         assert header == ["file", "group"]
         assert names == [f"picture{k}.png" for k in range(6)]
         assert np.bincount(groups).tolist() == [2, 2, 2]
+
+
+def test_images_by_the_features_of_explore(pictures, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("epls.images.quick._PATCHES", 500)
+    arguments = ["--clusters", 3, "--no-mirror", "--layers", 1]
+    code, _, err = epls(capsys, "cluster", pictures, "-o", tmp_path / "g.csv", *arguments)
+    assert code == 0, err
+    X, _ = learned_features(str(pictures), layers=1, mirror=False)
+    expected = BalancedKMeans(3, random_state=0).fit_predict(X)
+    np.testing.assert_array_equal(groups_of(tmp_path / "g.csv")[2], expected)
 
 
 @pytest.mark.parametrize("name", ["alone", "scaled"])

@@ -3,19 +3,22 @@
 import errno
 import json
 import re
+from collections import Counter
 
 import numpy as np
 import pytest
 import zarr
 from numpy.testing import assert_allclose, assert_array_equal
+from PIL import Image
 from run_command import check_error, epls
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, Checkpoint, DeepFeatures, ImageFeatures, load_model, open_shards, read_notes
+from epls import EPLS, Checkpoint, ImageFeatures, load_model, open_shards, read_notes
+from epls.datasets import folder
 from epls.images.models import learner_of
-from epls.images.stacks import usual_layers
+from epls.images.quick import learned_features, quick_features
 
 
 def test_a_table_is_scaled(work, capsys):
@@ -120,7 +123,7 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
             r"bad\.npy has values that are NaN or infinite, the first in row 0, column 0",
         ),
         (
-            ["fit", "photos", "-o", "new", "--longest-side", 4],
+            ["fit", "photos", "-o", "new", "--longest-side", 4, "--patch-size", 10],
             2,
             "--longest-side 4 is too small: patches and grid need 11",
         ),
@@ -201,8 +204,6 @@ def test_images_in_a_zarr_array(tmp_path, capsys):
 
 
 def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys):
-    from PIL import Image
-
     for number in range(3):
         pixels = np.random.RandomState(number).randint(256, size=(20, 20, 3)).astype(np.uint8)
         Image.fromarray(pixels).save(tmp_path / f"{number}.png")
@@ -210,6 +211,81 @@ def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys
     arguments = ("fit", tmp_path, "-o", tmp_path / "m.epls", "--n-components", 5, "--n-patches", 300, "--patch-size", 5)
     code, out, err = epls(capsys, *arguments)
     assert (code, "3 images" in out) == (0, True), err
+
+
+@pytest.fixture
+def short_training(monkeypatch):
+    """What is learned does not matter."""
+    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.images.quick._PATCHES", 1000)
+
+
+def test_without_options_it_learns_what_explore_learns(tmp_path, capsys, short_training):
+    images = load_sample_images().images[0][:400, :600].reshape(10, 40, 15, 40, 3).swapaxes(1, 2).reshape(-1, 40, 40, 3)
+    np.save(tmp_path / "images.npy", images)
+    code, _, err = epls(capsys, "fit", tmp_path / "images.npy", "-o", tmp_path / "m")
+    assert code == 0, err
+    model = load_model(tmp_path / "m")
+    assert (model.patch_size, model.mirror, len(learner_of(model).components_)) == (10, True, 50)
+    features, _ = learned_features(images)
+    assert_array_equal(model.transform(images), features)
+
+
+def test_options_replace_what_the_recipe_chooses(work, tmp_path, capsys, short_training):
+    """Two photographs are few enough for two layers; a setting of one layer asks for one."""
+    for arguments, expected in (
+        (["--patch-size", 7], (7, 3, 50, True)),
+        (["--stride", 5, "--no-mirror"], (10, 5, 50, False)),
+        (["--layers", 1, "--n-components", 9, "--n-patches", 500], (10, 3, 9, True)),
+    ):
+        assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", "--force", *arguments)[0] == 0
+        model = load_model(tmp_path / "m")
+        n_units = len(learner_of(model).components_)
+        assert (model.patch_size, model.stride, n_units, model.mirror) == expected
+
+
+def test_a_photograph_is_decoded_once(work, tmp_path, capsys, monkeypatch):
+    counts = Counter()
+    decode_image = folder.decode_image
+
+    def counted(path, *settings):
+        counts[path.name] += 1
+        return decode_image(path, *settings)
+
+    monkeypatch.setattr(folder, "decode_image", counted)
+    small = ["--n-components", 6, "--n-patches", 300]
+    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "m", *small)[0] == 0
+    assert counts == {"0.png": 1, "1.png": 1}
+
+
+def test_images_that_are_too_small_for_the_recipe(tmp_path, capsys, short_training):
+    """One icon among photographs does not decide the size of the patches."""
+    (tmp_path / "photos").mkdir()
+    photograph = load_sample_images().images[0]
+    for k in range(5):
+        Image.fromarray(photograph[40 * k : 40 * k + 40, :40]).save(tmp_path / "photos" / f"{k}.png")
+    Image.fromarray(photograph[:6, :6]).save(tmp_path / "photos" / "icon.png")
+    arguments = ["fit", tmp_path / "photos", "-o", tmp_path / "m"]
+    check_error(capsys, tmp_path, arguments, 1, r"icon\.png: 6 x 6 pixels, but at least 11 x 11 are needed.*--skip-bad")
+    code, out, err = epls(capsys, *arguments, "--skip-bad", "--json")
+    assert code == 0, err
+    assert (json.loads(out)["samples"], json.loads(out)["skipped"]) == (5, 1)
+    assert err.count("skipped ") == 1
+
+
+def test_gray_and_color_photographs(tmp_path, capsys):
+    (tmp_path / "photos").mkdir()
+    photograph = load_sample_images().images[0]
+    Image.fromarray(photograph[:30, :30, 0]).save(tmp_path / "photos" / "gray.png")
+    Image.fromarray(photograph[:30, 30:60]).save(tmp_path / "photos" / "color.png")
+    small = ["--n-components", 5, "--n-patches", 200]
+    code, _, err = epls(capsys, "fit", tmp_path / "photos", "-o", tmp_path / "m", *small)
+    assert code == 0, err
+    assert "all are converted to color" in err
+    assert read_notes(tmp_path / "m")["channels"] == "color"
+    assert epls(capsys, "transform", tmp_path / "m", tmp_path / "photos", "-o", tmp_path / "f.npz")[0] == 0
+    assert len(np.load(tmp_path / "f.npz")["features"]) == 2
 
 
 @pytest.fixture
@@ -223,15 +299,17 @@ def small_stacks(monkeypatch):
 
 
 def test_several_layers(pictures, tmp_path, capsys, small_stacks):
-    command = ["fit", pictures, "-o", tmp_path / "m", "--layers", 2, "--mirror", "--set", "max_iter=2"]
+    command = ["fit", pictures, "-o", tmp_path / "m", "--layers", 2, "--set", "max_iter=2"]
     code, _, err = epls(capsys, *command, "--checkpoint", tmp_path / "kept")
     assert code == 0, err
     assert list((tmp_path / "kept").glob("*.epls")) == []  # what was kept is no longer needed
     model = load_model(tmp_path / "m")
     assert [len(layer.features_) for layer in model.layers_] == [1, 2]
     assert model.mirror
-    layers = usual_layers(30, 30, n_layers=2, estimator=EPLS(max_iter=2, random_state=0))
-    by_hand = DeepFeatures(layers, mirror=True, random_state=0).fit(str(pictures))
+    by_hand = quick_features(6, 30, 34, layers=2)
+    for layer in by_hand.layers:
+        layer.estimator.set_params(max_iter=2)
+    by_hand.fit(str(pictures))
     assert_array_equal(model.transform(str(pictures)), by_hand.transform(str(pictures)))
     code, _, err = epls(capsys, "transform", tmp_path / "m", pictures, "-o", tmp_path / "f.npz")
     assert code == 0, err
@@ -244,7 +322,7 @@ def test_several_layers(pictures, tmp_path, capsys, small_stacks):
         (["--n-components", 50], "--n-components is for one layer"),
         (["--patch-size", 5], "--patch-size is for one layer"),
         (["--set", "images.pooling=sum"], "a stack has no such setting"),
-        (["--learner", "raw"], "Raw has none"),
+        (["--learner", "raw"], "raw has none"),
         (["--layers", 4], "give at most"),
     ],
 )
@@ -381,26 +459,3 @@ def test_settings_of_images_are_not_for_vectors(work, monkeypatch, capsys):
     monkeypatch.chdir(work)
     arguments = ["fit", "table.parquet", "-o", "new", "--set", "images.pooling=sum"]
     check_error(capsys, work, arguments, 2, "--set images.pooling is for images, but table.parquet holds vectors")
-
-
-def test_precision_goes_to_the_learner_and_the_features(pictures, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("epls.algorithm.half._simulated", True)
-    arguments = [
-        "fit",
-        pictures,
-        "--n-components",
-        "8",
-        "--n-patches",
-        "500",
-        "--patch-size",
-        "4",
-        "--set",
-        "max_iter=2",
-    ]
-    found = {}
-    for precision in ("float32", "bfloat16"):
-        code, _, err = epls(capsys, *arguments, "--precision", precision, "-o", tmp_path / precision)
-        assert code == 0, err
-        found[precision] = load_model(tmp_path / precision)
-        assert found[precision].precision == "float32"  # of the machine, not of the model
-    assert (found["float32"].estimator_.components_ != found["bfloat16"].estimator_.components_).any()

@@ -252,20 +252,3 @@ def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
         code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npz")
         assert code == 0, err
     assert_array_equal(np.load(tmp_path / "old.npz")["features"], np.load(tmp_path / "new.npz")["features"])
-
-
-@pytest.mark.filterwarnings("default:precision")
-def test_precision(model, pictures, tmp_path, capsys, monkeypatch):
-    exact = load_model(model).transform(pictures)
-    with monkeypatch.context() as patched:
-        patched.setattr("epls.algorithm.half._simulated", True)
-        arguments = ["transform", model, pictures, "--precision", "bfloat16"]
-        assert epls(capsys, *arguments, "-o", tmp_path / "half.npz")[0] == 0
-    half = np.load(tmp_path / "half.npz")["features"]
-    assert 0 < np.linalg.norm(half - exact) < 0.01 * np.linalg.norm(exact)
-    monkeypatch.setattr("epls.algorithm.half.why_not", lambda device: "it has none")
-    monkeypatch.setattr("epls.algorithm.half._told", set())
-    code, _, err = epls(capsys, *arguments, "-o", tmp_path / "float.npz")
-    assert code == 0
-    assert err.count('precision="bfloat16" falls back to float32: it has none') == 1
-    assert_array_equal(np.load(tmp_path / "float.npz")["features"], exact)

@@ -50,7 +50,7 @@ def test_defects_end_in_one_line_too(monkeypatch, capsys):
     monkeypatch.setattr(epls.persistence, "load_with_notes", broken)
     assert run(["inspect", "model"]) == 1
     err = capsys.readouterr().err
-    assert err == "epls: ZeroDivisionError: by; this is a bug in epls, please report it\n"
+    assert err == "epls: ZeroDivisionError: by\\nzero; this is a bug in epls, please report it\n"
     monkeypatch.setenv("EPLS_DEBUG", "1")
     with pytest.raises(ZeroDivisionError):
         run(["inspect", "model"])
@@ -154,7 +154,7 @@ def test_what_commands_print_goes_through_one_function():
     """Which makes it harmless; completion prints a script, and JSON has no control characters."""
     folder = Path(options.__file__).parent
     found = {path.name: path.read_text().count("click.echo(") for path in folder.glob("*.py")}
-    assert {name: number for name, number in found.items() if number} == {"completion.py": 1, "options.py": 1}
+    assert {name: number for name, number in found.items() if number} == {"main.py": 1, "options.py": 1}
     assert not any(re.search(r"(?<![._a-z])print\(", path.read_text()) for path in folder.glob("*.py"))
 
 
@@ -326,3 +326,17 @@ def test_sigterm_ends_as_ctrl_c_does(capsys, monkeypatch):
     assert run(["demo"]) == 1
     assert "interrupted; no file was left half-written" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell, capsys):
+    code, out, _ = epls(capsys, "completion", shell)
+    assert code == 0
+    assert "_EPLS_COMPLETE" in out
+
+
+def test_completion_completes():
+    words = {"COMP_WORDS": "epls rep", "COMP_CWORD": "1", "_EPLS_COMPLETE": "bash_complete"}
+    command = [sys.executable, "-c", "import sys; sys.argv[0] = 'epls'; from epls.cli import main; main()"]
+    found = subprocess.run(command, env=os.environ | words, capture_output=True, text=True)
+    assert {line.split(",")[1] for line in found.stdout.split()} == {"report", "reproduce"}

@@ -4,8 +4,10 @@ import contextlib
 import io
 import struct
 import sys
+import tracemalloc
 import zlib
 
+import imagecodecs
 import numpy as np
 import pytest
 import tifffile
@@ -15,8 +17,9 @@ from made_up_bands import COMPRESSORS, cube, handmade_tiff, tiff, with_tags
 from PIL import Image
 
 from epls import ImageFolder
-from epls.datasets import _bands
-from epls.datasets._decode import BadImageError, decode_image
+from epls.datasets import bands
+from epls.datasets.bands import BadImageError
+from epls.datasets.decoding import decode_image
 
 TYPES = (np.uint8, np.int8, np.uint16, np.int16, np.uint32, np.int32, np.float32)
 
@@ -65,13 +68,48 @@ def test_what_tifffile_writes_is_what_is_read(tmp_path_factory, data):
 @pytest.mark.parametrize("predictor", [1, 2, 3])
 @pytest.mark.parametrize("codec", COMPRESSORS)
 def test_every_codec_and_predictor(tmp_path, codec, predictor, order):
-    """The helper that writes them was compared with imagecodecs, which is not among the tests' dependencies."""
+    """Written pixel by pixel, not by tifffile."""
     number, compress = COMPRESSORS[codec]
     for dtype in (np.float32, np.float16) if predictor == 3 else (np.uint8, np.int16, np.uint32, np.float32):
         image = cube(20, 37, 50, dtype)
         read = decode_image(written(tmp_path, handmade_tiff(image, 6, compress, number, predictor, order)))
         np.testing.assert_array_equal(read, image)
         assert read.dtype == (np.float32 if np.dtype(dtype).kind == "f" else dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32])
+@pytest.mark.parametrize("planar", [False, True])
+@pytest.mark.parametrize("parts", [{"rowsperstrip": 7}, {"tile": (16, 32)}], ids=["strips", "tiles"])
+@pytest.mark.parametrize(
+    "compression",
+    [{"compression": name} for name in ("zstd", "lerc", "lzw", "deflate", "packbits")]
+    + [{"compression": "lerc", "compressionargs": {"compression": again}} for again in ("zstd", "deflate")]
+    + [{"compression": name, "predictor": True} for name in ("zstd", "lzw", "deflate")],
+    ids=lambda options: "-".join(map(str, options.values())),
+)
+def test_what_satellites_and_microscopes_write(tmp_path, compression, parts, planar, dtype):
+    image = cube(37, 50, 6, dtype)
+    path = written(tmp_path, tiff(image, planar=planar, **parts, **compression))
+    read = decode_image(path)
+    assert read.dtype == dtype
+    np.testing.assert_array_equal(read, image)
+
+
+def test_tiles_that_gdal_leaves_out(tmp_path):
+    """Their offset and size are 0, and the tag GDAL_NODATA has their value."""
+    image = cube(32, 32, 5)
+    whole = tiff(image, tile=(16, 16), compression="zstd", extratags=[(42113, 2, 0, "7", True)], metadata=None)
+    with tifffile.TiffFile(io.BytesIO(whole)) as file:
+        tags = [file.pages[0].tags[code] for code in (324, 325)]
+    content = bytearray(whole)
+    for tag in tags:  # four numbers of 32 bits, or of 16
+        size = {3: 2, 4: 4}[tag.dtype]
+        content[tag.valueoffset + size : tag.valueoffset + 2 * size] = bytes(size)
+    image[:16, 16:] = 7
+    np.testing.assert_array_equal(decode_image(written(tmp_path, bytes(content))), image)
+    content[tags[0].valueoffset] ^= 1  # another tile has a place, but no bytes
+    with pytest.raises(BadImageError, match="TIFF"):
+        decode_image(written(tmp_path, bytes(content)))
 
 
 def test_float64_becomes_float32(tmp_path):
@@ -176,10 +214,11 @@ def test_bands_are_not_converted(tmp_path, channels):
             decode_image(path, channels)
 
 
-def test_without_tifffile_the_extra_is_named(tmp_path, monkeypatch):
+@pytest.mark.parametrize("library", ["tifffile", "imagecodecs"])
+def test_without_a_library_the_extra_is_named(tmp_path, monkeypatch, library):
     path = written(tmp_path, tiff(cube(5, 5, 50)))
-    monkeypatch.setitem(sys.modules, "tifffile", None)
-    with pytest.raises(BadImageError, match=r'tifffile can: pip install "epls\[images\]"'):
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(BadImageError, match=rf'{library} is not installed: pip install "epls\[images\]"'):
         decode_image(path)
     with pytest.raises(ValueError, match=r'a\.tif: .*pip install "epls\[images\]"'):
         ImageFolder(tmp_path)
@@ -239,7 +278,7 @@ TILES = {"t273": None, "t278": None, "t279": None, "t259": [8], "t324": [8], "t3
         (lying(t278=[0]), "rowsperstrip is 0"),
         (lying(t256=[0]), "imagewidth is 0"),
         (lying(t257=[3, 4]), "damaged TIFF file"),
-        (lying(t259=[7]), "compressed by method 7 .* LZW, Deflate and PackBits are supported"),
+        (lying(t259=[7]), "compressed by method 7 .* LZW, Deflate, PackBits, ZSTD, LERC are supported"),
         (lying(t259=[34925]), "method 34925"),
         (lying(t317=[3]), "predictor 3"),
         (lying(t317=[9]), "predictor 9|TIFF"),
@@ -253,45 +292,61 @@ TILES = {"t273": None, "t278": None, "t279": None, "t259": [8], "t324": [8], "t3
     ],
 )  # fmt: skip
 def test_lies_are_found_before_memory_is_taken(tmp_path, monkeypatch, content, reason):
-    monkeypatch.setattr(_bands.TiffBands, "read", lambda self: pytest.fail("it was decoded"))
+    monkeypatch.setattr(bands.TiffBands, "read", lambda self: pytest.fail("it was decoded"))
     with pytest.raises(BadImageError, match=reason):
         decode_image(written(tmp_path, content))
 
 
 def test_a_strip_that_is_too_short(tmp_path):
     body = zlib.compress(bytes(100))
-    with pytest.raises(BadImageError, match="100 of 140 bytes of a strip or tile"):
+    with pytest.raises(BadImageError, match=r"a damaged or truncated TIFF file \(.*100"):
         decode_image(written(tmp_path, lying(body, t259=[8], t279=[len(body)])))
 
 
-def test_what_pillow_decompresses_is_within_its_limit(tmp_path, monkeypatch):
-    path = written(tmp_path, lying(t259=[5]))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 139)
-    with pytest.raises(
-        BadImageError, match="of 140 bytes, which Pillow must decompress in one piece; its limit is 139"
-    ):
-        decode_image(path)
+ZEROS, LARGE = bytes(2**23), np.zeros((2048, 1024), np.float32)
+BOMBS = {
+    "deflate": (8, zlib.compress(ZEROS), [0, 0]),
+    "zstd": (50000, imagecodecs.zstd_encode(ZEROS), [0, 0]),
+    "packbits": (32773, imagecodecs.packbits_encode(bytes(2**22)), [0, 0]),
+    "lerc": (34887, imagecodecs.lerc_encode(LARGE), [4, 0]),
+    "lerc in deflate": (34887, zlib.compress(ZEROS), [4, 1]),
+    "lerc in zstd": (34887, imagecodecs.zstd_encode(ZEROS), [4, 2]),
+    "lerc in zstd, not said": (34887, imagecodecs.zstd_encode(imagecodecs.lerc_encode(LARGE)), [4, 0]),
+}
 
 
-def test_a_strip_expands_no_further_than_its_pixels(tmp_path, monkeypatch):
-    """Zeros without end in a strip of 140 bytes: the pixels are read, and the rest is never made."""
-    compressor = zlib.compressobj()
-    body = b"".join(compressor.compress(bytes(2**20)) for _ in range(64)) + compressor.flush()
-    with pytest.raises(BadImageError, match="a strip or tile has more bytes than its pixels"):
-        decode_image(written(tmp_path, lying(body + bytes(100_000), t259=[8], t279=[len(body) + 100_000])))
-    made = []
-    decompressobj = zlib.decompressobj
+def decoded_within(path, n_bytes):
+    """The image of a file, which must take no more memory than this."""
+    tracemalloc.start()
+    try:
+        return decode_image(path)
+    finally:
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert most < n_bytes
 
-    class Watched:
-        def decompress(self, content, most):
-            result = decompressobj().decompress(content, most)
-            made.append(len(result))
-            return result
 
-    monkeypatch.setattr(_bands.zlib, "decompressobj", Watched)
-    image = decode_image(written(tmp_path, lying(body[:60_000], t259=[8], t279=[60_000])))
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_strip_expands_no_further_than_its_pixels(tmp_path, name):
+    """A few bytes that become eight megabytes, in a file whose pixels need 140 bytes."""
+    codec, body, parameters = BOMBS[name]
+    decode_image(written(tmp_path, tiff(cube(5, 5, 7), compression="zstd"), "b.tif"))  # imports what it needs
+    path = written(tmp_path, lying(body, t259=[codec], t279=[len(body)], t50674=parameters))
+    with pytest.raises(BadImageError, match="a damaged or truncated TIFF file"):
+        decoded_within(path, 2**21)
+
+
+def test_lzw_stops_when_the_pixels_are_full(tmp_path):
+    body = imagecodecs.lzw_encode(ZEROS)
+    decode_image(written(tmp_path, tiff(cube(5, 5, 7), compression="lzw"), "b.tif"))
+    image = decoded_within(written(tmp_path, lying(body, t259=[5], t279=[len(body)])), 2**21)
     np.testing.assert_array_equal(image, np.zeros((5, 7, 4), np.uint8))
-    assert made == [140]
+
+
+def test_a_strip_with_more_bytes_than_its_pixels(tmp_path):
+    body = zlib.compress(bytes(140)) + bytes(100_000)
+    with pytest.raises(BadImageError, match="a strip or tile has more bytes than its pixels"):
+        decode_image(written(tmp_path, lying(body, t259=[8], t279=[len(body)])))
 
 
 @pytest.mark.parametrize(
@@ -314,9 +369,9 @@ def test_npy_files_that_are_no_images(tmp_path, array, reason):
 def test_the_limit_of_values(tmp_path, monkeypatch):
     np.save(tmp_path / "a.npy", cube(5, 6, 7))
     path = written(tmp_path, tiff(cube(5, 6, 7)))
-    monkeypatch.setattr(_bands, "LARGEST_VALUES", 210)
+    monkeypatch.setattr(bands, "LARGEST_VALUES", 210)
     assert decode_image(path).shape == decode_image(tmp_path / "a.npy").shape == (5, 6, 7)
-    monkeypatch.setattr(_bands, "LARGEST_VALUES", 209)
+    monkeypatch.setattr(bands, "LARGEST_VALUES", 209)
     for refused in (path, tmp_path / "a.npy"):
         with pytest.raises(BadImageError, match="6 x 5 pixels of 7 channels, 210 values to decode; the limit is 209"):
             decode_image(refused)

@@ -1,4 +1,7 @@
+import pickle
 import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +12,7 @@ from made_up_bands import cube, tiff
 from sklearn.datasets import load_sample_images
 
 from epls.datasets import ImageFolder
+from epls.datasets import folder as module
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -176,11 +180,12 @@ def test_folders_without_images(tmp_path):
         ImageFolder(tmp_path, smallest_side=4, skip_bad=True)
 
 
-def test_a_file_that_changes_after_the_start_is_named(tmp_path):
+def test_a_file_that_changes_after_the_start_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "LARGEST_STORE", 0)
     path = save(tmp_path / "a.png", pixels(3, 3))
     folder = ImageFolder(tmp_path)
     save(path, pixels(3, 4))
-    with pytest.raises(OSError, match=r"a\.png had shape \(3, 3\) .* has \(3, 4\) now"):
+    with pytest.raises(OSError, match=r"a\.png had shape \(3, 3\) .* and has \(3, 4\) and uint8 now"):
         folder[0]
     path.write_bytes(path.read_bytes()[:50])
     with pytest.raises(OSError, match=r"a\.png cannot be read any more, although it could when the folder was opened"):
@@ -229,7 +234,7 @@ def test_large_images_are_shrunk(tmp_path):
         ImageFolder(tmp_path, smallest_side=10, longest_side=5)
 
 
-def test_npy_images_of_mixed_sizes(tmp_path):
+def test_npy_images_of_mixed_sizes(tmp_path, monkeypatch):
     arrays = {"a/1.npy": cube(8, 9, 50), "a/2.NPY": cube(7, 12, 50), "b/3.npy": cube(30, 5, 50)}
     for name, array in arrays.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -242,8 +247,10 @@ def test_npy_images_of_mixed_sizes(tmp_path):
     for image, array in zip(folder, arrays.values(), strict=True):
         np.testing.assert_array_equal(image, array)
         assert image.dtype == np.uint16
+    monkeypatch.setattr(module, "LARGEST_STORE", 0)
+    folder = ImageFolder(tmp_path)
     np.save(tmp_path / "a" / "1.npy", arrays["a/1.npy"].astype(np.int32))
-    with pytest.raises(OSError, match=r"1\.npy had values of type uint16 .* has int32 now"):
+    with pytest.raises(OSError, match=r"1\.npy had .* values of type uint16 .* and int32 now"):
         folder[0]
 
 
@@ -287,3 +294,100 @@ def test_all_bands_of_tiff_files_if_asked_for(tmp_path):
     save(tmp_path / "b.png", pixels(9, 8, 3))
     with pytest.raises(ValueError, match=r"b\.png: color, but 4-channel is needed"):
         ImageFolder(tmp_path, channels="all", expected=4)
+
+
+@pytest.fixture
+def decodes(monkeypatch):
+    """How often each file is decoded."""
+    counts = Counter()
+    decode_image = module.decode_image
+
+    def counted(path, *settings):
+        counts[path.name] += 1
+        return decode_image(path, *settings)
+
+    monkeypatch.setattr(module, "decode_image", counted)
+    return counts
+
+
+def test_images_are_decoded_once_as_far_as_memory_allows(tmp_path, monkeypatch, decodes):
+    arrays = {f"{k}.png": pixels(10, 10, 3, seed=k) for k in range(5)}
+    for name, array in arrays.items():
+        save(tmp_path / name, array)
+    monkeypatch.setattr(module, "LARGEST_STORE", 3 * 300 + 299)  # three images
+    folder = ImageFolder(tmp_path)
+    assert set(decodes.values()) == {1}
+    for _ in range(2):
+        with ThreadPoolExecutor(4) as pool:
+            found = list(pool.map(lambda k: folder[k % 5], range(20)))
+        for k, image in enumerate(found):
+            np.testing.assert_array_equal(image, arrays[f"{k % 5}.png"])
+    assert sorted(decodes.values()) == [1, 1, 1, 9, 9]
+    assert folder[1:][0] is folder[1]  # parts of a folder share what is kept
+
+
+def test_images_cannot_be_written_whether_kept_or_not(tmp_path, monkeypatch):
+    save(tmp_path / "a.png", pixels(3, 3))
+    for n_bytes in (0, 9):
+        monkeypatch.setattr(module, "LARGEST_STORE", n_bytes)
+        with pytest.raises(ValueError, match="read-only"):
+            ImageFolder(tmp_path)[0][0, 0] = 1
+
+
+def test_skipped_images_leave_room_for_others(tmp_path, monkeypatch, decodes):
+    save(tmp_path / "0.png", pixels(9, 9))
+    for k in (1, 2):
+        save(tmp_path / f"{k}.png", pixels(9, 9, 3))
+    monkeypatch.setattr(module, "LARGEST_STORE", 2 * 9 * 9 * 3)
+    folder = ImageFolder(tmp_path, skip_bad=True)
+    for _ in range(3):
+        assert len(list(folder)) == 2
+    assert max(decodes.values()) <= 2
+
+
+def test_other_processes_decode_for_themselves(tmp_path):
+    save(tmp_path / "a.png", np.zeros((500, 500), np.uint8))
+    sent = pickle.dumps(ImageFolder(tmp_path))
+    assert len(sent) < 5_000
+    np.testing.assert_array_equal(pickle.loads(sent)[0], np.zeros((500, 500)))
+
+
+@pytest.mark.parametrize("kept", [0, 2**20])
+def test_a_mixture_becomes_color_without_decoding_again(tmp_path, monkeypatch, decodes, kept):
+    monkeypatch.setattr(module, "LARGEST_STORE", kept)
+    for k in range(3):
+        save(tmp_path / f"{k}.png", pixels(40, 30, seed=k) if k else pixels(40, 30, 3))
+    folder = ImageFolder(tmp_path, channels="auto", longest_side=20)
+    assert folder.channels == "color"
+    assert folder.shapes == [(20, 15, 3)] * 3
+    assert set(decodes.values()) == {1}
+    converted = ImageFolder(tmp_path, channels="color", longest_side=20)
+    for image, by_pillow in zip(folder, converted, strict=True):
+        np.testing.assert_array_equal(image, by_pillow)
+    (tmp_path / "0.png").unlink()
+    gray = ImageFolder(tmp_path, channels="auto")
+    assert gray.channels is None
+    assert gray.shapes == [(40, 30)] * 2
+
+
+def test_a_mixture_of_channels_is_not_converted(tmp_path):
+    for k, n_channels in enumerate((1, 3, 3)):
+        np.save(tmp_path / f"{k}.npy", cube(9, 9, n_channels, np.uint8))
+    with pytest.raises(ValueError, match=r"0\.npy: gray, among 2 color images"):
+        ImageFolder(tmp_path, channels="auto")
+
+
+def test_small_images_can_be_left_out_later(tmp_path):
+    for k, side in enumerate((9, 4, 8)):
+        save(tmp_path / f"class{k}" / "a.png", pixels(side, 9))
+    folder = ImageFolder(tmp_path)
+    assert folder.without_small(4, skip_bad=False) is folder
+    with pytest.raises(ValueError, match=r"1 of 3 .*class1/a\.png: 4 x 9 pixels, but at least 5 x 5 .*--skip-bad"):
+        folder.without_small(5, skip_bad=False)
+    part = folder.without_small(5, skip_bad=True)
+    assert part.names == ["class0/a.png", "class2/a.png"]
+    assert part.class_names == ("class0", "class2")
+    assert part.skipped == [(tmp_path / "class1" / "a.png", "4 x 9 pixels, but at least 5 x 5 are needed")]
+    assert [image.shape for image in part] == part.shapes == [(9, 9), (8, 9)]
+    with pytest.raises(ValueError, match=r"3 of 3 .*no images are left; use larger images"):
+        folder.without_small(10, skip_bad=True)

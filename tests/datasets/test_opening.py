@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from PIL import Image
 
 from epls import ImageFolder
-from epls.datasets.chunked import ChunkedImages
+from epls.datasets.arrays import ChunkedImages
 from epls.datasets.opening import ParameterError, Vectors, is_part_of, open_data, rows_have_names
 
 X = np.random.RandomState(0).normal(size=(30, 3)).astype(np.float32)
@@ -108,7 +108,7 @@ def test_what_is_no_data_is_refused(images, tmp_path):
     np.save(tmp_path / "text.npy", np.array(["a", "b"]))
     with pytest.raises(ValueError, match="must be real numbers"):
         open_data(tmp_path / "text.npy")
-    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color", "all" or None'):
+    with pytest.raises(ValueError, match='channels=\'grey\': give "gray", "color", "all", "auto" or None'):
         open_data(images, channels="grey")
 
 

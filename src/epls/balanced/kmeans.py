@@ -20,6 +20,7 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..data.moments import check_squares
 from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
@@ -303,13 +304,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             raise ValueError(
                 f"n_clusters={self.n_clusters} is more than n_samples={X.shape[0]}: give fewer groups, or more samples"
             )
-        largest = float(np.abs(X).max())
-        most = float(np.sqrt(np.finfo(X.dtype).max / (16 * X.shape[1])))
-        if largest > most:
-            raise ValueError(
-                f"the samples have values of up to {largest:.2g}, but distances of values above {most:.2g} cannot be "
-                f"squared in {X.dtype}: scale them to about 1"
-            )
+        check_squares(X, small=False)
         return sparse.csr_array(X) if sparse.issparse(X) else X
 
     def _limits(self, n_samples: int) -> Limits:

@@ -11,7 +11,6 @@ import click
 
 from ..utils.wording import counted
 from . import inputs, options
-from .progress import StageProgress
 
 if TYPE_CHECKING:
     from ..datasets.labels import Label
@@ -32,8 +31,8 @@ _FEW = 5  # with fewer labels of a class, a remark says that more would help
 @options.force
 @options.as_json
 def command(
-    data: Path, output: Path, labels: Path | None, model: Path | None, features: Path | None, random_state: int,
-    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+    data: Path, output: Path, labels: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool,
+    **chosen: Any,
 ) -> None:  # fmt: skip
     """Predict the labels of DATA from a few known ones.
 
@@ -47,24 +46,24 @@ def command(
 
     if output.suffix.lower() != ".csv":
         raise click.UsageError(f"--output {output}: predictions are written as CSV; choose a name that ends in .csv")
-    read = [path for path in (labels, model, features) if path is not None]
-    options.check_output(output, force, data, *read)
+    options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
     started = time.perf_counter()
-    with options.limited(threads), StageProgress() as progress:
-        samples = inputs.open_samples(data, model, features, chosen, progress)
-        known = _given(samples, labels, data)
+    with options.limited(threads), options.StageProgress() as progress:
+        found = inputs.open_inputs(data, chosen, progress, for_page=True)
+        found.check_distances()
+        known = _given(found, labels)
         _check_classes(known, labels or data)
-        X = _features(samples, chosen, random_state, progress)
-        found = classify(X, [None if label is None else label.label for label in known], random_state=random_state)
+        X = _features(found, chosen, random_state, progress)
+        result = classify(X, [None if label is None else label.label for label in known], random_state=random_state)
     rows = [
         Label(str(name), float(confidence), given is not None)
-        for name, confidence, given in zip(found.labels, found.confidence, known, strict=True)
+        for name, confidence, given in zip(result.labels, result.confidence, known, strict=True)
     ]
-    write_atomically(output, labels_table(samples.names, rows, samples.name_column))
+    write_atomically(output, labels_table(found.sample_names, rows, found.name_column))
     counts = Counter(label.label for label in known if label is not None)
     facts = {
         "file": str(output), "classes": dict(sorted(counts.items())), "given": counts.total(),
-        "predicted": len(rows) - counts.total(), "accuracy": found.accuracy,
+        "predicted": len(rows) - counts.total(), "accuracy": result.accuracy,
         "seconds": round(time.perf_counter() - started, 1),
     }  # fmt: skip
     if as_json:
@@ -73,18 +72,20 @@ def command(
         _tell(facts)
 
 
-def _given(samples: inputs.Samples, path: Path | None, data: Path) -> list[Label | None]:
+def _given(found: inputs.Inputs, path: Path | None) -> list[Label | None]:
     """Return the labels that a person gave; labels from an earlier prediction are predicted again."""
     from ..datasets.labels import Label, check_label
 
-    found = inputs.labels_for(samples, path, data)
-    if found is not None:
-        return [label if label is not None and label.given else None for label in found]
-    if samples.name_column != "file" or samples.is_vectors:
-        raise click.UsageError(f"--labels: {data} has no sub-folders to use as labels; give a .csv file of labels")
-    folders = [name.split("/")[0] if "/" in name else None for name in samples.names]
+    labels = inputs.labels_for(found, path)
+    if labels is not None:
+        return [label if label is not None and label.given else None for label in labels]
+    if found.names is None or found.vectors is not None:
+        raise click.UsageError(
+            f"--labels: {found.path} has no sub-folders to use as labels; give a .csv file of labels"
+        )
+    folders = [name.split("/")[0] if "/" in name else None for name in found.names]
     for folder in set(folders) - {None}:
-        check_label(str(folder), f"the sub-folder of {data}")
+        check_label(str(folder), f"the sub-folder of {found.path}")
     return [None if folder is None else Label(folder) for folder in folders]
 
 
@@ -100,18 +101,20 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
         )
 
 
-def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int, progress: StageProgress) -> Array:
+def _features(
+    found: inputs.Inputs, chosen: dict[str, Any], random_state: int, progress: options.StageProgress
+) -> Array:
     from ..images.models import feature_rows
     from ..images.quick import learned_features
 
-    if samples.features is not None:
-        return samples.features
-    if samples.model is None and samples.is_vectors:
-        return samples.array_or_images()
-    if samples.model is None:
-        learning = {name: chosen[name] for name in ("layers", "mirror")}
-        return learned_features(samples.data, **learning, random_state=random_state, progress=progress)[0]  # type: ignore[arg-type]
-    return feature_rows(samples.model, samples.data, progress)
+    if found.features is not None:
+        return found.features
+    if found.model is not None:
+        return feature_rows(found.model, found.data, progress)
+    if found.vectors is not None:
+        return found.in_memory()
+    learning = {name: chosen[name] for name in ("layers", "mirror")}
+    return learned_features(found.data, **learning, random_state=random_state, progress=progress)[0]  # type: ignore[arg-type]
 
 
 def _tell(facts: dict[str, Any]) -> None:

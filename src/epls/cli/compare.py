@@ -13,8 +13,8 @@ import click
 from ..learners import LEARNERS
 from . import options
 from .compare_files import CHART, FILES, PAGE, TABLE, chart, write_files
+from .options import StageProgress
 from .own_learners import LearnerType, load_own
-from .progress import StageProgress
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import Entry

@@ -11,7 +11,7 @@ import click
 from ..learners import LEARNERS
 from . import options
 from .compare_vectors import check_new, learner_settings, with_components, write_and_print
-from .progress import StageProgress
+from .options import StageProgress
 
 #: Options that need learners of the library.
 _OF_LIBRARY = ("split_sign", "layers")

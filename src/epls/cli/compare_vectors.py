@@ -14,7 +14,7 @@ import click
 from ..learners import LEARNERS
 from . import options
 from .compare_files import CHART, FILES, TABLE, chart, write_files
-from .progress import StageProgress
+from .options import StageProgress
 
 if TYPE_CHECKING:
     from ..evaluation.comparing import Comparison

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import click
 import numpy as np
@@ -13,7 +14,8 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
-from epls import EPLS, ImageFeatures
+from epls import EPLS
+from epls.images.quick import quick_features
 from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
 from epls.report import Learned, explore, model_page
@@ -21,7 +23,6 @@ from epls.utils.files import write_atomically
 
 from . import options
 
-_PATCH = 10
 _LABELS_PER_CLASS = 10
 _LEARNED = """\
   {filters} filters from {patches:,} patches of {size} x {size} pixels in {seconds} s
@@ -32,7 +33,7 @@ _LEARNED = """\
 sample, or one sample per unit)"""
 
 
-def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) -> dict[str, float]:
+def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
     """Learn from patches of scikit-learn's two photographs; draw the filters and write a page about them."""
     import matplotlib
 
@@ -40,19 +41,22 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
     import matplotlib.pyplot as plt
 
     photographs = load_sample_images().images
+    features: Any = quick_features(len(photographs), *photographs[0].shape[:2], layers=1, random_state=seed)
+    if quick:
+        features.set_params(n_patches=3_000, estimator=EPLS(36))
+    n_patches, n_components, size = features.n_patches, features.estimator.n_components, features.patch_size
     started = time.perf_counter()
-    features = ImageFeatures(EPLS(n_components), patch_size=_PATCH, n_patches=n_patches, random_state=seed)
     features.fit(photographs)
     seconds = time.perf_counter() - started
     model, patches = features.estimator_, features.draw_patches(photographs, n_patches, random_state=seed)
     codes, winners = model.transform(patches), model.winners(patches)
     figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
-    plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=axes[0]).set_title("100 of the filters")
+    plot_filters(model.components_, (size, size, 3), ax=axes[0]).set_title("100 of the filters")
     plot_loss_curve(model.loss_curve_, ax=axes[1]).set_title("training")
     plot_wins(winners, n_components, ax=axes[2]).set_title("wins per unit")
     write_atomically(output / "training.png", options.png_of(figure, dpi=110))
     figure, only = plt.subplots(figsize=(6, 6), layout="constrained")
-    plot_filters(model.components_, (_PATCH, _PATCH, 3), ax=only)
+    plot_filters(model.components_, (size, size, 3), ax=only)
     write_atomically(output / "filters.png", options.png_of(figure, dpi=150))
     plt.close("all")
     page = model_page(features, photographs, title="Filters of two photographs")
@@ -60,6 +64,7 @@ def learn_filters(output: Path, n_patches: int, n_components: int, seed: int) ->
     return {
         "filters": n_components,
         "patches": n_patches,
+        "size": size,
         "seconds": round(seconds, 1),
         "epochs": model.n_iter_,
         "first error": model.loss_curve_[0],
@@ -109,10 +114,9 @@ def command(output: Path, quick: bool, random_state: int, threads: int | None, a
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else options.tell
     tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
-    n_patches, n_filters = (3_000, 36) if quick else (50_000, 256)
     with options.limited(threads):
-        filters = learn_filters(output, n_patches, n_filters, random_state)
-    tell(_LEARNED.format(size=_PATCH, **filters))
+        filters = learn_filters(output, random_state, quick=quick)
+    tell(_LEARNED.format(**filters))
     n_components, n_splits = (20, 3) if quick else (50, 20)
     tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
     tell(f"  {'features':24} {'% correct (std)':>15}   over {n_splits} splits")

@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from . import inputs, options
-from .progress import StageProgress
 
 
 @click.command("explore")
@@ -26,8 +25,8 @@ from .progress import StageProgress
 @options.force
 @options.as_json
 def command(
-    data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, model: Path | None,
-    features: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool, **chosen: Any,
+    data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, random_state: int,
+    threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Write a web page to look through DATA: a map, groups, nearest neighbours, outliers and near-duplicates.
 
@@ -42,18 +41,18 @@ def command(
         raise click.UsageError(f"--output {output}: the page is written as HTML; choose a name that ends in .html")
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
-    read = [path for path in (labels, model, features) if path is not None]
-    options.check_output(output, force, data, *read)
+    options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
     started = time.perf_counter()
-    with options.limited(threads), StageProgress() as progress:
-        samples = inputs.open_samples(data, model, features, chosen, progress, single_precision=True)
-        given = samples.model if samples.features is None else samples.features
+    with options.limited(threads), options.StageProgress() as progress:
+        found = inputs.open_inputs(data, chosen, progress, for_page=True)
+        found.check_distances("float32")
+        given = found.model if found.features is None else found.features
         html = explore(
-            samples.array_or_images(),
+            found.in_memory(),
             features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
-            names=samples.names if samples.name_column == "file" else None,
-            columns=samples.columns,
-            labels=inputs.labels_for(samples, labels, data),
+            names=found.names,
+            columns=found.columns,
+            labels=inputs.labels_for(found, labels),
             groups=n_groups if groups == "balanced" else "density",
             title=data.resolve().name or str(data),
             random_state=random_state,
@@ -62,14 +61,14 @@ def command(
     content = html.encode()
     write_atomically(output, content)
     seconds = round(time.perf_counter() - started, 1)
+    n_samples = len(found.data)
     if as_json:
         options.print_json({
-            "page": str(output), "samples": len(samples.names), "bytes": len(content), "seconds": seconds,
-            "skipped": len(getattr(samples.data, "skipped", ())),
+            "page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds,
+            "skipped": found.n_skipped,
         })  # fmt: skip
     else:
-        what = "vectors" if samples.is_vectors else "images"
         options.tell(
-            f"{output}, {len(content) / 1e6:.1f} MB, with {len(samples.names):,} {what}, made in {seconds} s: open it "
-            f"in a browser"
+            f"{output}, {len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}, made in {seconds} s: open it in "
+            f"a browser"
         )

@@ -1,63 +1,110 @@
-"""Inputs of commands that work on features: samples, their names, and features learned, from a model or a file."""
+"""What a command is given: images or vectors, and the model or the file of features that belongs to them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from . import options
-from .progress import StageProgress
 
 if TYPE_CHECKING:
     from ..datasets.labels import Label
-    from ..datasets.opening import Opened
+    from ..datasets.opening import Opened, Vectors
     from ..utils.types import Array
 
 _OF_LEARNING = ("layers", "mirror")
+_OF_IMAGES = (*_OF_LEARNING, "patch_size", "n_patches", "encoder", "stride", "grid")
+_OF_VECTORS = ("scale",)
+_OF_A_MODEL = (*_OF_IMAGES, *_OF_VECTORS, "n_components", "longest_side", "columns", "drop")
 _LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
 
 
 @dataclass(frozen=True)
-class Samples:
+class Inputs:
     """The inputs of a command.
 
     Attributes
     ----------
+    path : Path
+        The path of the data, as given.
     data : Vectors or images
-        The samples.
-    names : list of str
-        The file names of images, otherwise row numbers.
-    name_column : str
-        "file" or "row".
-    columns : list of str or None
-        The names of the columns of vectors.
-    features : ndarray or None
-        Features from a file.
+        The data.
+    names : list of str or None
+        The file names of images, or those that `epls transform` wrote beside features. None if there are only numbers.
     model : model or None
         The model that computes features.
+    notes : dict
+        The notes of the model.
+    features : ndarray or None
+        Features from a file, a row for each sample.
+    features_path : Path or None
+        The file of features.
     """
 
+    path: Path
     data: Opened
-    names: list[str]
-    name_column: str
-    columns: list[str] | None
-    features: Array | None
-    model: Any
+    names: list[str] | None = None
+    model: Any = None
+    notes: dict[str, Any] = field(default_factory=dict)
+    features: Array | None = None
+    features_path: Path | None = None
 
     @property
-    def is_vectors(self) -> bool:
-        """Whether the samples are vectors rather than images."""
+    def vectors(self) -> Vectors | None:
+        """The data, if they are vectors."""
         from ..datasets.opening import Vectors
 
-        return isinstance(self.data, Vectors)
+        return self.data if isinstance(self.data, Vectors) else None
 
-    def array_or_images(self) -> Any:
-        """Return the samples in the form that the Python functions accept."""
-        return _in_memory(self.data) if self.is_vectors else self.data
+    @property
+    def kind(self) -> str:
+        """What a sample is, in the plural."""
+        return "images" if self.vectors is None else "vectors"
+
+    @property
+    def name_column(self) -> str:
+        """What a table calls the samples: "file", or "row" if they have only numbers."""
+        return "row" if self.names is None else "file"
+
+    @property
+    def sample_names(self) -> list[str]:
+        """The name or the number of each sample."""
+        return [str(number) for number in range(len(self.data))] if self.names is None else self.names
+
+    @property
+    def columns(self) -> list[str] | None:
+        """The names of the columns of a table."""
+        return None if self.vectors is None else self.vectors.names
+
+    @property
+    def n_skipped(self) -> int:
+        """The number of image files that were skipped."""
+        return len(getattr(self.data, "skipped", ()))
+
+    def in_memory(self) -> Any:
+        """Return images as they are, and all vectors as an array."""
+        from ..data.blocks import as_blocks
+        from ..data.samples import BlockSamples
+
+        if self.vectors is None:
+            return self.data
+        blocks = as_blocks(self.vectors.X)
+        return self.vectors.X if blocks is None else BlockSamples(blocks).array()
+
+    def check_distances(self, dtype: Any = None) -> None:
+        """Refuse vectors or features between which distances cannot be computed in this type, or in their own."""
+        from ..data.blocks import as_blocks
+        from ..data.moments import check_squares
+
+        X: Any = self.features
+        if X is None and self.model is None and self.vectors is not None:
+            X = self.vectors.X
+        if X is not None and as_blocks(X) is None:  # reading more than fits in memory twice would take too long
+            check_squares(X, f"{self.features_path or self.path} has", dtype)
 
 
 def sources(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,120 +116,126 @@ def sources(command: Callable[..., Any]) -> Callable[..., Any]:
         options.image_folder,
         click.option("--longest-side", type=click.IntRange(min=1),
                      help=f"Shrink larger images to this many pixels.  [default: {_LONGEST_SIDE}, or the model's]"),
-        click.option("--layers", type=click.IntRange(1, 2),
-                     help="Layers to learn from images.  [default: 2 for up to 1,000 images, 1 for more]"),
-        click.option("--mirror/--no-mirror", default=True, show_default=True,
-                     help="Treat an image and its mirror image as the same when learning features. "
-                     "Not for digits and letters."),
+        options.recipe,
         click.option("--features", type=options.path_type, metavar="FILE",
                      help="Features of DATA, a .npz file that `epls transform` wrote."),
-        click.option("--model", type=options.path_type, metavar="FILE",
-                     help="Compute the features with this model, which `epls fit` wrote.  [default: learn features "
-                     "from images, use vectors unchanged]"),
+        options.model,
     ):  # fmt: skip
         command = option(command)
     return command
 
 
-def open_samples(
-    data: Path, model: Path | None, features: Path | None, chosen: dict[str, Any], progress: StageProgress,
-    *, single_precision: bool = False,
-) -> Samples:  # fmt: skip
-    """Open data and the model or the file of features that belongs to them.
+def open_inputs(
+    path: Path,
+    chosen: dict[str, Any],
+    progress: options.StageProgress,
+    *,
+    smallest_side: int = 1,
+    grid: int | None = None,
+    for_page: bool = False,
+    not_of_vectors: Sequence[str] = (),
+) -> Inputs:
+    """Open data, and the model or the file of features that belongs to them. Refuse options that do not apply.
 
-    Options of the command that do not apply to them are refused, and so are values that cannot be squared: in their own
-    type, or in single precision.
+    Parameters
+    ----------
+    path : Path
+        The data.
+    chosen : dict
+        The values of the command's options, "model" and "features" among them.
+    progress : StageProgress
+        Shows how far it is.
+    smallest_side : int, default=1
+        The smallest height and width of images in a folder, if there is no model.
+    grid : int or None, default=None
+        Images must be large enough for the model with a grid of this size. None uses the model's own.
+    for_page : bool, default=False
+        Whether images are shrunk to the size of pictures on a page, unless the options say otherwise.
+    not_of_vectors : sequence of str
+        Options that do not apply to vectors in this command, beside those that never do.
     """
     from ..datasets.opening import Vectors
-
-    if model is not None and features is not None:
-        raise click.UsageError("--model and --features: give only one of them")
-    _refuse_before_opening(model, features)
-    loaded = None
-    with options.opening():
-        if model is None:
-            opened = _open(data, chosen, progress)
-        else:
-            opened, loaded = _open_for(model, data, chosen, progress)
-    options.tell_skipped(opened)
-    if isinstance(opened, Vectors):
-        reason = f"is for images, but {data} holds vectors: leave it out"
-        options.refuse(click.get_current_context(), dict.fromkeys(_OF_LEARNING, reason))
-        if model is None and features is None:
-            options.tell_columns(opened)
-            check_vectors(data, opened.X, single_precision)
-    names, column = names_of(opened, data, chosen["key"]), "file"
-    columns = opened.names if isinstance(opened, Vectors) else None
-    if names is None:
-        names, column = [str(number) for number in range(len(opened))], "row"
-    rows = None if features is None else _features_from(features, names, column, single_precision)
-    return Samples(opened, list(names), column, columns, rows, loaded)
-
-
-def _refuse_before_opening(model: Path | None, features: Path | None) -> None:
-    """Refuse options for what is learned, if nothing is learned."""
-    reasons = {}
-    if model is not None:
-        reasons = dict.fromkeys((*_OF_LEARNING, "longest_side", "drop"), "is set by the model: leave it out")
-    elif features is not None:
-        reasons = dict.fromkeys(_OF_LEARNING, "is for learning features, but --features gives them: leave it out")
-    options.refuse(click.get_current_context(), reasons)
-
-
-def check_vectors(path: Path, X: Any, single_precision: bool = False) -> None:
-    """Refuse vectors in memory that are too large or too small to compute distances between them."""
-    from ..data.blocks import as_blocks
-    from ..datasets.arrays import check_squares
-
-    if as_blocks(X) is None:  # reading more than fits in memory twice would take too long
-        check_squares(path, X, "float32" if single_precision else None)
-
-
-def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened:
-    from ..datasets.folder import ImageFolder, MixedImagesError, has_skipped_kind
-    from ..datasets.opening import open_data, rows_have_names
-
-    side = chosen["longest_side"]
-    if side is None and rows_have_names(data):
-        side = _LONGEST_SIDE
-    folder = {name: chosen[name] for name in ("channels", "skip_bad")}
-    try:
-        opened = open_data(data, longest_side=side, key=chosen["key"], drop=chosen["drop"], progress=progress, **folder)
-        if not (isinstance(opened, ImageFolder) and has_skipped_kind(opened)):
-            return opened
-    except MixedImagesError:
-        pass
-    options.tell(f"{data} has gray and color images; all are converted to color", err=True)
-    return open_data(data, longest_side=side, progress=progress, **folder | {"channels": "color"})
-
-
-def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[Opened, Any]:
-    from ..images.models import image_features, least_side, open_data_for
     from ..persistence import load_with_notes
 
-    loaded, notes = load_with_notes(model)
-    if not hasattr(loaded, "transform"):
+    context, model, features = click.get_current_context(), chosen.get("model"), chosen.get("features")
+    if model is not None and features is not None:
+        raise click.UsageError("--model and --features: give only one of them")
+    if model is not None:
+        options.refuse(context, dict.fromkeys(_OF_A_MODEL, "is set by the model: leave it out"))
+    elif features is not None:
+        reason = "is for learning features, but --features gives them: leave it out"
+        options.refuse(context, dict.fromkeys(_OF_LEARNING, reason))
+    loaded, notes = (None, {}) if model is None else load_with_notes(model)
+    if model is not None and not hasattr(loaded, "transform"):
         raise click.ClickException(
-            f"{model} holds a clustering, which has no features: give a model that `epls fit` wrote"
+            f"{model} holds a {type(loaded).__name__}, which has no features: give a model that `epls fit` wrote"
         )
-    features = image_features(loaded)
+    with options.opening():
+        if model is None:
+            opened = _opened(path, chosen, progress, smallest_side, for_page)
+        else:
+            opened = _opened_for(loaded, notes, path, chosen, progress, grid)
+    options.tell_skipped(opened)
+    if isinstance(opened, Vectors):
+        names, reason = (*_OF_IMAGES, *not_of_vectors), f"is for images, but {path} holds vectors: leave it out"
+    else:
+        names, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
+    options.refuse(context, dict.fromkeys(names, reason))
+    if model is None and features is None:
+        options.tell_columns(opened)
+    found = Inputs(path, opened, _names_of(opened, path, chosen.get("key")), loaded, notes)
+    if features is None:
+        return found
+    return replace(found, features=_features_from(features, found), features_path=features)
+
+
+def _opened(
+    path: Path, chosen: dict[str, Any], progress: options.StageProgress, smallest_side: int, for_page: bool
+) -> Opened:
+    """Open data that features are learned from. A mixture of gray and color images becomes color."""
+    from ..datasets.opening import open_data, rows_have_names
+
+    side, channels = chosen["longest_side"], chosen["channels"]
+    if rows_have_names(path):
+        channels = channels or "auto"
+        if for_page and side is None:
+            side = _LONGEST_SIDE
+        if side is not None and side < smallest_side:
+            raise click.UsageError(f"--longest-side {side} is too small: patches and grid need {smallest_side} pixels")
+    opened = open_data(
+        path, smallest_side=smallest_side, longest_side=side, channels=channels, skip_bad=chosen["skip_bad"],
+        key=chosen["key"], columns=chosen.get("columns") or None, drop=chosen["drop"], progress=progress,
+    )  # fmt: skip
+    if channels == "auto" and getattr(opened, "channels", None) == "color":
+        options.tell(f"{path} has gray and color images; all are converted to color", err=True)
+    return opened
+
+
+def _opened_for(
+    model: Any, notes: dict[str, Any], path: Path, chosen: dict[str, Any], progress: options.StageProgress,
+    grid: int | None,
+) -> Opened:  # fmt: skip
+    """Open data for a model, in the way its own data were read."""
+    from ..images.models import image_features, least_side, open_data_for
+
+    features = image_features(model)
+    side = 1 if features is None else least_side(features, grid)
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
-    side = 1 if features is None else least_side(features)
-    return open_data_for(loaded, notes, data, smallest_side=side, progress=progress, **folder), loaded
+    return open_data_for(model, notes, path, smallest_side=side, progress=progress, **folder)
 
 
-def names_of(opened: Opened, data: Path, key: str | None) -> list[str] | None:
-    """Return the names of the samples: of image files, or those that `epls transform` wrote beside features."""
+def _names_of(opened: Opened, path: Path, key: str | None) -> list[str] | None:
+    """Return the names of image files, or those that `epls transform` wrote beside features."""
     from ..datasets.arrays import archived_names
     from ..datasets.opening import Vectors
 
     if isinstance(opened, Vectors):
-        return archived_names(data, len(opened)) if key in (None, "features") else None
+        return archived_names(path, len(opened)) if key in (None, "features") else None
     return getattr(opened, "names", None)
 
 
-def _features_from(path: Path, names: list[str], column: str, single_precision: bool) -> Array:
-    """Return the rows of a file of features, in the order of ``names``."""
+def _features_from(path: Path, found: Inputs) -> Array:
+    """Return the rows of a file of features, in the order of the samples."""
     from ..datasets.arrays import archived_names, check_finite, load_array
 
     if path.suffix.lower() not in (".npz", ".npy"):
@@ -194,34 +247,75 @@ def _features_from(path: Path, names: list[str], column: str, single_precision: 
             f"(n_samples, n_features)"
         )
     check_finite(path, rows)
-    check_vectors(path, rows, single_precision)
-    named = archived_names(path, len(rows)) if column == "file" else None
-    if named is not None:
+    named = None if found.names is None else archived_names(path, len(rows))
+    if named is not None and found.names is not None:
         place = {name: k for k, name in enumerate(named)}
-        if missing := [name for name in names if name not in place]:
+        if missing := [name for name in found.names if name not in place]:
             raise click.ClickException(
-                f"{path} lacks the features of {len(missing)} of {len(names)} images, such as {missing[0]!r}: compute "
-                f"them again with epls transform"
+                f"{path} lacks the features of {len(missing)} of {len(found.names)} images, such as {missing[0]!r}: "
+                f"compute them again with epls transform"
             )
-        return rows[[place[name] for name in names]]
-    if len(rows) != len(names):
+        return rows[[place[name] for name in found.names]]
+    if len(rows) != len(found.data):
         raise click.ClickException(
-            f"{path} has features of {len(rows)} samples, but the data have {len(names)}: use the features of these "
-            f"data"
+            f"{path} has features of {len(rows)} samples, but the data have {len(found.data)}: use the features of "
+            f"these data"
         )
     return rows
 
 
-def _in_memory(vectors: Any) -> Any:
-    from ..data.blocks import as_blocks
-    from ..data.samples import BlockSamples
-
-    blocks = as_blocks(vectors.X)
-    return vectors.X if blocks is None else BlockSamples(blocks).array()
-
-
-def labels_for(samples: Samples, path: Path | None, data: Path) -> list[Label | None] | None:
-    """Return the labels of these samples from a .csv file."""
+def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
+    """Return the labels of the samples from a .csv file."""
     from ..datasets.labels import labels_of, read_labels
 
-    return None if path is None else labels_of(read_labels(path), samples.names, data)
+    return None if path is None else labels_of(read_labels(path), found.sample_names, found.path)
+
+
+def image_model(images: Any, chosen: dict[str, Any]) -> Any:
+    """Return unfitted features for images: those of the recipe, with what the options say instead.
+
+    Options for a single layer, such as ``patch_size``, choose a single layer.
+    """
+    from ..images.collection import ImageCollection
+    from ..images.deep import DeepFeatures
+    from ..images.quick import quick_features, shapes_of
+
+    of_one_layer = ("n_components", "patch_size", "n_patches", "stride")
+    given = {name: chosen[name] for name in of_one_layer if chosen[name] is not None}
+    layers = 1 if chosen["layers"] is None and given else chosen["layers"]
+    shapes = [shape[:2] for shape in shapes_of(ImageCollection(images, 1))]
+    height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))  # a few may be tiny
+    learning = {name: chosen[name] for name in ("mirror", "random_state")}
+    model = quick_features(len(images), int(height), int(width), layers=layers, **learning)
+    if isinstance(model, DeepFeatures):
+        reason = (
+            "is for one layer: leave it out, or give --layers 1; to choose the layers, use "
+            "epls.DeepFeatures([epls.Layer(...), ...]) in Python"
+        )
+        options.refuse(click.get_current_context(), dict.fromkeys(of_one_layer, reason))
+        return model.set_params(grid=chosen["grid"])
+    n_components = given.pop("n_components", None)
+    if n_components is not None:
+        model.estimator.set_params(n_components=n_components)
+        model.set_params(n_patches=None)  # as many as these components need
+    return model.set_params(grid=chosen["grid"], **given)
+
+
+def show_learning(model: Any, progress: options.StageProgress, checkpoint: Any = None) -> None:
+    """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
+    from ..callbacks import OnEpoch
+    from ..images.deep import DeepFeatures
+    from ..images.stacks import tell_epochs
+
+    if isinstance(model, DeepFeatures):
+        tell_epochs(model.layers or [], progress)
+        return
+    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
+    learner_in(model).set_callbacks(*callbacks, *([] if checkpoint is None else [checkpoint]))
+
+
+def learner_in(model: Any) -> Any:
+    """Return the learner of an unfitted model that has one."""
+    from sklearn.pipeline import Pipeline
+
+    return model[-1] if isinstance(model, Pipeline) else getattr(model, "estimator", model)

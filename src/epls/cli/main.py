@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
-from pathlib import Path
 from typing import ClassVar
 
 import click
+from click.shell_completion import get_completion_class
 
 from .._version import __version__
 from .options import one_line, tell
@@ -25,19 +25,19 @@ from .options import one_line, tell
 class _LazyGroup(click.Group):
     """Loads a command's module when the command is called: ``epls --help`` must not wait for numba."""
 
-    # The module and the short help of each command.
-    _COMMANDS: ClassVar[dict[str, tuple[str, str]]] = {
-        "classify": (".classify", "Predict the labels of images or vectors from a few known ones."),
-        "cluster": (".cluster", "Divide images or vectors into groups of equal or limited size."),
-        "compare": (".compare", "Compare the accuracy and cost of learners on your images or vectors."),
-        "completion": (".completion", "Print the shell script that completes epls commands."),
-        "demo": (".demo", "Learn from bundled data: draw filters, classify digits with few labels."),
-        "explore": (".explore", "Write a web page to look through images or vectors."),
-        "fit": (".fit", "Learn features from images or vectors."),
-        "inspect": (".inspect", "Show what is in a model file, and its filters, in the terminal."),
-        "report": (".report", "Write a web page about a model."),
-        "reproduce": (".reproduce", "Run the paper's experiment on STL-10 or CIFAR-10."),
-        "transform": (".transform", "Compute the features of images or vectors with a model."),
+    # The short help of each command; its module has the same name.
+    _COMMANDS: ClassVar[dict[str, str]] = {
+        "classify": "Predict the labels of images or vectors from a few known ones.",
+        "cluster": "Divide images or vectors into groups of equal or limited size.",
+        "compare": "Compare the accuracy and cost of learners on your images or vectors.",
+        "completion": "Print the shell script that completes epls commands.",
+        "demo": "Learn from bundled data: draw filters, classify digits with few labels.",
+        "explore": "Write a web page to look through images or vectors.",
+        "fit": "Learn features from images or vectors.",
+        "inspect": "Show what is in a model file, and its filters, in the terminal.",
+        "report": "Write a web page about a model.",
+        "reproduce": "Run the paper's experiment on STL-10 or CIFAR-10.",
+        "transform": "Compute the features of images or vectors with a model.",
     }
 
     def list_commands(self, context: click.Context) -> list[str]:
@@ -46,7 +46,9 @@ class _LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self._COMMANDS:
             return None
-        command: click.Command = import_module(self._COMMANDS[name][0], __package__).command
+        if name == "completion":
+            return completion
+        command: click.Command = import_module(f".{name}", __package__).command
         return command
 
     def resolve_command(
@@ -62,13 +64,25 @@ class _LazyGroup(click.Group):
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in sorted(self._COMMANDS.items())])
+            formatter.write_dl(sorted(self._COMMANDS.items()))
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="epls")
 def epls() -> None:
     """Learn sparse features from unlabelled data with nothing to tune."""
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion script of SHELL.
+
+    For bash: epls completion bash > ~/.local/share/bash-completion/completions/epls
+    """
+    found = get_completion_class(shell)
+    assert found is not None  # for the shells that can be chosen
+    click.echo(found(epls, {}, "epls", "_EPLS_COMPLETE").source())
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -90,13 +104,13 @@ def run(arguments: list[str] | None = None) -> int:
         tell(f"epls: {one_line(_explain(error))}", err=True)
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
-        tell(f"epls: {one_line(_told(error))}", err=True)
+        tell(f"epls: {one_line(str(error).strip() or type(error).__name__)}", err=True)
         return 1
     except Exception as error:
         if os.environ.get("EPLS_DEBUG"):
             raise
-        name = type(error).__name__
-        tell(f"epls: {name}: {_first_line(error)}; this is a bug in epls, please report it", err=True)
+        told = one_line(f"{type(error).__name__}: {error}")
+        tell(f"epls: {told}; this is a bug in epls, please report it", err=True)
         return 1
     return 0
 
@@ -118,30 +132,6 @@ def _ended_like_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _told(error: BaseException) -> str:
-    """Return the message of an error of this library, or the first line of another library's."""
-    if isinstance(error, click.ClickException) or _is_ours(_raised_in(error)):
-        return str(error)  # a line may end in the name of a file
-    return _first_line(error)
-
-
-def _raised_in(error: BaseException) -> str:
-    """Return the name of the Python file that raised an error."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    return "" if trace is None else trace.tb_frame.f_code.co_filename
-
-
-def _is_ours(file: str) -> bool:
-    return Path(file).is_relative_to(Path(__file__).parents[1])
-
-
-def _first_line(message: BaseException | str) -> str:
-    """Return the first line: scikit-learn's long advice does not apply to the command line."""
-    return (str(message).strip() or type(message).__name__).split("\n")[0]
-
-
 class _TellingHandler(logging.Handler):
     """Prints what the library logs."""
 
@@ -160,9 +150,7 @@ def _told_warnings() -> Iterator[None]:
     logger.addHandler(handler)
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = lambda message, category, file, *_, **__: _tell_warning(
-                str(message) if _is_ours(file) else _first_line(str(message))
-            )
+            warnings.showwarning = lambda message, *_, **__: _tell_warning(str(message))
             # The command has already matched columns by name.
             warnings.filterwarnings("ignore", "X does not have valid feature names")
             yield

@@ -1,4 +1,4 @@
-"""Options that several commands share, each named after the parameter that it sets, and functions that use them."""
+"""Options that several commands share, each named after the parameter that it sets; and what commands print."""
 
 from __future__ import annotations
 
@@ -8,20 +8,26 @@ import json
 import os
 import shlex
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from ..encoders import ENCODERS
 from ..learners import LEARNERS
-from ..utils.wording import counted
+from ..utils.wording import counted, listed
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Option = Callable[[Command], Command]
 
+_SECONDS_BETWEEN_LINES = 30.0  # of progress
 _SHORT_NAMES = {"sc": "sparse_coding"}
 
 learner_choice = click.Choice(list(LEARNERS))
@@ -44,10 +50,6 @@ random_state = click.option(
     help="Seed of everything random.",
 )  # fmt: skip
 threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
-precision = click.option(
-    "--precision", type=click.Choice(["float32", "bfloat16", "auto"]), default="float32", show_default=True,
-    help="Precision of large matrix products. bfloat16 is faster on processors that support it; auto uses it there.",
-)  # fmt: skip
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite existing files.")
 learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
@@ -55,6 +57,11 @@ learner = click.option("--learner", type=learner_choice, default="epls", show_de
 array_key = click.option(
     "--key", help="Name of the array in a .npz file.  [default: the only one, or X, images or features]"
 )
+model = click.option(
+    "--model", type=path_type, metavar="FILE",
+    help="Compute the features with this model, which `epls fit` wrote.  [default: learn features from images, use "
+    "vectors unchanged]",
+)  # fmt: skip
 longest_side = click.option(
     "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to this many pixels.  [default: unchanged]"
 )
@@ -114,15 +121,36 @@ def settings(metavar: str, help: str) -> Option[Any]:
     return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
 
 
-def stride(default: int) -> Option[Any]:
+def stride(default: int | None, usual: str = "") -> Option[Any]:
     """Return the option for the pixels from one encoded patch to the next."""
     return click.option(
-        "--stride",
-        type=click.IntRange(min=1),
-        default=default,
-        show_default=True,
-        help="Pixels from one patch to the next.",
-    )
+        "--stride", type=click.IntRange(min=1), default=default, show_default=default is not None,
+        help="Pixels from one patch to the next." + (f"  [default: {usual}]" if usual else ""),
+    )  # fmt: skip
+
+
+def recipe(command: Command) -> Command:
+    """Add the options for what is learned from images."""
+    layers = click.option(
+        "--layers", type=click.IntRange(min=1, max=5),
+        help="Layers to learn, each from the maps of the one below.  [default: 2 for up to 1,000 images of 96 x 96 "
+        "pixels, or as many pixels in other sizes, otherwise 1]",
+    )  # fmt: skip
+    mirror = click.option(
+        "--mirror/--no-mirror", default=True, show_default=True,
+        help="Treat an image and its mirror image as the same. Not for digits and letters.",
+    )  # fmt: skip
+    return layers(mirror(command))
+
+
+def patches(command: Command) -> Command:
+    """Add the options for a single layer, which the recipe chooses unless they are given."""
+    usual = "follows from the images"
+    patch_size = click.option(
+        "--patch-size", type=click.IntRange(min=1),
+        help=f"Width and height of patches, in pixels.  [default: {usual}, at most 10]",
+    )  # fmt: skip
+    return patch_size(n_patches(1, usual=usual)(stride(None, usual)(grid(command))))
 
 
 def image_folder(command: Command) -> Command:
@@ -186,7 +214,7 @@ def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> d
 
 
 def refuse(context: click.Context, reasons: dict[str, str]) -> None:
-    """Refuse options that were given but do not apply. ``reasons`` has the text that follows the name of each."""
+    """Refuse options that were given but do not apply: ``reasons`` has the text that follows the name of each."""
     for name, reason in reasons.items():
         if context.get_parameter_source(name) == click.core.ParameterSource.COMMANDLINE:
             parameter = next(parameter for parameter in context.command.params if parameter.name == name)
@@ -215,15 +243,15 @@ def tell(text: str, err: bool = False) -> None:
     _echo("\n".join(map(one_line, text.split("\n"))), err)
 
 
-def tell_skipped(data: Any) -> None:
-    """List on stderr the files of a folder that were skipped."""
-    for file, reason in getattr(data, "skipped", ()):
+def tell_skipped(data: Any, first: int = 0) -> None:
+    """List on stderr the files of a folder that were skipped, from the first that has not been listed."""
+    for file, reason in getattr(data, "skipped", ())[first:]:
         tell(f"skipped {one_line(str(file))}: {one_line(reason)}", err=True)
 
 
 def tell_columns(data: Any) -> None:
     """List on stderr the columns of a table that are used, and warn of those that do not look like measurements."""
-    from ..datasets.columns import doubtful_columns, listed
+    from ..datasets.tables import doubtful_columns
 
     names = getattr(data, "names", None)
     if names is None or not hasattr(data, "X"):
@@ -238,14 +266,6 @@ def tell_columns(data: Any) -> None:
     for kind, columns in doubtful_columns(data.X, names).items():
         advice = f"leave them out with --drop {shlex.quote(columns[0])}" if kind != "constant" else "they do no harm"
         tell(one_line(f"epls: warning: columns that {told[kind]}: {listed(columns)}; {advice}"), err=True)
-
-
-def check_longest_side(data: Path, longest_side: int | None, needed: int) -> None:
-    """Refuse to shrink the images of a folder to fewer pixels than the patches in all regions need."""
-    from ..datasets.opening import rows_have_names
-
-    if longest_side is not None and longest_side < needed and rows_have_names(data):
-        raise click.UsageError(f"--longest-side {longest_side} is too small: patches and grid need {needed} pixels")
 
 
 @contextmanager
@@ -334,3 +354,61 @@ def _echo(text: str, err: bool = False) -> None:
             f"what the command prints could not be written ({error.strerror}): send it elsewhere; files that the "
             f"command wrote are complete"
         ) from error
+
+
+class StageProgress:
+    """Shows progress on stderr: in a terminal, bars with the time left; elsewhere, a line now and then.
+
+    It is a context manager that is called with the name of a stage, the steps done and the total number of steps.
+    """
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        self._console = console or Console(stderr=True)
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=self._console,
+            disable=not self._console.is_terminal,
+        )
+        self._stages: dict[str, Any] = {}
+        self._first: dict[str, tuple[float, int]] = {}
+        self._last_line = -_SECONDS_BETWEEN_LINES
+
+    def __enter__(self) -> StageProgress:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        if self._console.is_terminal:
+            if stage not in self._stages:
+                self._stages[stage] = self._bars.add_task(stage, total=total)
+            self._bars.update(self._stages[stage], completed=done, total=total)
+            return
+        now = time.monotonic()
+        # Steps done by an earlier run say nothing about the speed of this one.
+        started, done_before = self._first.setdefault(stage, (now, done))
+        if done == total or now - self._last_line >= _SECONDS_BETWEEN_LINES:
+            self._last_line = now
+            left = ""
+            if done_before < done < total:
+                left = f", {(now - started) * (total - done) / (done - done_before):.0f} s left"
+            self._console.print(f"{stage}: {done} of {total}{left}", highlight=False)

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from . import options
-from .progress import StageProgress
+from . import inputs, options
 
 
 @click.command("report")
@@ -23,32 +22,23 @@ from .progress import StageProgress
 @options.force
 @options.as_json
 def command(
-    model: Path, data: Path, output: Path, channels: str | None, skip_bad: bool,
-    key: str | None, random_state: int, threads: int | None, force: bool, as_json: bool,
+    model: Path, data: Path, output: Path, random_state: int, threads: int | None, force: bool, as_json: bool,
+    **chosen: Any,
 ) -> None:  # fmt: skip
     """Write a web page about MODEL: its units, what excites them, and how sparse and balanced they are."""
-    from ..datasets.opening import Vectors
-    from ..images.models import image_features, least_side, noted_columns, open_data_for
-    from ..persistence import load_with_notes
+    from ..images.models import noted_columns
     from ..report import model_page
     from ..utils.files import write_atomically
 
     options.check_output(output, force, model, data)
-    loaded, notes = load_with_notes(model)
-    features = image_features(loaded)
-    with options.limited(threads), StageProgress() as progress:
-        with options.opening():
-            opened = open_data_for(
-                loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, progress=progress,
-                smallest_side=1 if features is None else least_side(features, 1),
-            )  # fmt: skip
-        options.tell_skipped(opened)
-        shown: Any = opened.in_memory() if isinstance(opened, Vectors) else opened
+    with options.limited(threads), options.StageProgress() as progress:
+        found = inputs.open_inputs(data, chosen | {"model": model}, progress, grid=1)
+        shown: Any = found.data if found.vectors is None else found.vectors.in_memory()
         html = model_page(
-            loaded,
+            found.model,
             shown,
             title=f"{model.name}: what was learned",
-            feature_names=noted_columns(notes),
+            feature_names=noted_columns(found.notes),
             random_state=random_state,
             progress=progress,
         )

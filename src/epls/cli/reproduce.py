@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .progress import StageProgress
+from .options import StageProgress
 
 if TYPE_CHECKING:
     from ..evaluation.experiment import Outcome, Settings
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
               "quick look add --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
 @options.n_folds(10, "How many of STL-10's folds to use.")
 @options.random_state
-@options.precision
 @options.threads
 @options.as_json
 def command(
@@ -142,7 +141,7 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
             has = f"has {wanted}" if wanted else "does not use it"
             raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
-    sizes = {name: chosen[name] for name in ("n_components", "stride", "precision")}
+    sizes = {name: chosen[name] for name in ("n_components", "stride")}
     return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
 
 

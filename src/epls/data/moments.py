@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ class Moments:
     def center_and_scale(self) -> tuple[Array, float]:
         """Return the mean of every feature, and the root of the features' mean variance; 1 for constant data."""
         scale = float(np.sqrt(self._squares / max(self.n_samples * self._mean.size, 1)))
-        _check_squares(np.isfinite(scale), scale > 0 or not self._differs)
+        _check_moments(np.isfinite(scale), scale > 0 or not self._differs)
         return self._first + self._mean, scale or 1.0
 
 
@@ -92,11 +93,38 @@ def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) ->
     with np.errstate(over="ignore", invalid="ignore"):
         for found in map_blocks(lambda: of_block, len(X), _BLOCK_ROWS):
             moments += found
-    _check_squares(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))
+    _check_moments(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))
     return moments
 
 
-def _check_squares(finite: bool, some: bool) -> None:
+def check_squares(X: Any, subject: str = "the samples have", dtype: Any = None, *, small: bool = True) -> None:
+    """Raise an error if finite samples are so large or so small that distances between them cannot be computed.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_samples, n_features)
+        The samples.
+    subject : str, default="the samples have"
+        How the error message begins.
+    dtype : dtype or None, default=None
+        The type in which they will be used. By default, their own.
+    small : bool, default=True
+        Whether samples whose squares are all 0 are an error, too.
+    """
+    if dtype is None:
+        dtype = X.dtype if X.dtype.kind == "f" else np.float64
+    largest = max(float(X.max()), -float(X.min()))
+    most = float(np.sqrt(float(np.finfo(dtype).max) / (16 * X.shape[1])))
+    least = max(float(np.finfo(dtype).tiny), float(np.sqrt(np.finfo(np.float64).tiny))) if small else 0.0
+    if largest > most or 0 < largest < least:
+        size = "large" if largest > most else "small"
+        raise ValueError(
+            f"{subject} values of up to {largest:.2g}, which are too {size} to be squared in {np.dtype(dtype)}: scale "
+            f"them to about 1"
+        )
+
+
+def _check_moments(finite: bool, some: bool) -> None:
     """Raise an error if squares overflow or underflow in double precision."""
     if not finite:
         raise ValueError("the data are too large to be squared in double precision: divide them by their largest value")

@@ -1,8 +1,12 @@
-"""Arrays from NumPy files, .npy and .npz. Headers are checked against the files before memory is allocated."""
+"""Arrays from NumPy files, .npy and .npz, and images of arrays that are too large for memory.
+
+Headers are checked against the files before memory is allocated.
+"""
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -13,8 +17,8 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.blocks import LARGE_FILE_BYTES
-from ..utils.files import open_regular
+from ..data.blocks import LARGE_FILE_BYTES, FileBlocks
+from ..utils.files import existing_file, open_regular
 from ..utils.npy import read_npy, read_npy_header
 
 ARRAYS = (".npy", ".npz")
@@ -119,43 +123,6 @@ def check_finite(path: Path, X: NDArray[Any]) -> None:
             )
 
 
-def check_squares(path: Path, X: NDArray[Any], dtype: Any = None) -> None:
-    """Raise an error if finite vectors are so large or so small that distances between them cannot be computed.
-
-    Parameters
-    ----------
-    path : Path
-        The file that holds the vectors.
-    X : ndarray of shape (n_samples, n_features)
-        The vectors.
-    dtype : dtype or None, default=None
-        The type in which they will be used. By default, their own.
-    """
-    if dtype is None:
-        dtype = X.dtype if X.dtype.kind == "f" else np.float64
-    largest = max(float(X.max()), -float(X.min()))
-    most = float(np.sqrt(float(np.finfo(dtype).max) / (16 * X.shape[1])))
-    least = max(float(np.finfo(dtype).tiny), float(np.sqrt(np.finfo(np.float64).tiny)))
-    if largest > most or 0 < largest < least:
-        size = "large" if largest > most else "small"
-        raise ValueError(
-            f"{path} has values of up to {largest:.2g}, which are too {size} to be squared in {np.dtype(dtype)}: scale "
-            f"them to about 1"
-        )
-
-
-def existing_file(path: str | os.PathLike[str]) -> Path:
-    """Return the path of something that exists and is not a folder."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no file {path}: check the path")
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder, not a file")
-    if not path.is_file():
-        raise ValueError(f"{path} is not a regular file")  # reading a pipe could block forever
-    return path
-
-
 @contextmanager
 def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]]]:
     """Open a .npz file, and provide for each array a function that reads it."""
@@ -191,3 +158,56 @@ def _chosen_key(keys: list[str], key: str | None) -> str | None:
         return key if key in keys else None
     usual = keys if len(keys) == 1 else [name for name in _USUAL_NAMES if name in keys]
     return usual[0] if len(usual) == 1 else None
+
+
+class ChunkedImages:
+    """The images of a zarr or dask array, or of :class:`FileImages`.
+
+    It reads one chunk at a time, and keeps it for the images that follow.
+    """
+
+    def __init__(self, images: Any) -> None:
+        self.shape = tuple(images.shape)
+        self.ndim = len(self.shape)
+        self._images = images
+        heights = images.chunks[0]
+        per_chunk = [heights] * -(-len(self) // heights) if isinstance(heights, int) else heights
+        self._ends = np.minimum(np.cumsum(per_chunk), len(self))
+        self._kept: tuple[int, Any] = (-1, None)
+        self._reading = threading.Lock()
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __getitem__(self, number: int) -> NDArray[Any]:
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no image {number} of {len(self)}")
+        chunk = int(np.searchsorted(self._ends, number, side="right"))
+        start = int(self._ends[chunk - 1]) if chunk > 0 else 0
+        with self._reading:  # threads that encode neighbouring images need the same chunk
+            if self._kept[0] != chunk:
+                self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
+            image: NDArray[Any] = self._kept[1][number - start]
+            return image
+
+
+class FileImages:
+    """Images of a memory map, read from its file one at a time. A file that is shortened meanwhile raises an error.
+
+    With the map itself, the operating system would kill the process.
+
+    Parameters
+    ----------
+    images : memmap of shape (n, height, width) or (n, height, width, channels)
+        A map of the whole array of a .npy file, in C order.
+    """
+
+    def __init__(self, images: NDArray[Any]) -> None:
+        assert isinstance(images, np.memmap)
+        self.shape = images.shape
+        self.chunks = (1, *images.shape[1:])
+        table = (len(images), int(np.prod(images.shape[1:])))
+        self._rows = FileBlocks(str(images.filename), images.offset, table, images.dtype)
+
+    def __getitem__(self, image: slice) -> NDArray[Any]:
+        return self._rows.rows(image.start, 1).reshape(self.chunks)

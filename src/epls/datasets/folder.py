@@ -1,56 +1,100 @@
-"""A folder of image files as a sequence. Each image is read on access."""
+"""A folder of image files as a sequence. Images are decoded once and kept, as far as memory allows."""
 
 from __future__ import annotations
 
 import copy
 import operator
 import os
-import re
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from typing import Any, Literal, TypeAlias, TypeGuard, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.files import existing_folder
 from ..utils.threads import allowed_threads
-from ._bands import BadImageError
-from ._decode import decode_image, require_pillow
-from ._files import Labels, checked_folder
+from .bands import BadImageError
+from .decoding import decode_image, require_pillow
+from .official import Labels
 
 SUFFIXES = frozenset(
     (".bmp", ".gif", ".jfif", ".jpe", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".pnm", ".ppm", ".tif", ".tiff", ".webp")
 )
+#: Bytes of decoded images that a folder keeps: as much as decoding the largest image takes, which must be free anyway.
+#: That is 38,000 color images of 96 x 96 pixels, or more than 5,000 photographs shrunk to 256 pixels.
+LARGEST_STORE = 2**30
 _N_NAMED = 5  # the number of bad files that an error names
-Channels: TypeAlias = Literal["gray", "color", "all"]
+Channels: TypeAlias = Literal["gray", "color", "all", "auto"]
 Expected: TypeAlias = Literal["gray", "color"] | int
 _NUMBERS = {"gray": 1, "color": 3}
-_MIXED = re.compile(r"(gray|color), (but|among \d+) (gray|color) (is needed|images)")
 
 
-_TOO_SMALL = re.compile(r"\d+ x \d+ pixels, but at least \d+ x \d+ are needed")
+class Why(Enum):
+    """Why an image file is refused. What to do about it depends on this."""
+
+    UNREADABLE = auto()
+    TOO_SMALL = auto()
+    GRAY_OR_COLOR = auto()  # not what the others are, but it can be converted
+    OTHER_CHANNELS = auto()  # or another type of values: it can't
 
 
-class MixedImagesError(ValueError):
-    """A folder with both gray and color images, which ``channels`` can convert."""
+@dataclass(frozen=True)
+class Refusal:
+    """The reason why an image file is not used: its kind, and in words."""
+
+    why: Why
+    text: str
 
 
-def has_skipped_kind(folder: ImageFolder) -> bool:
-    """Return whether images were skipped because they are gray among color images, or color among gray ones."""
-    return any(_MIXED.fullmatch(reason) for _, reason in folder.skipped)
+class _Store:
+    """Decoded images that are kept, read-only, until they fill the given number of bytes. Threads may share it.
+
+    Nothing is dropped to make room: readers go through a folder in order, again and again, and would always ask for
+    what was dropped last.
+    """
+
+    def __init__(self, n_bytes: int) -> None:
+        self._images: dict[Path, NDArray[Any]] = {}
+        self._left = n_bytes
+        self._lock = threading.Lock()
+
+    def get(self, path: Path) -> NDArray[Any] | None:
+        return self._images.get(path)
+
+    def put(self, path: Path, image: NDArray[Any]) -> NDArray[Any]:
+        """Make an image read-only, keep it if there is room, and return it."""
+        image.flags.writeable = False
+        with self._lock:
+            if path not in self._images and image.nbytes <= self._left:
+                self._images[path] = image
+                self._left -= image.nbytes
+        return image
+
+    def drop(self, path: Path) -> None:
+        with self._lock:
+            if (image := self._images.pop(path, None)) is not None:
+                self._left += image.nbytes
+
+    def __reduce__(self) -> tuple[type[_Store], tuple[int]]:
+        """Other processes decode for themselves: the images may be larger than the files."""
+        return _Store, (LARGEST_STORE,)
 
 
 class ImageFolder(Sequence[NDArray[Any]]):
     """The images of a folder and its subfolders, sorted by name.
 
-    Every file is decoded once at the start, so bad files are found then, not after an hour. Images are not kept in
-    memory, so even a huge folder needs little memory. Hidden files and folders are skipped, and a folder that is linked
-    from several places is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a
-    larger one counts as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many
-    pixels for WebP files, a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side``
-    shrinks.
+    Every file is decoded at the start, so bad files are found then, not after an hour. Up to a gigabyte of decoded
+    images stays in memory; the others are decoded again when they are read, so even a huge folder needs little memory.
+    Images are read-only arrays. Hidden files and folders are skipped, and a folder that is linked from several places
+    is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a larger one counts
+    as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many pixels for WebP files,
+    a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side`` shrinks.
 
     Photographs are read as bytes, gray or color. TIFF files whose bands are neither gray nor color, such as the 50
     bands of a multispectral image, keep all bands with the stored values. The same holds for .npy files of shape
@@ -61,9 +105,10 @@ class ImageFolder(Sequence[NDArray[Any]]):
     ----------
     path : path-like
         The folder.
-    channels : {"gray", "color", "all"} or None, default=None
+    channels : {"gray", "color", "all", "auto"} or None, default=None
         How to convert the images. By default, they are not converted. Then they must all be gray, all color, or all
-        have the same number of channels and type of values. "all" is for TIFF files: it reads all bands as stored,
+        have the same number of channels and type of values. "auto" converts all photographs to color if some are gray
+        and some are color. "all" is for TIFF files: it reads all bands as stored,
         including those that would otherwise count as transparency, such as near infrared after red, green and blue, and
         does not round 16 bits to 8. Pages of one band each become the bands of one image.
     expected : {"gray", "color"}, int or None, default=None
@@ -94,6 +139,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
         is not in a subfolder.
     class_names : tuple of str, or None
         The names of these subfolders.
+    channels : str or None
+        How the images are converted: as given, but "color" or None instead of "auto".
     skipped : list of (Path, str)
         The skipped files, and why each was skipped.
 
@@ -102,7 +149,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
     With photographs in ``holiday`` and its subfolders::
 
         folder = ImageFolder("holiday", smallest_side=10)
-        folder[0]  # (480, 640, 3), read from its file
+        folder[0]  # (480, 640, 3)
         sample_patches(folder, 10_000, patch_size=10)
     """
 
@@ -111,6 +158,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
     shapes: list[tuple[int, ...]]
     labels: Labels | None
     class_names: tuple[str, ...] | None
+    channels: Channels | None
     skipped: list[tuple[Path, str]]
 
     def __init__(
@@ -124,8 +172,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
         skip_bad: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
-        if channels not in (None, "gray", "color", "all"):
-            raise ValueError(f'channels={channels!r}: give "gray", "color", "all" or None')
+        if channels not in (None, "gray", "color", "all", "auto"):
+            raise ValueError(f'channels={channels!r}: give "gray", "color", "all", "auto" or None')
         if expected not in (None, "gray", "color") and not (type(expected) is int and expected > 0):
             raise ValueError(f'expected={expected!r}: give "gray", "color", a number of channels or None')
         if smallest_side < 1:
@@ -133,25 +181,88 @@ class ImageFolder(Sequence[NDArray[Any]]):
         if longest_side is not None and longest_side < smallest_side:
             raise ValueError(f"longest_side={longest_side} must be at least smallest_side={smallest_side}, or None")
         require_pillow()
-        root = checked_folder(path)
-        self._channels = channels
+        self._root = existing_folder(path)
+        self.channels = self._decoded_to = None if channels == "auto" else channels
         self._longest_side = longest_side
-        files = sorted(_image_files(root), key=lambda file: file.relative_to(root).as_posix())
+        self._store = _Store(LARGEST_STORE)
+        files = sorted(_image_files(self._root), key=lambda file: file.relative_to(self._root).as_posix())
         if not files:
             endings = ", ".join(sorted(SUFFIXES))
-            raise ValueError(f"{root} and its sub-folders hold no image files ({endings} or .npy): check the path")
-        findings = _inspect(files, channels, expected, smallest_side, longest_side, progress)
-        bad = [(file, found) for file, found in zip(files, findings, strict=True) if isinstance(found, str)]
-        good = [(file, found) for file, found in zip(files, findings, strict=True) if not isinstance(found, str)]
+            raise ValueError(
+                f"{self._root} and its sub-folders hold no image files ({endings} or .npy): check the path"
+            )
+        findings = self._look_through(files, smallest_side, progress)
+        if channels == "auto" and {1, 3} <= {found.n_channels for found in findings if _is_photograph(found)}:
+            self.channels = "color"
+            findings = [self._colored(file, found) for file, found in zip(files, findings, strict=True)]
+        findings = _of_one_kind(findings, expected)
+        found = dict(zip(files, findings, strict=True))
+        bad = {file: refusal for file, refusal in found.items() if isinstance(refusal, Refusal)}
+        good = {file: image for file, image in found.items() if not isinstance(image, Refusal)}
         if bad and not (skip_bad and good):
-            mixed = all(_MIXED.fullmatch(reason) for _, reason in bad)
-            raise (MixedImagesError if mixed else ValueError)(_complaint(root, bad, len(files)))
-        self.skipped = bad
-        self.paths = [file for file, _ in good]
-        self.shapes = [found.shape for _, found in good]
-        self._type = good[0][1].dtype
-        self.names = [file.relative_to(root).as_posix() for file in self.paths]
+            raise ValueError(_complaint(self._root, bad, len(files)))
+        for file in bad:
+            self._store.drop(file)
+        self.skipped = [(file, refusal.text) for file, refusal in bad.items()]
+        self._set_images(list(good), [image.shape for image in good.values()])
+        self._type = next(iter(good.values())).dtype
+
+    def _set_images(self, paths: list[Path], shapes: list[tuple[int, ...]]) -> None:
+        self.paths, self.shapes = paths, shapes
+        self.names = [file.relative_to(self._root).as_posix() for file in paths]
         self.labels, self.class_names = _classes(self.names)
+
+    def _look_through(
+        self, files: list[Path], smallest_side: int, progress: Callable[[str, int, int], None] | None
+    ) -> list[_Found | Refusal]:
+        """Decode all files; return the properties of each image, or the reason why it cannot be used."""
+
+        def look_at(file: Path) -> _Found | Refusal:
+            try:
+                image = decode_image(file, self._decoded_to, self._longest_side)
+            except BadImageError as error:
+                return Refusal(Why.UNREADABLE, str(error))
+            if min(image.shape[:2]) < smallest_side:
+                return _too_small(image.shape, smallest_side)
+            self._store.put(file, image)
+            return _Found(image.shape, image.dtype)
+
+        findings: list[_Found | Refusal] = []
+        with ThreadPoolExecutor(max_workers=allowed_threads()) as pool:  # Pillow decodes without the GIL
+            for found in pool.map(look_at, files):
+                findings.append(found)
+                if progress is not None:
+                    progress("look through", len(findings), len(files))
+        return findings
+
+    def _colored(self, file: Path, found: _Found | Refusal) -> _Found | Refusal:
+        """Return the properties of a photograph in color. If it is gray and kept, it is converted."""
+        if not _is_photograph(found) or found.n_channels == 3:
+            return found
+        if (gray := self._store.get(file)) is not None:
+            self._store.drop(file)
+            self._store.put(file, _in_color(gray))
+        return _Found((*found.shape, 3), found.dtype)
+
+    def without_small(self, smallest_side: int, *, skip_bad: bool) -> ImageFolder:
+        """Return the folder without images of less than this height or width; they are skipped, or raise an error.
+
+        For a limit that depends on the sizes of the images. Otherwise, give ``smallest_side`` when opening the folder.
+        """
+        small = {
+            file: _too_small(shape, smallest_side)
+            for file, shape in zip(self.paths, self.shapes, strict=True)
+            if min(shape[:2]) < smallest_side
+        }
+        if not small:
+            return self
+        if not skip_bad or len(small) == len(self):
+            raise ValueError(_complaint(self._root, small, len(self)))
+        part = copy.copy(self)
+        left = [k for k, file in enumerate(self.paths) if file not in small]
+        part._set_images([self.paths[k] for k in left], [self.shapes[k] for k in left])
+        part.skipped = [*self.skipped, *((file, refusal.text) for file, refusal in small.items())]
+        return part
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -162,7 +273,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
     def __getitem__(self, key: slice) -> ImageFolder: ...
 
     def __getitem__(self, key: int | slice) -> NDArray[Any] | ImageFolder:
-        """Read an image from its file, or return the images of a slice as a folder with the same classes."""
+        """Return an image as a read-only array, or the images of a slice as a folder with the same classes."""
         if isinstance(key, slice):
             part = copy.copy(self)
             part.paths, part.names, part.shapes = self.paths[key], self.names[key], self.shapes[key]
@@ -170,24 +281,23 @@ class ImageFolder(Sequence[NDArray[Any]]):
             return part
         number = operator.index(key)  # accepts NumPy integers too
         path, expected = self.paths[number], self.shapes[number]
+        if (kept := self._store.get(path)) is not None:
+            return kept
         try:
-            image = decode_image(path, self._channels, self._longest_side)
+            image = decode_image(path, self._decoded_to, self._longest_side)
         except BadImageError as error:
             raise OSError(
                 f"{path} cannot be read any more, although it could when the folder was opened ({error}): restore it, "
                 f"or open the folder again"
             ) from error
-        if image.shape != expected:
+        if image.ndim == 2 and self.channels == "color":
+            image = _in_color(image)
+        if (image.shape, image.dtype) != (expected, self._type):
             raise OSError(
-                f"{path} had shape {expected} when the folder was opened and has {image.shape} now: restore it, or "
-                f"open the folder again"
+                f"{path} had shape {expected} and values of type {self._type} when the folder was opened, and has "
+                f"{image.shape} and {image.dtype} now: restore it, or open the folder again"
             )
-        if image.dtype != self._type:
-            raise OSError(
-                f"{path} had values of type {self._type} when the folder was opened and has {image.dtype} now: restore "
-                f"it, or open the folder again"
-            )
-        return image
+        return self._store.put(path, image)
 
     def __repr__(self) -> str:
         classes = "" if self.class_names is None else f" in {len(self.class_names)} classes"
@@ -219,7 +329,8 @@ def _cannot_list(error: OSError) -> None:
     raise OSError(f"the folder {error.filename} cannot be read ({error.strerror}): check its permissions") from error
 
 
-class _Found(NamedTuple):
+@dataclass(frozen=True)
+class _Found:
     """The properties of an image."""
 
     shape: tuple[int, ...]
@@ -230,52 +341,40 @@ class _Found(NamedTuple):
         return 1 if len(self.shape) == 2 else self.shape[2]
 
 
-def _inspect(
-    files: list[Path],
-    channels: str | None,
-    expected: Expected | None,
-    smallest_side: int,
-    longest_side: int | None,
-    progress: Callable[[str, int, int], None] | None,
-) -> list[_Found | str]:
-    """Return the properties of each image, or the reason why it cannot be used."""
-
-    def inspect(file: Path) -> _Found | str:
-        try:
-            image = decode_image(file, channels, longest_side)
-        except BadImageError as error:
-            return str(error)
-        if min(image.shape[:2]) < smallest_side:
-            size = f"{image.shape[0]} x {image.shape[1]} pixels"
-            return f"{size}, but at least {smallest_side} x {smallest_side} are needed"
-        return _Found(image.shape, image.dtype)
-
-    findings: list[_Found | str] = []
-    with ThreadPoolExecutor(max_workers=allowed_threads()) as pool:  # Pillow decodes without the GIL
-        for found in pool.map(inspect, files):
-            findings.append(found)
-            if progress is not None:
-                progress("look through", len(findings), len(files))
-    return _of_one_kind(findings, expected)
+def _is_photograph(found: _Found | Refusal) -> TypeGuard[_Found]:
+    """Return whether an image is gray or color, in bytes."""
+    return isinstance(found, _Found) and found.shape[2:] in ((), (3,)) and found.dtype == np.uint8
 
 
-def _of_one_kind(findings: list[_Found | str], expected: Expected | None) -> list[_Found | str]:
+def _in_color(gray: NDArray[Any]) -> NDArray[Any]:
+    return np.repeat(gray[:, :, None], 3, axis=2)
+
+
+def _too_small(shape: tuple[int, ...], smallest_side: int) -> Refusal:
+    text = f"{shape[0]} x {shape[1]} pixels, but at least {smallest_side} x {smallest_side} are needed"
+    return Refusal(Why.TOO_SMALL, text)
+
+
+def _of_one_kind(findings: list[_Found | Refusal], expected: Expected | None) -> list[_Found | Refusal]:
     """Return the findings, with a reason for each image that is not of the expected or most common kind."""
-    good = [found for found in findings if not isinstance(found, str)]
+    good = [found for found in findings if isinstance(found, _Found)]
     counts = Counter((found.n_channels, found.dtype) for found in good)
     needed = _NUMBERS[expected] if isinstance(expected, str) else expected
     # In case of ties, the kind with more channels.
     kinds = [kind for kind in counts if needed in (None, kind[0])]
     wanted = max(kinds, key=lambda kind: (counts[kind], kind[0], kind[1].str), default=None)
 
-    def checked(found: _Found | str) -> _Found | str:
-        if isinstance(found, str) or (found.n_channels, found.dtype) == wanted:
+    def checked(found: _Found | Refusal) -> _Found | Refusal:
+        if isinstance(found, Refusal) or (found.n_channels, found.dtype) == wanted:
             return found
         name = _kind_name(found.n_channels, found.dtype)
-        if needed is not None and found.n_channels != needed:
-            return f"{name}, but {_kind_name(needed)} is needed"
-        assert wanted is not None  # this image has a possible kind
-        return f"{name}, among {counts[wanted]} {_kind_name(*wanted)} images"
+        other = (needed, None) if needed is not None and found.n_channels != needed else wanted
+        assert other is not None  # this image has a possible kind
+        convertible = _is_photograph(found) and other[0] in (1, 3) and other[1] in (None, np.uint8)
+        why = Why.GRAY_OR_COLOR if convertible else Why.OTHER_CHANNELS
+        if other[1] is None:
+            return Refusal(why, f"{name}, but {_kind_name(other[0])} is needed")
+        return Refusal(why, f"{name}, among {counts[other]} {_kind_name(*other)} images")
 
     return [checked(found) for found in findings]
 
@@ -286,21 +385,23 @@ def _kind_name(n_channels: int, dtype: np.dtype[Any] | None = None) -> str:
     return name if dtype in (None, np.uint8) else f"{name} {dtype}"
 
 
-def _complaint(root: Path, bad: list[tuple[Path, str]], n_files: int) -> str:
-    named = "; ".join(f"{file.relative_to(root).as_posix()}: {reason}" for file, reason in bad[:_N_NAMED])
+def _complaint(root: Path, bad: dict[Path, Refusal], n_files: int) -> str:
+    named = [f"{file.relative_to(root).as_posix()}: {refusal.text}" for file, refusal in bad.items()]
     more = f"; and {len(bad) - _N_NAMED} more" if len(bad) > _N_NAMED else ""
+    whys = {refusal.why for refusal in bad.values()}
     if len(bad) < n_files:
         advice = "repair or remove them, or skip them with skip_bad=True (on the command line, --skip-bad)"
-    elif all(_TOO_SMALL.fullmatch(reason) for _, reason in bad):
+    elif whys == {Why.TOO_SMALL}:
         advice = (
             "no images are left; use larger images, smaller patches or fewer regions (on the command line, a smaller "
             "--patch-size or --grid)"
         )
     else:
         advice = "no images are left; check the path of the folder"
-    if any(_MIXED.fullmatch(reason) for _, reason in bad):
+    if Why.GRAY_OR_COLOR in whys:
         advice += '; channels="color" or channels="gray" converts all images'
-    return f"{len(bad)} of {n_files} image files in {root} cannot be used ({named}{more}): {advice}"
+    shown = "; ".join(named[:_N_NAMED])
+    return f"{len(bad)} of {n_files} image files in {root} cannot be used ({shown}{more}): {advice}"
 
 
 def _classes(names: list[str]) -> tuple[Labels | None, tuple[str, ...] | None]:

@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.files import open_regular
-from ..utils.wording import counted
-from .arrays import existing_file
-from .columns import delimiter_hint, is_label_name, listed
-from .tables import check_encoding, is_number, read_columns
+from ..utils.files import existing_file, open_regular
+from ..utils.wording import counted, listed
+from .tables import check_encoding, delimiter_hint, is_label_name, is_number, read_columns
 from .writing import FORMULAS, csv_cell, csv_name
 
 GIVEN, PREDICTED = "given", "predicted"
@@ -193,10 +191,9 @@ def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> 
     """
     there = set(names)
     if unknown := [name for name in labels if name not in there]:
-        named = ", ".join(map(repr, unknown[:_N_NAMED]))
-        more = f" and {len(unknown) - _N_NAMED} more" if len(unknown) > _N_NAMED else ""
+        named = listed([repr(name) for name in unknown], most=_N_NAMED)
         raise ValueError(
-            f"{len(unknown)} of {len(labels)} labelled samples are not in {where}: {named}{more}. Its samples have "
+            f"{len(unknown)} of {len(labels)} labelled samples are not in {where}: {named}. Its samples have "
             f"names such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
         )
     return [labels.get(name) for name in names]

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, check_finite, load_array
-from .chunked import ChunkedImages, FileImages
+from .arrays import ARRAYS, ChunkedImages, FileImages, check_finite, load_array
 from .folder import SUFFIXES, Channels, Expected, ImageFolder
 from .tables import TABLES, load_table
 

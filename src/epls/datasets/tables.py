@@ -1,9 +1,10 @@
-"""Vectors from CSV and Parquet tables."""
+"""Vectors from CSV and Parquet tables, and which of their columns are no use for learning."""
 
 from __future__ import annotations
 
 import codecs
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -14,13 +15,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.files import open_regular
-from .arrays import check_expansion, existing_file
-from .columns import delimiter_hint, listed
+from ..utils.files import existing_file, open_regular
+from ..utils.wording import listed
+from .arrays import check_expansion
 
 TABLES = (".csv", ".parquet")
 _VALUE_BYTES = 8
 _MOST_CSV_COLUMNS = 2**16  # pyarrow needs 13 kB for each column, even with few rows
+_FEWEST_ROWS = 10  # a few numbers can all differ by chance
+_LABELS = {"label", "labels", "class", "classes", "target", "targets", "y", "category", "outcome"}
+_IDENTIFIERS = {"id", "ids", "uid", "uuid", "guid", "index", "idx", "row", "key"}
 
 
 def load_table(
@@ -46,7 +50,7 @@ def load_table(
     """
     path = existing_file(path)
     table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
-    pa, _, _ = _pyarrow(path)
+    pa, _, _ = require_pyarrow(path.suffix)
     single = all(field.type == pa.float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -66,7 +70,7 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
 
     ``choose`` returns the names of the columns, given the schema of the file, whose names have been checked.
     """
-    pa, csv, parquet = _pyarrow(path)
+    pa, csv, parquet = require_pyarrow(path.suffix)
     try:
         if path.suffix.lower() == ".csv":
             _check_width(path)
@@ -87,9 +91,7 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} has text that is not UTF-8 ({error}): save it as UTF-8") from error
     except (pa.ArrowException, OSError) as error:
-        if (
-            getattr(error, "errno", None) is not None
-        ):  # the file could not be opened; pyarrow's own errors have no number
+        if getattr(error, "errno", None) is not None:  # the file could not be opened; pyarrow's own have no number
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {reason}") from error
@@ -111,13 +113,13 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
-def _pyarrow(path: Path) -> tuple[Any, Any, Any]:
-    """Return the library and the function that reads this kind of table."""
+def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
+    """Return pyarrow and its modules for CSV and Parquet, or raise an error that says how to install it."""
     try:
         import pyarrow
         from pyarrow import csv, parquet
     except ImportError as error:
-        raise ImportError(f'{path.suffix} files need pyarrow: pip install "epls[tables]"') from error
+        raise ImportError(f'{ending} files need pyarrow: pip install "epls[tables]"') from error
     return pyarrow, csv, parquet
 
 
@@ -193,3 +195,74 @@ def is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def delimiter_hint(names: Sequence[str]) -> str:
+    """Return advice for the end of an error message, if a table has other delimiters than commas; otherwise nothing.
+
+    Examples
+    --------
+    >>> delimiter_hint(["width;height"]), delimiter_hint(["width", "height"])
+    (' (are its values separated by semicolons or tabs? Use commas)', '')
+    """
+    other = len(names) == 1 and any(delimiter in names[0] for delimiter in ";\t")
+    return " (are its values separated by semicolons or tabs? Use commas)" if other else ""
+
+
+def doubtful_columns(X: NDArray[Any], names: Sequence[str]) -> dict[str, list[str]]:
+    """Find the columns that do not look like measurements, grouped by what they look like.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_rows, n_columns)
+        The values.
+    names : sequence of str
+        The names of the columns.
+
+    Returns
+    -------
+    dict of str to list of str
+        "label": columns with a name such as label, class, target or y. "identifier": columns with a name such as id, or
+        with whole numbers that are all different. "constant": columns with a single value. Each column is listed once.
+
+    Examples
+    --------
+    >>> X = np.column_stack([np.linspace(0, 1, 20), np.arange(20), np.arange(20) % 2, np.ones(20)])
+    >>> doubtful_columns(X, ["height", "number", "Class", "planet"])
+    {'label': ['Class'], 'identifier': ['number'], 'constant': ['planet']}
+    """
+    found: dict[str, list[str]] = {"label": [], "identifier": [], "constant": []}
+    for name, values in zip(names, X.T, strict=True):
+        whole, last = _words(name)
+        if is_label_name(name):
+            found["label"].append(name)
+        elif len(values) > 1 and (values == values[0]).all():
+            found["constant"].append(name)
+        elif whole in _IDENTIFIERS or last == "id" or whole.startswith("unnamed") or _are_numbers_of_rows(values):
+            found["identifier"].append(name)
+    return {kind: columns for kind, columns in found.items() if columns}
+
+
+def is_label_name(name: str) -> bool:
+    """Return whether the name of a column suggests that it holds labels.
+
+    Examples
+    --------
+    >>> [is_label_name(name) for name in ("Class", "true_label", "classic", "x_y")]
+    [True, True, False, False]
+    """
+    whole, last = _words(name)
+    return whole in _LABELS or last in _LABELS - {"y"}
+
+
+def _words(name: str) -> tuple[str, str]:
+    """Return a name in lower case, and its last word: "id" for patientId and patient_id."""
+    words = re.findall("[A-Z]?[a-z]+|[A-Z]+|[0-9]+", name)
+    return name.strip().lower(), words[-1].lower() if words else ""
+
+
+def _are_numbers_of_rows(values: NDArray[Any]) -> bool:
+    """Return whether all values are whole numbers and all are different."""
+    if len(values) < _FEWEST_ROWS or not (values == np.rint(values)).all():
+        return False
+    return len(np.unique(values)) == len(values)

@@ -15,6 +15,7 @@ from scipy import sparse
 
 from ..utils.files import atomic_file
 from ..utils.npy import npy_header
+from .tables import require_pyarrow
 
 _Names = Sequence[str] | None
 _Rows = NDArray[np.float32]
@@ -84,7 +85,7 @@ def check_ending(path: Path, *, has_names: bool) -> None:
             ".npz, .csv or .parquet"
         )
     if ending == ".parquet":
-        _parquet_writer()
+        require_pyarrow(ending)
 
 
 def csv_name(name: str) -> str:
@@ -157,7 +158,7 @@ def _csv_header(column: str) -> str:
 
 @contextmanager
 def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
-    pa, new_writer = _parquet_writer()
+    pa, _, parquet = require_pyarrow(".parquet")
     fields = [(column, pa.float32()) for column in columns]
     cells: Sequence[Any] = []
     if names is not None:
@@ -183,7 +184,7 @@ def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Seq
         if sum(map(len, waiting)) * shape[1] >= _GROUP_VALUES:
             write_group()
 
-    with new_writer(file, schema) as writer:
+    with parquet.ParquetWriter(file, schema) as writer:
         yield write
         if waiting:
             write_group()
@@ -191,15 +192,6 @@ def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Seq
 
 def _is_utf8(name: str) -> bool:
     return not any("\ud800" <= letter <= "\udfff" for letter in name)
-
-
-def _parquet_writer() -> tuple[Any, Any]:
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError('.parquet files need pyarrow: pip install "epls[tables]"') from error
-    return pyarrow, parquet.ParquetWriter
 
 
 _WRITERS: dict[str, Callable[[BinaryIO, tuple[int, int], _Names, Sequence[str]], AbstractContextManager[_Write]]] = {

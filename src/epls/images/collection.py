@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.blocks import package_of
-from ..datasets.chunked import ChunkedImages
-from ..datasets.columns import listed
+from ..datasets.arrays import ChunkedImages
 from ..datasets.folder import ImageFolder
 from ..utils.types import Indices
+from ..utils.wording import listed
 
 Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
 

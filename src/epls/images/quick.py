@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..callbacks import OnEpoch
-from ..datasets._decode import require_pillow
+from ..datasets.decoding import require_pillow
 from ..learners.epls import EPLS
 from ..utils.threads import map_tasks
 from ..utils.types import Array
@@ -44,7 +44,7 @@ def quick_features(
         The number of images.
     height, width : int
         The size of the images.
-    layers : {1, 2} or None, default=None
+    layers : int or None, default=None
         The number of layers to learn. None uses two for up to a thousand images of 96 x 96 pixels, or as many pixels in
         other sizes. It uses one, which is much faster, for more pixels and for images of less than 48 pixels per side.
         Two layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
@@ -67,11 +67,12 @@ def quick_features(
     """
     shared: dict[str, Any] = {"mirror": mirror, "random_state": random_state}
     few = n_images * height * width <= _PIXELS_FOR_A_STACK and min(height, width) >= _SIDE_FOR_A_STACK
-    if layers == 2 or (layers is None and few):
+    if few if layers is None else layers > 1:
         stack = usual_layers(height, width, n_layers=layers)
+        for layer in stack[1:]:
+            layer.set_params(n_patches=_PATCHES_OF_A_GROUP)
+            layer.estimator.set_params(max_iter=_EPOCHS_OF_A_GROUP)
         if len(stack) > 1:
-            stack[1].set_params(n_patches=_PATCHES_OF_A_GROUP)
-            stack[1].estimator.set_params(max_iter=_EPOCHS_OF_A_GROUP)
             return DeepFeatures(stack, **shared)
     side = min(height, width)
     patch_size = max(1, min(_LARGEST_PATCH, side // 4 + 2, side - 1))

@@ -10,7 +10,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import euclidean_distances
 
-from ..data.moments import center_and_scale
+from ..data.moments import center_and_scale, check_squares
 from ..data.samples import Samples
 from ..utils.fields import COUNT
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
@@ -74,13 +74,7 @@ class KMeansTriangle(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         n_clusters = self.checked_n_components(len(X))
-        largest = max(float(X.max()), -float(X.min()))
-        most = float(np.sqrt(np.finfo(X.dtype).max / (4 * X.shape[1])))  # KMeans squares distances in the type of X
-        if largest > most:
-            raise ValueError(
-                f"the samples have values of up to {largest:.2g}, but distances of values above {most:.2g} cannot be "
-                f"squared in {X.dtype}: scale them to about 1"
-            )
+        check_squares(X, small=False)  # KMeans squares distances in the type of X
         # Centres that start at samples, as in scikit-learn, can get stuck at outliers: of 400 centres on whitened
         # patches, a quarter had one sample. Near the mean, where Coates and Ng start theirs, all centres get their
         # share.

@@ -1,6 +1,8 @@
-"""Numbers in sentences."""
+"""Numbers and names in sentences."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 
 def counted(number: int, things: str, thing: str | None = None) -> str:
@@ -12,3 +14,17 @@ def counted(number: int, things: str, thing: str | None = None) -> str:
     ('1 image', '1,200 images', '1 class')
     """
     return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """Join names with commas; if there are many, show the first ones and count the rest.
+
+    Examples
+    --------
+    >>> listed(["a", "b", "c"])
+    'a, b, c'
+    >>> listed([f"c{k}" for k in range(64)])
+    'c0, c1, c2, c3, c4 and 59 more'
+    """
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -3,13 +3,13 @@ import io
 import pytest
 from rich.console import Console
 
-from epls.cli.progress import StageProgress
+from epls.cli.options import StageProgress
 
 
 @pytest.fixture
 def clock(monkeypatch):
     now = [0.0]
-    monkeypatch.setattr("epls.cli.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("epls.cli.options.time.monotonic", lambda: now[0])
     return now
 
 

@@ -9,8 +9,9 @@ import zlib
 import numpy as np
 import pytest
 
-from epls.datasets import _decode
-from epls.datasets._decode import BadImageError, _Room, decode_image
+from epls.datasets import decoding
+from epls.datasets.bands import BadImageError
+from epls.datasets.decoding import _Room, decode_image
 
 Image = pytest.importorskip("PIL.Image")
 ImageOps = pytest.importorskip("PIL.ImageOps")
@@ -221,11 +222,11 @@ def test_bombs_are_refused_before_they_are_decoded(tmp_path, monkeypatch):
 
 def test_jpeg_may_be_larger_if_it_is_shrunk(tmp_path, monkeypatch):
     path = saved(tmp_path / "a.jpg", Image.fromarray(np.zeros((40, 60), np.uint8)))
-    monkeypatch.setattr(_decode, "LARGEST_IMAGE", 40 * 60 // 2)
+    monkeypatch.setattr(decoding, "LARGEST_IMAGE", 40 * 60 // 2)
     with pytest.raises(BadImageError, match="60 x 40 pixels"):
         decode_image(path)
     assert decode_image(path, longest_side=15).shape == (10, 15)
-    monkeypatch.setattr(_decode, "LARGEST_IMAGE", 40 * 60 // 2 - 1)
+    monkeypatch.setattr(decoding, "LARGEST_IMAGE", 40 * 60 // 2 - 1)
     with pytest.raises(BadImageError, match="60 x 40 pixels"):
         decode_image(path, longest_side=15)
 
@@ -257,14 +258,14 @@ def test_threads_share_the_room_for_pixels():
 def test_strips_are_converted_as_the_whole(mode, channels, monkeypatch):
     color = Image.fromarray(COLOR)
     image = Image.merge("LAB", color.split()) if mode == "LAB" else color.convert(mode)
-    whole = _decode._pixels(image, channels)
+    whole = decoding._pixels(image, channels)
     is_gray = mode in ("1", "L", "LA")
     expected = image.convert("L") if is_gray else image.convert("RGB")
     if channels is not None:
         expected = expected.convert("L" if channels == "gray" else "RGB")
     np.testing.assert_array_equal(whole, np.array(expected))
-    monkeypatch.setattr(_decode, "_STRIP", 14)
-    np.testing.assert_array_equal(_decode._pixels(image, channels), whole)
+    monkeypatch.setattr(decoding, "_STRIP", 14)
+    np.testing.assert_array_equal(decoding._pixels(image, channels), whole)
 
 
 def test_filters_of_warnings_survive_threads(tmp_path):

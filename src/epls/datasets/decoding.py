@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
-from ._bands import BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger, shrunk_bands
-from ._files import Bytes
+from .bands import LONGEST_SIDE, BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -34,7 +33,6 @@ _GRAY_MODES = ("1", "L", "LA", "La", "I", "F")
 #: The largest number of pixels of an image, and of all images that are decoded at the same time. Decoders need up to 12
 #: bytes for each, and the result needs 3: a gigabyte in total.
 LARGEST_IMAGE = 2**26
-_LONGEST_SIDE = 2**16 - 1  # as in JPEG: Pillow needs a few bytes for every row, and decodes whole rows
 # Pixels of these cost more: WebP's decoder keeps three pictures in memory, and Pillow unpacks such BMP in Python.
 _LARGEST_WEBP, _LARGEST_PACKED_BMP = 2**25, 2**24
 _STRIP = 2**20  # pixels that are converted at a time
@@ -80,15 +78,7 @@ _ROOM = _Room(LARGEST_IMAGE)
 
 
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
-    """Read an image file, turned upright according to its EXIF data.
-
-    Photographs become bytes. TIFF files with more bands than gray or color, which Pillow cannot read, and .npy files
-    keep their stored values, except that float64 becomes float32.
-
-    An image may have 67,108,864 pixels (2**26), a WebP file half and a compressed BMP file a quarter of that, and no
-    side may have more than 65,535. Larger images are refused before they are decoded: a small file can hold an image
-    that fills the memory. A JPEG file may have twice as many pixels if ``longest_side`` lets it be decoded at half its
-    size or less. An image with stored values may have 134,217,728 values (2**27), pixels times channels.
+    """Read an image file, turned upright according to its EXIF data. See :class:`epls.ImageFolder` for the limits.
 
     Parameters
     ----------
@@ -104,12 +94,12 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
     Returns
     -------
     ndarray of shape (height, width) or (height, width, channels)
-        The pixels: uint8, unless they are stored values.
+        Bytes; or stored values, of TIFF files with more bands than gray or color and of .npy files.
 
     Raises
     ------
     BadImageError
-        With the reason why the file cannot be used.
+        With the reason why the file cannot be used. Images that would fill the memory are refused before decoding.
     """
     module = require_pillow()
     try:
@@ -155,8 +145,8 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     if size != image.size:
         # JPEG decodes faster to a half, a quarter or an eighth. Lanczos does the last step.
         image.draft(None, (2 * size[0], 2 * size[1]))
-    if max(width, height) > _LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels; the limit is {_LONGEST_SIDE:,} a side: cut it into parts")
+    if max(width, height) > LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
         n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept whole until their last byte is read
@@ -182,7 +172,7 @@ def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> Npy
     if path.suffix.lower() == ".npy":
         found = NpyImage(file)
     elif is_tiff(file) and (channels == "all" or not _is_for_pillow(module, file)):
-        found = TiffBands(module, file, as_bands=channels == "all")
+        found = TiffBands(file, as_bands=channels == "all")
     else:
         return None
     if channels in ("gray", "color"):
@@ -215,15 +205,23 @@ def _is_planar(tags: Any) -> bool:
 
 
 def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | None) -> NDArray[Any]:
-    def resized(band: NDArray[Any]) -> NDArray[Any]:
-        return np.asarray(module.fromarray(band).resize(size, module.Resampling.LANCZOS))
-
     image = bands.read()
     turn = _UPRIGHT.get(getattr(bands, "orientation", 1))
     if turn is not None:
         image = np.ascontiguousarray(turn(image))
     size = _small_size((image.shape[1], image.shape[0]), longest_side)
-    return image if size == image.shape[1::-1] else shrunk_bands(image, size, resized)
+    if size == image.shape[1::-1]:
+        return image
+    stored = image.reshape(*image.shape[:2], -1)
+    small = np.empty((size[1], size[0], stored.shape[2]), image.dtype)
+    for band in range(stored.shape[2]):
+        whole = module.fromarray(np.ascontiguousarray(stored[:, :, band], np.float32))
+        resized = np.asarray(whole.resize(size, module.Resampling.LANCZOS), np.float64)
+        if image.dtype.kind in "ui":
+            limits = np.iinfo(image.dtype)
+            resized = np.clip(np.rint(resized), limits.min, limits.max)
+        small[:, :, band] = resized if image.dtype.kind != "b" else resized > 0.5
+    return small.reshape(small.shape[: image.ndim])
 
 
 @contextmanager
@@ -243,7 +241,7 @@ def _orientation(image: Any) -> int:
         return 1
 
 
-def _pixels(image: Any, channels: str | None) -> Bytes:
+def _pixels(image: Any, channels: str | None) -> NDArray[np.uint8]:
     """Convert an image strip by strip, without a second copy of a large image."""
     is_gray = image.mode in _GRAY_MODES or image.mode.startswith("I;16")
     to_gray = channels == "gray" or (is_gray and channels is None)
@@ -269,7 +267,7 @@ def _small_size(size: tuple[int, int], longest_side: int | None) -> tuple[int, i
     return width, height
 
 
-def _eight_bits(gray: NDArray[Any]) -> Bytes:
+def _eight_bits(gray: NDArray[Any]) -> NDArray[np.uint8]:
     """Round numbers from 0 to 65535 to bytes, so that black stays black and white stays white."""
     if gray.dtype.kind == "f" or gray.min() < 0 or gray.max() > 65535:
         raise BadImageError(

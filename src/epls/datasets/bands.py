@@ -1,0 +1,311 @@
+"""Images with any number of bands and their stored values: TIFF files, and .npy files (height, width, channels)."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import struct
+from collections.abc import Iterator
+from itertools import product
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..utils.npy import read_npy, read_npy_header
+
+#: The largest number of pixels times bands of an image: half a gigabyte in float32. Padding in tiles counts.
+LARGEST_VALUES = 2**27
+#: The longest side of an image in pixels, as in JPEG: Pillow needs a few bytes for every row, and decodes whole rows.
+LONGEST_SIDE = 2**16 - 1
+_LARGEST_SEGMENT = 2**28  # bytes of a strip or tile, which is decompressed in one piece
+# imagecodecs decompresses these into a buffer of a given size, and stops when it is full.
+_UNCOMPRESSED, _LERC = 1, 34887
+_CODECS = {5: "LZW", 8: "Deflate", 32946: "Deflate", 32773: "PackBits", 50000: "ZSTD", _LERC: "LERC"}
+_SEGMENT_SIDES = {False: ("rowsperstrip", "imagewidth"), True: ("tilelength", "tilewidth")}
+_LERC_PARAMETERS = 50674  # the tag of the version, and of what compresses the LERC data again: 1 Deflate, 2 ZSTD
+# White is zero, black is zero, RGB, inks: others must be converted before bands can be separated.
+_PHOTOMETRICS = (0, 1, 2, 5)
+# Subfile, sizes, bits, compression, meaning, strips, tiles, bands and their order, type of values, depth.
+_TAGS = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 339, 32997, 32998}
+_REDUCED_OR_MASK = 0b101  # in the tag NewSubfileType
+_TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4", "f8")
+_STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
+# Formats with special rules, which tifffile would follow into other parts of a file.
+_OTHER_RULES = {f"is_{name}": False for name in ("lsm", "scanimage", "ndpi", "ome", "imagej", "stk")}
+_NO_MESSAGES = logging.NullHandler()
+
+
+class BadImageError(ValueError):
+    """A file is not a usable image. The message is the reason, without the name of the file."""
+
+
+def is_tiff(file: BinaryIO) -> bool:
+    """Return whether a file begins like a TIFF file. It is left at its start."""
+    start = file.read(4)
+    file.seek(0)
+    return start in _STARTS
+
+
+def quiet_logger(name: str) -> None:
+    """Keep a library's messages about damaged files from the terminal, unless logging is configured."""
+    logging.getLogger(name).addHandler(_NO_MESSAGES)
+
+
+class NpyImage:
+    """The image of a .npy file. At first, only its header is read.
+
+    Attributes
+    ----------
+    n_values : int
+        Pixels times channels.
+    """
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._n_bytes = os.fstat(file.fileno()).st_size
+        try:
+            shape, _, dtype, _ = read_npy_header(file, self._n_bytes)
+        except ValueError as error:
+            raise BadImageError(f"not a .npy file that can be read: {error}") from error
+        if len(shape) != 3:
+            raise BadImageError(
+                f"an array of shape {shape}; a .npy file in a folder of images must hold one image (height, width, "
+                f"channels). Pass a .npy file of many images, or of vectors, by itself"
+            )
+        if dtype.kind not in "uifb":
+            raise BadImageError(f"values of type {dtype}: pixels must be real numbers")
+        self.n_values = _checked_size(shape[0], shape[1], shape[2], math.prod(shape))
+
+    def read(self) -> NDArray[Any]:
+        """Return the image (height, width, channels) in the stored type; float64 becomes float32."""
+        self._file.seek(0)
+        image = read_npy(self._file, self._n_bytes)
+        with np.errstate(over="ignore"):  # infinite values are refused
+            return _finite(np.ascontiguousarray(image, _type_in_memory(image.dtype)))
+
+
+class TiffBands:
+    """All bands of a TIFF file. At first, only its tags are read and checked. Needs tifffile and imagecodecs.
+
+    Parameters
+    ----------
+    file : binary file
+        The file.
+    as_bands : bool
+        Whether pages of one band each are the bands of one image, and whether a single band is allowed.
+
+    Attributes
+    ----------
+    n_values : int
+        The number of values to decode, including padding in tiles.
+    orientation : int
+        As in EXIF.
+    """
+
+    def __init__(self, file: BinaryIO, as_bands: bool) -> None:
+        try:
+            import imagecodecs
+            import tifffile
+        except ImportError as error:
+            raise BadImageError(
+                f"a TIFF file that Pillow cannot read; if it has several bands, tifffile can, but {error.name} is not "
+                f'installed: pip install "epls[images]"'
+            ) from error
+        quiet_logger("tifffile")
+        self._codecs, self._file = imagecodecs, file
+        n_bytes = os.fstat(file.fileno()).st_size
+        try:
+            with tifffile.TiffFile(file, name="image.tif", **_OTHER_RULES) as tiff:
+                self._pages = [_checked_page(tiff.pages[0], n_bytes)]
+                if as_bands and self._pages[0].samplesperpixel == 1:
+                    self._pages += _more_bands(tiff, n_bytes)
+        except BadImageError:
+            raise
+        except Exception as error:  # invalid tags raise almost anything
+            raise BadImageError(f"not an image, or a damaged TIFF file ({error})") from error
+        first = self._pages[0]
+        self._shape = (first.imagelength, first.imagewidth, len(self._pages) * first.samplesperpixel)
+        self._type = np.dtype(first.dtype)
+        if not as_bands and first.samplesperpixel == 1:
+            raise BadImageError(
+                f'one band of {self._type.name}, which Pillow cannot read: read it with channels="all" (on the '
+                f"command line, --channels all)"
+            )
+        orientation = first.tags.valueof(274, 1)
+        self.orientation = orientation if isinstance(orientation, int) else 1
+        n_values = sum(len(page.dataoffsets) * math.prod(_segment_shape(page)) for page in self._pages)
+        self.n_values = _checked_size(*self._shape, n_values)
+
+    def read(self) -> NDArray[Any]:
+        """Return the image (height, width, bands), or (height, width) for one band, in the stored type."""
+        image = np.empty(self._shape, _type_in_memory(self._type))
+        with np.errstate(over="ignore"):  # of float64; infinite values are refused below
+            for number, page in enumerate(self._pages):
+                self._read_page(page, image[:, :, number : number + 1] if len(self._pages) > 1 else image)
+        return _finite(image if image.shape[2] > 1 else image[:, :, 0])
+
+    def _read_page(self, page: Any, image: NDArray[Any]) -> None:
+        """Decode the strips or tiles of a page one after the other."""
+        rows, columns, _ = _segment_shape(page)
+        planes = [slice(k, k + 1) for k in range(image.shape[2])] if page.planarconfig == 2 else [slice(None)]
+        tops, lefts = range(0, image.shape[0], rows), range(0, image.shape[1], columns)
+        for number, (bands, top, left) in enumerate(product(planes, tops, lefts)):
+            part = image[top : top + rows, left : left + columns, bands]
+            start, n_bytes = page.dataoffsets[number], page.databytecounts[number]
+            if start == n_bytes == 0:  # GDAL leaves out tiles without values
+                part[...] = page.nodata
+                continue
+            self._file.seek(start)
+            shape = (rows if page.is_tiled else len(part), columns, part.shape[2])
+            try:
+                values = self._decoded(page, number, self._file.read(n_bytes), shape)
+            except Exception as error:  # decoders raise errors of their own
+                raise BadImageError(f"a damaged or truncated TIFF file ({error})") from error
+            if values.shape[0] < part.shape[0] or values.shape[1] < part.shape[1]:
+                raise BadImageError("a truncated TIFF file: a strip or tile has fewer pixels than it should")
+            part[...] = values[: part.shape[0], : part.shape[1]]
+
+    def _decoded(self, page: Any, number: int, content: bytes, shape: tuple[int, int, int]) -> NDArray[Any]:
+        """Return the values (rows, columns, bands) of a strip or tile, in no more memory than they need."""
+        if page.compression != _LERC:  # tifffile has the decoder fill a buffer of the right size
+            return np.asarray(page.decode(content, number)[0][0])
+        # A LERC blob says its own size, which tifffile would believe.
+        again = page.tags.valueof(_LERC_PARAMETERS, (0, 0))[1]
+        if again:
+            decode = self._codecs.zlib_decode if again == 1 else self._codecs.zstd_decode
+            content = bytes(decode(content, out=_most_stored(page)))
+        if not content.startswith(b"Lerc"):
+            raise BadImageError("a strip or tile is not compressed by LERC, as its tags say")
+        values = np.empty(shape if shape[2] > 1 else shape[:2], page.dtype)
+        return np.asarray(self._codecs.lerc_decode(content, out=values)).reshape(shape)
+
+
+def _more_bands(tiff: Any, n_bytes: int) -> Iterator[Any]:
+    """Return the pages after the first, if all are bands of the same image; small copies and masks are skipped."""
+    first = tiff.pages[0]
+    seen, number = {first.offset}, 1
+    while True:
+        try:
+            page = tiff.pages[number]
+        except IndexError:
+            return
+        if page.offset in seen:
+            raise BadImageError("a damaged TIFF file: its pages form a cycle")
+        seen.add(page.offset)
+        number += 1
+        if int(page.subfiletype) & _REDUCED_OR_MASK:
+            continue
+        _checked_page(page, n_bytes)
+        if (page.imagelength, page.imagewidth, page.dtype) != (
+            first.imagelength,
+            first.imagewidth,
+            first.dtype,
+        ) or page.samplesperpixel != 1:
+            raise BadImageError(
+                f"pages of different kinds: page {number} has {page.imagewidth} x {page.imagelength} pixels of "
+                f"{page.samplesperpixel} x {page.dtype.name}, the first {first.imagewidth} x {first.imagelength} of "
+                f"{first.dtype.name}. Save the bands of an image in one page"
+            )
+        yield page
+
+
+def _checked_page(page: Any, n_bytes: int) -> Any:
+    """Return a page, after checking that what its tags say is possible in a file of this size and can be decoded."""
+    if lost := _tags_in(page) - {tag.code for tag in page.tags}:
+        raise BadImageError(f"a damaged or truncated TIFF file: its tags {sorted(lost)} cannot be read")
+    for name in ("imagewidth", "imagelength", "samplesperpixel", *_SEGMENT_SIDES[bool(page.is_tiled)]):
+        value = getattr(page, name)
+        if not isinstance(value, int) or not 0 < value < 2**32:
+            raise BadImageError(f"a damaged TIFF file: its {name} is {str(value)[:40]}")
+    _check_values(page)
+    rows, columns, samples = _segment_shape(page)
+    planes = page.samplesperpixel // samples
+    expected = planes * -(-page.imagelength // rows) * -(-page.imagewidth // columns)
+    if not len(page.dataoffsets) == len(page.databytecounts) == expected:
+        raise BadImageError(f"a damaged TIFF file: {len(page.dataoffsets)} strips or tiles instead of {expected}")
+    places = list(zip(page.dataoffsets, page.databytecounts, strict=True))
+    if any(start < 0 or size < 0 or start + size > n_bytes for start, size in places):
+        raise BadImageError("a truncated TIFF file: some of its strips or tiles are beyond its end")
+    n_stored, n_needed = sum(size for _, size in places), page.imagelength * page.imagewidth * page.samplesperpixel
+    n_needed *= page.dtype.itemsize
+    if page.compression == _UNCOMPRESSED and n_stored < n_needed:
+        raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, but its pixels need {n_needed:,}")
+    segment_bytes = rows * columns * samples * page.dtype.itemsize
+    if page.compression != _UNCOMPRESSED and segment_bytes > _LARGEST_SEGMENT:
+        raise BadImageError(
+            f"strips or tiles of {segment_bytes:,} bytes, which must be decompressed in one piece; the limit is "
+            f"{_LARGEST_SEGMENT:,}: save it in smaller ones, or without compression"
+        )
+    if max(size for _, size in places) > _most_stored(page):
+        raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
+    return page
+
+
+def _check_values(page: Any) -> None:
+    """Refuse types, meanings and ways of storing the values of a page that are not supported."""
+    kind = "" if page.dtype is None else np.dtype(page.dtype).str[1:]
+    if kind not in _TYPES or page.bitspersample != 8 * np.dtype(kind).itemsize:
+        raise BadImageError(
+            f"{page.samplesperpixel} band(s) of {str(page.bitspersample)[:40]} bits; supported are integers of 8, 16 "
+            f"or 32 bits and floating-point numbers of 16, 32 or 64, the same for all bands. Convert it with another "
+            f"program"
+        )
+    if int(page.photometric) not in _PHOTOMETRICS or page.imagedepth != 1 or page.fillorder != 1:
+        raise BadImageError(
+            "a TIFF file with a palette, with colors other than RGB, with several layers or with bits in reverse "
+            "order, whose bands cannot be read: convert it with another program"
+        )
+    codec, predictor = int(page.compression), int(page.predictor)
+    if codec not in (_UNCOMPRESSED, *_CODECS) or predictor not in (1, 2, 3) or (predictor == 3 and kind[0] != "f"):
+        raise BadImageError(
+            f"bands that are compressed by method {codec} with predictor {predictor}; no compression, "
+            f"{', '.join(dict.fromkeys(_CODECS.values()))} are supported: save it with one of these"
+        )
+
+
+def _segment_shape(page: Any) -> tuple[int, int, int]:
+    """Return the rows, columns and bands of a strip or tile; the last strip may have fewer rows."""
+    rows, columns = (getattr(page, name) for name in _SEGMENT_SIDES[bool(page.is_tiled)])
+    return rows, columns, 1 if page.planarconfig == 2 else page.samplesperpixel
+
+
+def _most_stored(page: Any) -> int:
+    """Return the number of bytes that a compressed strip or tile may have: compression adds little to noise."""
+    return 2 * math.prod(_segment_shape(page)) * page.dtype.itemsize + 2**16
+
+
+def _tags_in(page: Any) -> set[int]:
+    """Return the tags that say how to read a page, even damaged ones, which tifffile leaves out."""
+    file, tiff = page.parent.filehandle, page.parent
+    form, n_bytes = ("Q", 20) if tiff.is_bigtiff else ("H", 12)
+    file.seek(page.offset)
+    (n_tags,) = struct.unpack(tiff.byteorder + form, file.read(struct.calcsize(form)))
+    entries = file.read(n_tags * n_bytes)
+    codes = {struct.unpack_from(tiff.byteorder + "H", entries, n_bytes * k)[0] for k in range(n_tags)}
+    return codes & _TAGS
+
+
+def _checked_size(height: int, width: int, n_bands: int, n_values: int) -> int:
+    """Return the number of values, after checking that an image may have this many."""
+    if min(height, width, n_bands) < 1:
+        raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: the image is empty")
+    if max(width, height) > LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
+    if n_values > LARGEST_VALUES:
+        raise BadImageError(
+            f"{width} x {height} pixels of {n_bands} channels, {n_values:,} values to decode; the limit is "
+            f"{LARGEST_VALUES:,}: cut it into parts"
+        )
+    return n_values
+
+
+def _type_in_memory(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    return np.dtype(np.float32) if dtype.kind == "f" else dtype.newbyteorder("=")
+
+
+def _finite(image: NDArray[Any]) -> NDArray[Any]:
+    if image.dtype.kind == "f" and not all(np.isfinite(row).all() for row in image):
+        raise BadImageError("pixels that are NaN or infinite: replace them")
+    return image
