@@ -13,11 +13,11 @@ import time
 
 import history
 import numpy as np
+from epls.images.stacks import usual_layers
 from sklearn.datasets import load_sample_images
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures
-from epls.images.stacks import usual_layers
 
 BLOCK = 512
 

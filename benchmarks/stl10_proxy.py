@@ -14,12 +14,12 @@ import json
 import time
 
 import numpy as np
+from epls.images.dense import region_sums
 from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import OneHotEncoder
 
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
-from epls.images.dense import region_sums
 from epls.images.patches import normalize_patches, sample_patches
 from epls.images.pooling import image_regions, pool_sums
 from epls.metrics import dead_outputs, noise_filters, redundancy

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, Checkpoint, DeepFeatures, ImageFeatures, load_model, open_shards, read_notes
 from epls.images.models import learner_of
-from epls.images.stacks import usual_layers
+from epls.images.stack import usual_layers
 
 
 def test_a_table_is_scaled(work, capsys):
@@ -215,11 +215,11 @@ def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys
 @pytest.fixture
 def small_stacks(monkeypatch):
     """The usual layers with few units."""
-    from epls.images import counts, stacks
+    from epls.images import patches, stack
 
-    monkeypatch.setattr(counts, "FEWEST_PATCHES", 400)
+    monkeypatch.setattr(patches, "FEWEST_PATCHES", 400)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stacks, name, value)
+        monkeypatch.setattr(stack, name, value)
 
 
 def test_several_layers(pictures, tmp_path, capsys, small_stacks):

@@ -102,7 +102,7 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
 
 def _features(samples: inputs.Samples, chosen: dict[str, Any], random_state: int, progress: StageProgress) -> Array:
     from ..images.models import feature_rows
-    from ..images.quick import learned_features
+    from ..images.recipes import learned_features
 
     if samples.features is not None:
         return samples.features

@@ -98,14 +98,14 @@ def _opened(
 ) -> tuple[Opened, Any]:
     """Return the data, and the model that computes features, if one is given."""
     from ..datasets.opening import open_data
-    from ..images.models import image_features, least_side, open_data_for
-    from ..images.pooling import smallest_side
+    from ..images.models import image_features, open_data_for
+    from ..images.pooling import Geometry, smallest_side
     from ..persistence import load_with_notes
 
     folder = {name: chosen[name] for name in ("channels", "skip_bad")}
     with options.opening():
         if model is None:
-            side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
+            side = smallest_side([Geometry(chosen["patch_size"], chosen["stride"])], chosen["grid"])
             options.check_longest_side(data, chosen["longest_side"], side)
             more = {
                 "longest_side": chosen["longest_side"],
@@ -119,7 +119,7 @@ def _opened(
                 f"{model} holds a clustering, which has no features: give a model that `epls fit` wrote"
             )
         features = image_features(loaded)
-        side = 1 if features is None else least_side(features)
+        side = 1 if features is None else features.smallest_side()
         return open_data_for(loaded, notes, data, smallest_side=side, key=key, progress=progress, **folder), loaded
 
 

@@ -23,7 +23,7 @@ _OF_IMAGES = ("patch_size", "n_patches", "encoder", "stride", "grid", "layers", 
 # A stack chooses these itself.
 _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 _OF_VECTORS = ("scale",)
-_FOR_FEATURES = ("patch_size", "n_patches", "stride", "grid", "mirror", "random_state", "precision")
+_FOR_FEATURES = ("patch_size", "n_patches", "stride", "grid", "mirror", "random_state")
 _SECTIONS = {
     "Options for images": (*_OF_IMAGES, "longest_side", "channels", "skip_bad"),
     "Options for vectors": (*_OF_VECTORS, "columns", "drop"),
@@ -90,12 +90,12 @@ def command(
     from ..algorithm.checkpoint import Checkpoint
     from ..datasets.opening import Vectors, open_data
     from ..evaluation.summary import model_summary
-    from ..images.pooling import smallest_side
+    from ..images.pooling import Geometry, smallest_side
     from ..persistence import LayerCheckpoint, save_model
 
     options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
-    side = smallest_side(chosen["patch_size"], chosen["stride"], chosen["grid"])
+    side = smallest_side([Geometry(chosen["patch_size"], chosen["stride"])], chosen["grid"])
     options.check_longest_side(data, longest_side, side)
     deep = chosen["layers"] > 1
     kept: Checkpoint | LayerCheckpoint | None = None
@@ -202,9 +202,9 @@ def _deep_model(
     context: click.Context, learner: Any, chosen: dict[str, Any], given: dict[str, dict[str, Any]], images: Any,
     kept: Any, progress: StageProgress,
 ) -> Any:  # fmt: skip
-    from ..images.collection import ImageCollection
-    from ..images.deep import DeepFeatures
-    from ..images.stacks import tell_epochs, usual_layers
+    from ..images.reading import ImageCollection
+    from ..images.recipes import tell_epochs
+    from ..images.stack import DeepFeatures, usual_layers
 
     for name in _OF_ONE_LAYER:
         if _was_given(context, name):
@@ -219,7 +219,7 @@ def _deep_model(
         encoder=_encoder(learner, chosen, given), whiten=learner.whitens,
     )  # fmt: skip
     tell_epochs(layers, progress)
-    common = {name: chosen[name] for name in ("grid", "mirror", "random_state", "precision")}
+    common = {name: chosen[name] for name in ("grid", "mirror", "random_state")}
     return DeepFeatures(layers, checkpoint=kept, **common)
 
 

@@ -157,7 +157,7 @@ def _open(data: Path, chosen: dict[str, Any], progress: StageProgress) -> Opened
 
 
 def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[Opened, Any]:
-    from ..images.models import image_features, least_side, open_data_for
+    from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
 
     loaded, notes = load_with_notes(model)
@@ -167,7 +167,7 @@ def _open_for(model: Path, data: Path, chosen: dict[str, Any], progress: StagePr
         )
     features = image_features(loaded)
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
-    side = 1 if features is None else least_side(features)
+    side = 1 if features is None else features.smallest_side()
     return open_data_for(loaded, notes, data, smallest_side=side, progress=progress, **folder), loaded
 
 

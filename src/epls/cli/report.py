@@ -28,7 +28,7 @@ def command(
 ) -> None:  # fmt: skip
     """Write a web page about MODEL: its units, what excites them, and how sparse and balanced they are."""
     from ..datasets.opening import Vectors
-    from ..images.models import image_features, least_side, noted_columns, open_data_for
+    from ..images.models import image_features, noted_columns, open_data_for
     from ..persistence import load_with_notes
     from ..report import model_page
     from ..utils.files import write_atomically
@@ -40,7 +40,7 @@ def command(
         with options.opening():
             opened = open_data_for(
                 loaded, notes, data, channels=channels, skip_bad=skip_bad, key=key, progress=progress,
-                smallest_side=1 if features is None else least_side(features, 1),
+                smallest_side=1 if features is None else features.smallest_side(1),
             )  # fmt: skip
         options.tell_skipped(opened)
         shown: Any = opened.in_memory() if isinstance(opened, Vectors) else opened

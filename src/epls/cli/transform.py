@@ -39,7 +39,7 @@ def command(
     """
     from ..datasets.opening import Vectors, rows_have_names
     from ..datasets.writing import check_ending, features_file
-    from ..images.models import codes_of, image_features, least_side, open_data_for
+    from ..images.models import codes_of, image_features, open_data_for
     from ..persistence import load_with_notes
 
     try:
@@ -56,7 +56,7 @@ def command(
         if "precision" in part.get_params(deep=False):
             part.set_params(precision=precision)
     features = image_features(loaded)
-    least = 1 if features is None else least_side(features)
+    least = 1 if features is None else features.smallest_side()
     with options.limited(threads), StageProgress() as progress:
         with options.opening():
             opened = open_data_for(

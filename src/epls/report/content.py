@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.collection import ImageCollection, Images
-from ..images.models import ImageModel, least_side
+from ..images.models import ImageModel
+from ..images.reading import ImageCollection, Images
 from ..plotting import false_colors
 from ..utils.types import Array, Indices
 from . import pictures
@@ -225,7 +225,7 @@ def some_images(
     model: ImageModel, X: Images, most: int, random: np.random.RandomState
 ) -> tuple[ImageCollection, ImageCollection]:
     """Return all images, and up to ``most`` of them to show, large enough for a unit of each layer."""
-    images = ImageCollection(X, least_side(model, 1), model.n_channels_, model.whole_numbers_)
+    images = ImageCollection(X, model.smallest_side(1), model.n_channels_, model.whole_numbers_)
     return images, images.some(np.sort(random.permutation(len(images))[:most]))
 
 

@@ -12,9 +12,9 @@ from sklearn.utils import check_array, check_random_state
 
 from ..datasets.labels import Label
 from ..datasets.opening import Vectors
-from ..images.collection import ImageCollection, Images
 from ..images.models import feature_rows, image_features, layers_of
-from ..images.quick import Progress, learned_features
+from ..images.reading import ImageCollection, Images
+from ..images.recipes import Progress, learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices
 from ..utils.wording import counted
@@ -63,7 +63,7 @@ def explore(
         Images, as :class:`epls.ImageFeatures` accepts them, or vectors. At least three.
     model : fitted model or None, default=None
         Computes the features with its ``transform``. None learns features from images without labels (see
-        :func:`epls.images.quick.learned_features`), and uses vectors directly.
+        :func:`epls.images.recipes.learned_features`), and uses vectors directly.
     features : array-like of shape (n_samples, n_features) or None, default=None
         Existing features, instead of a model.
     names : sequence of str or None, default=None

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders.natural import NaturalEncoder
-from ..images.collection import ImageCollection, Images
 from ..images.features import ImageFeatures
 from ..images.patches import sample_placed_patches
+from ..images.reading import ImageCollection, Images
 from ..plotting import colors_shown, false_colors, filter_pictures
 from . import pictures
 from .content import (

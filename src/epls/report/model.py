@@ -10,9 +10,9 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..images.collection import Images
-from ..images.deep import DeepFeatures
 from ..images.models import image_features, learner_of
+from ..images.reading import Images
+from ..images.stack import DeepFeatures
 from ..utils.sklearn import safe_indexing
 from . import pictures
 from .content import (

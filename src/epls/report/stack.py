@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.collection import ImageCollection, Images
-from ..images.deep import DeepFeatures
 from ..images.models import ModelLayer, layers_of
-from ..images.scanning import Answers, scan_layers
+from ..images.reading import ImageCollection, Images
+from ..images.scan import Answers, scan_layers
+from ..images.stack import DeepFeatures
 from ..plotting import false_colors
 from ..utils.types import Indices
 from . import pictures
@@ -64,7 +64,7 @@ def of_stack(
     answers: dict[int, Answers] = {}
     if scanned:
         answers = scan_layers(
-            features,
+            features.coders(),
             shown,
             n_samples_for(sum(layers[k].n_units for k in scanned)),
             layers=scanned,
