@@ -13,11 +13,12 @@ import time
 
 import history
 import numpy as np
-from epls.images.stacks import usual_layers
 from sklearn.datasets import load_sample_images
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures
+from epls.images.coder import dense_encoders
+from epls.images.stack import usual_layers
 
 BLOCK = 512
 
@@ -58,12 +59,12 @@ def main():
     with threadpool_limits(1):
         inputs = list(images)
         for number, layer in enumerate(stack.layers_, 1):
-            encoder = layer.new_encoders()()
+            encoder = dense_encoders(layer.coder())()
             ratios = []
             for _ in range(options.repeats):
                 bare = product_seconds(layer, inputs[0].shape[:2], len(inputs))
                 started = time.perf_counter()
-                maps = [encoder.features_and_map(image, 2, with_map=True)[1] for image in inputs]
+                maps = [encoder.encode(image, 2, with_map=True)[1] for image in inputs]
                 seconds = time.perf_counter() - started
                 ratios.append(seconds / bare)
             print(

@@ -28,7 +28,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from epls.images.stacks import usual_layers
 from frontier_chart import LASSO, STACK, draw, print_table
 from history import machine
 from sklearn.base import BaseEstimator, clone
@@ -40,6 +39,7 @@ from epls import EPLS, DeepFeatures, ImageFeatures, NaturalEncoder
 from epls.datasets import load_cifar10, load_stl10
 from epls.evaluation.experiment import Settings, new_learner
 from epls.evaluation.protocol import judge
+from epls.images.stack import usual_layers
 from epls.learners import LEARNERS
 from epls.utils.files import write_atomically
 

@@ -20,14 +20,13 @@ import time
 
 import history
 import numpy as np
-from epls.images.counts import usual_n_patches
 from sklearn.datasets import load_sample_images
 from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
 from epls.algorithm.defaults import batch_rows, number_of_epochs
-from epls.images.patches import normalize_patches, sample_patches
+from epls.images.patches import normalize_patches, sample_patches, usual_n_patches
 from epls.learners.random_patches import RandomPatches
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))

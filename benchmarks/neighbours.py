@@ -15,11 +15,11 @@ import time
 from pathlib import Path
 
 import numpy as np
-from epls.images.quick import learned_features
 from sklearn.preprocessing import StandardScaler
 
 from epls import DeepFeatures, ImageFolder
 from epls.datasets import load_stl10
+from epls.images.recipes import learned_features
 from epls.report.similarity import comparable
 
 NEIGHBORS = 10

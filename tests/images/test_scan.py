@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from code_maps import code_map
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
@@ -30,7 +29,7 @@ def codes_at_all_positions(model, image, layer):
     below = image if layer == 0 else next(model.maps([image], layer))
     fitted = model.layers_[layer]
     groups = zip(fitted.features_, fitted.channels_, strict=True)
-    return np.concatenate([code_map(part.coders()[0], below[:, :, seen].copy()) for part, seen in groups], axis=2)
+    return np.concatenate([next(part.code_maps([below[:, :, seen]])) for part, seen in groups], axis=2)
 
 
 @pytest.mark.parametrize("area_grid", [1, 3])

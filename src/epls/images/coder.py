@@ -207,6 +207,17 @@ class DenseEncoder:
             maps.append(found)
         return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
 
+    def codes(self, image: NDArray[Any]) -> Array:
+        """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
+        shape = self._coder.geometry.positions(*image.shape[:2]).shape
+        codes = np.empty((shape[0] * shape[1], self._coder.n_codes), np.float32)
+
+        def see(first: int, positions: Indices, found: Array) -> None:
+            codes[positions, first : first + found.shape[1]] = found
+
+        self.encode(image, 1, False, see)
+        return codes.reshape(*shape, -1)
+
     def _images_of_groups(self, image: NDArray[Any]) -> Iterable[NDArray[Any]]:
         """Return, for each group, the image (height, width, n) of its channels."""
         channels = self._coder.channels
