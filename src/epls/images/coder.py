@@ -156,13 +156,12 @@ def dense_encoders(coder: PatchCoder, *, exact: bool = False) -> Callable[[], De
     """
     n_values = int(np.prod(coder.patch_shape))
     if not exact and _is_logistic(coder):
-        units = [_LogisticUnits.of(group) for group in coder.groups]
-        most = max(group.n_codes for group in coder.groups)
+        n_codes = max(group.n_codes for group in coder.groups)
 
         def new_logistic() -> DenseEncoder:
             patches = np.empty((BLOCK_ROWS, n_values + LANES), np.float32)
-            buffers = patches, np.empty(BLOCK_ROWS, np.float32), np.empty(BLOCK_ROWS * most, np.float32)
-            return DenseEncoder(coder, [_LogisticPools(coder, one, *buffers) for one in units])
+            buffers = patches, np.empty(BLOCK_ROWS, np.float32), np.empty(BLOCK_ROWS * n_codes, np.float32)
+            return DenseEncoder(coder, [_LogisticPools(coder, group, *buffers) for group in coder.groups])
 
         return new_logistic
     makers = [group.block_encoders(np.dtype(np.float32)) for group in coder.groups]
@@ -279,27 +278,6 @@ class _CodePools:
         return features, pooled / np.float32(group.typical_code)
 
 
-@dataclass(frozen=True)
-class _LogisticUnits:
-    """Logistic units as arrays for kernels: 1 / (1 + exp(-z)) is 1 / (1 + 2**y), with these weights of y."""
-
-    weights: Array
-    intercept: Array
-    contrast_floor: float
-    inverse_typical: Array
-
-    @classmethod
-    def of(cls, group: GroupCoder) -> _LogisticUnits:
-        """Return the units of a group."""
-        folded = group.folded()
-        return cls(
-            np.ascontiguousarray(folded.weights.T * -np.log2(np.e), np.float32),
-            ((folded.center - folded.intercept) * np.log2(np.e)).astype(np.float32),
-            group.preparation.contrast_floor,
-            np.full(group.n_codes, 1 / np.float64(group.typical_code)).astype(np.float32),
-        )
-
-
 class _LogisticPools:
     """Computes the outputs of logistic units, and pools them, in half the time.
 
@@ -309,43 +287,48 @@ class _LogisticPools:
     precision, but their last bits differ.
     """
 
-    def __init__(self, coder: PatchCoder, units: _LogisticUnits, patches: Array, factors: Array, net: Array) -> None:
-        self._geometry, self._takes_log, self._units = coder.geometry, coder.map_pooling == "log", units
+    def __init__(self, coder: PatchCoder, group: GroupCoder, patches: Array, factors: Array, net: Array) -> None:
+        self._geometry, self._takes_log = coder.geometry, coder.map_pooling == "log"
         self._patches, self._factors, self._net = patches, factors, net
+        self._contrast_floor = group.preparation.contrast_floor
+        # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercept are those of y.
+        folded = group.folded()
+        self._weights = np.ascontiguousarray(folded.weights.T * -np.log2(np.e), np.float32)
+        self._intercept = ((folded.center - folded.intercept) * np.log2(np.e)).astype(np.float32)
+        self._inverse_typical = np.full(len(self._intercept), 1 / group.typical_code).astype(np.float32)
 
     def pooled(
         self, image: NDArray[Any], places: _Places, with_map: bool, see: Callable[[Indices, Array], None] | None
     ) -> tuple[Array, Array]:
         """Return the features (n_regions, n_codes) of an image, and its map, which is empty if it is not wanted."""
         assert see is None  # there is no array of codes to see
-        n_codes = len(self._units.intercept)
+        n_codes = len(self._intercept)
         sums = np.zeros((len(places.regions.counts), n_codes))
         room = places.cells.room(n_codes) if with_map else np.empty((0, 0, n_codes), np.float32)
         self._add(image.reshape(len(image), -1), places, sums, room)
         features = (sums / places.regions.counts[:, None]).astype(np.float32)
-        log_of_multiples(features, self._units.inverse_typical)
+        log_of_multiples(features, self._inverse_typical)
         if not with_map:
             return features, room
         pooled = places.cells.pooled(room)
         if self._takes_log:
-            log_of_multiples(pooled.reshape(-1, n_codes), self._units.inverse_typical)
+            log_of_multiples(pooled.reshape(-1, n_codes), self._inverse_typical)
         else:
-            pooled *= self._units.inverse_typical
+            pooled *= self._inverse_typical
         return features, pooled
 
     def _add(self, lines: NDArray[Any], places: _Places, sums: Array, room: Array) -> None:
         """Add the outputs at all positions to the sums of the regions, and to the cells."""
-        geometry, units, regions, ends = self._geometry, self._units, places.regions, places.stretch_ends
-        size, stride, floor = geometry.patch_size, geometry.stride, units.contrast_floor
-        n_values, n_units = units.weights.shape
+        geometry, regions, ends, floor = self._geometry, places.regions, places.stretch_ends, self._contrast_floor
+        size, stride, (n_values, n_units) = geometry.patch_size, geometry.stride, self._weights.shape
         for some in row_blocks(len(places.positions), BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
             net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
             gather_centered(lines, some.start, some.stop, ends.size, size, stride, floor, patches, factors)
-            np.matmul(patches[:, :n_values], units.weights, out=net)
+            np.matmul(patches[:, :n_values], self._weights, out=net)
             pool_logistic(
-                *(net, factors, units.intercept, some.start, ends, regions.of_row, regions.of_column),
+                *(net, factors, self._intercept, some.start, ends, regions.of_row, regions.of_column),
                 *(sums, room, geometry.pool, geometry.pool_stride),
             )
 

@@ -237,14 +237,8 @@ class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator)
 class Preparation:
     """How patches are prepared for an estimator and an encoder: normalised, and whitened if there is a matrix.
 
-    Attributes
-    ----------
-    contrast_floor : float
-        A constant that is added to the variance of a patch.
-    mean : ndarray of shape (n_values,) or None
-        The mean that whitening subtracts from normalised patches.
-    matrix : ndarray of shape (n_values, n_values) or None
-        The whitening matrix.
+    The contrast floor is a constant that is added to the variance of a patch. Whitening subtracts the mean from
+    normalised patches and multiplies them by the matrix.
     """
 
     contrast_floor: float
@@ -261,23 +255,10 @@ class Preparation:
         return self._whitened(normalize_patches(pixels, contrast_floor=self.contrast_floor))
 
     def cut(self, image: NDArray[Any], corners: tuple[Indices, Indices], patch_size: int, out: Array) -> Array:
-        """Cut patches out of a checked image and prepare them, without a copy of their pixels.
+        """Cut patches out of a checked image (height, width, channels) of uint8 or float32, and prepare them.
 
-        Parameters
-        ----------
-        image : ndarray of shape (height, width, channels)
-            The image, uint8 or float32.
-        corners : (tops, lefts)
-            The top and left pixels of the patches.
-        patch_size : int
-            Height and width of a patch.
-        out : ndarray of float32 of shape (n_patches, patch_size * patch_size * channels)
-            The array that normalised patches are written to.
-
-        Returns
-        -------
-        ndarray of the same shape
-            The patches: ``out``, or a new array if they are whitened.
+        ``corners`` are their top and left pixels. Normalised patches are written to ``out`` (n_patches, n_values) of
+        float32, which is returned unless they are whitened.
         """
         height, width, n_channels = image.shape
         (tops, lefts), size = corners, (patch_size, patch_size * n_channels)

@@ -20,19 +20,7 @@ FINEST_GRID = 1000  # no photograph has room for more regions
 
 @dataclass(frozen=True)
 class Geometry:
-    """The sizes of a layer's patches and cells, and the steps between them.
-
-    Attributes
-    ----------
-    patch_size : int
-        Height and width of a patch, in pixels of the layer's images.
-    stride : int
-        The number of pixels from one patch to the next.
-    pool : int
-        Height and width of a cell of the layer's map, in positions of patches.
-    pool_stride : int
-        The number of positions from one cell to the next.
-    """
+    """The sizes of a layer's patches, in pixels, and of the cells of its map, in positions of patches."""
 
     patch_size: int
     stride: int = 1
@@ -69,14 +57,7 @@ def receptive_fields(layers: Sequence[Geometry]) -> list[tuple[int, int]]:
 def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = False) -> int:
     """Return the smallest height and width of images that have a patch in each region of all layers.
 
-    Parameters
-    ----------
-    layers : sequence of Geometry
-        The layers, from the images upwards.
-    grid : int
-        There are grid x grid regions.
-    with_map : bool, default=False
-        Whether the last layer must also have a map, as all others do.
+    There are grid x grid regions. With ``with_map``, the last layer must also have a map, as all others do.
 
     Examples
     --------
@@ -90,23 +71,9 @@ def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = Fal
 
 
 class PatchPositions:
-    """The positions of the patches of an image, numbered row by row.
+    """The positions of the patches of an image, numbered row by row; ``shape`` has their rows and columns.
 
     Corners are computed on demand, because a photograph has millions of positions.
-
-    Parameters
-    ----------
-    height, width : int
-        The size of the image.
-    patch_size : int
-        Height and width of a patch.
-    stride : int
-        The number of pixels from one patch to the next.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Rows and columns of the map.
 
     Examples
     --------
@@ -194,24 +161,10 @@ class RegionGrid:
 
 
 class Cells:
-    """Pool the codes of a map over small squares of positions, to a smaller map.
+    """Pool the codes of a map over squares of ``size`` positions a side, to a smaller map of some ``shape``.
 
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns of the map, at least ``size`` each.
-    size : int
-        Height and width of a cell, in positions.
-    stride : int
-        The number of positions from one cell to the next. If it is less than ``size``, cells overlap. Positions after
-        the last whole cell of a row or column are dropped.
-    largest : bool, default=False
-        Whether a cell takes the largest of its codes instead of their mean.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Rows and columns of the smaller map.
+    A cell begins every ``stride`` positions; if that is less than ``size``, cells overlap. Positions after the last
+    whole cell of a row or column are dropped. A cell takes the mean of its codes, or the largest.
 
     Examples
     --------
@@ -245,23 +198,9 @@ class Cells:
 
 
 def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
-    """Return pooled codes from sums over areas.
+    """Return pooled codes from sums (..., n_areas, n_codes) over areas with ``counts`` positions, in the same shape.
 
-    Parameters
-    ----------
-    sums : ndarray of shape (..., n_areas, n_codes)
-        Sums of codes.
-    counts : ndarray of int of shape (n_areas,)
-        The number of positions in each area.
-    pooling : {"log", "sum", "mean"}
-        How codes are combined; see :class:`epls.ImageFeatures`.
-    typical_code : float
-        The scale of log pooling.
-
-    Returns
-    -------
-    ndarray of the same shape
-        The pooled codes.
+    ``pooling`` is that of :class:`epls.ImageFeatures`, and ``typical_code`` the scale of log pooling.
     """
     if pooling == "sum":
         return sums

@@ -45,7 +45,7 @@ def scan_layers(
 ) -> dict[int, Answers]:
     """Return the strongest responses of all units to some images, and their codes at random positions.
 
-    Maps are computed for one image at a time and are not kept.
+    Maps are computed for one image at a time and are not kept. The result does not depend on the number of threads.
 
     Parameters
     ----------
@@ -54,20 +54,13 @@ def scan_layers(
     images : ImageCollection
         Images, already checked to have a position in each layer.
     n_samples : int
-        The number of random positions in all images together.
+        The number of random positions in all images together; ``seed`` determines them.
     layers : collection of int or None, default=None
         The layers to scan, counted from 0, which is the layer that sees the images. None scans all.
     area_grid : int, default=1
         The strongest responses are found in area_grid x area_grid areas of each image.
-    seed : int, default=0
-        Determines the positions. The result does not depend on the number of threads.
     progress : callable, optional
         Called with the number of images that are done.
-
-    Returns
-    -------
-    dict of int to Answers
-        The responses of each layer.
     """
     wanted = sorted(set(range(len(coders))) if layers is None else set(layers))
     used = coders[: max(wanted) + 1]

@@ -585,21 +585,7 @@ def similar_channels(pixels: Array, n_groups: int, group_size: int, random: np.r
     is drawn at random from those that are in the fewest groups so far. So every channel is used if there are enough
     groups.
 
-    Parameters
-    ----------
-    pixels : ndarray of shape (n_pixels, n_channels)
-        Pixels of some images.
-    n_groups : int
-        The number of groups.
-    group_size : int
-        The number of channels in a group, at most the number of all channels.
-    random : RandomState
-        Determines the first channel of each group.
-
-    Returns
-    -------
-    list of ndarray of int
-        The numbers of the channels of each group, in increasing order.
+    ``pixels`` are (n_pixels, n_channels). The channels of each group are returned in increasing order.
 
     Examples
     --------

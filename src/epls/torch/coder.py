@@ -128,7 +128,7 @@ class ImageNetwork(nn.Module):
             )
 
     def n_elements(self, height: int, width: int) -> float:
-        """Return about as many numbers as are held at a time for an image of some size."""
+        """Return roughly how many numbers an image of some size takes at a time."""
         most = 0.0
         for layer in self.layers:
             rows, columns = layer.geometry.positions(height, width).shape
@@ -167,7 +167,7 @@ class CoderModule(nn.Module):
             for group in coder.groups
         )
         self.register_buffer("channels", None if coder.channels is None else torch.tensor(coder.channels))
-        # Of a patch and its codes: what is held of every position that is looked at.
+        # The values of a patch and its codes: what a position takes.
         self.n_elements = int(np.prod(coder.patch_shape)) + max(group.n_codes for group in coder.groups)
 
     def forward(
@@ -267,7 +267,7 @@ class _TriangleCodes(_PatchCodes):
     def __init__(self, group: GroupCoder, patch_shape: tuple[int, ...]) -> None:
         super().__init__(group)
         centers, mean, matrix = group.centers, group.preparation.mean, group.preparation.matrix
-        assert centers is not None  # that is how these codes are told
+        assert centers is not None  # other groups have units
         whitening: tuple[Any, Any] = None, None
         if mean is None or matrix is None:
             centers = _channels_first(centers, patch_shape)
@@ -367,7 +367,7 @@ def _computed(
 ) -> Iterator[Array]:
     """Iterate over results for images from number ``start`` on.
 
-    Images that follow one another and have one size are computed together, as many as are worth a strip.
+    Images of one size that follow one another are computed together, as many as fit in a strip.
     """
     group: list[NDArray[Any]] = []
 
