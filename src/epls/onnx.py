@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from ._version import __version__
 from .algorithm.activations import Activation
-from .algorithm.layer import FoldedLayer, layer_of, patch_filters
+from .algorithm.layer import FoldedLayer, layer_of
 from .images.coder import GroupCoder, PatchCoder
 from .images.features import ImageTransformer
+from .images.patches import patch_filters
 from .images.pooling import RegionGrid, smallest_side
 from .utils.files import write_atomically
 from .utils.types import Array

@@ -18,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, KMeansTriangle, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.images.coder import _LogisticPools, _stretch_ends, dense_encoders
+from epls.images.coder import _LogisticEncoder, _stretch_ends, dense_encoders
 from epls.images.pooling import RegionGrid, pool_sums
 from epls.utils.threads import BLOCK_ROWS
 
@@ -207,7 +207,7 @@ def fitted_layer(images=IMAGES, estimator=None, **settings):
 
 
 def is_fast(coder):
-    return isinstance(dense_encoders(coder)()._groups[0], _LogisticPools)
+    return isinstance(dense_encoders(coder)(), _LogisticEncoder)
 
 
 @pytest.mark.parametrize("images", [IMAGES, IMAGES.astype(np.float32) / 255], ids=["bytes", "fractions"])

@@ -45,19 +45,24 @@ def test_outputs_are_added_to_their_region_and_cells(n_units):
     intercept = random.normal(size=n_units).astype(np.float32)
     of_row, of_column = np.repeat([0, 2], [3, 4]), np.repeat([0, 1], [4, 5])
     ends = np.array([2, 2, 3, 4, 5, 6, 7, 8, 9])  # 4 is in one more cell than 3
-    sums, cells = np.zeros((4, n_units)), np.zeros((3, 4, n_units), np.float32)
+    sums, cells = np.zeros((4, n_units + 5)), np.zeros((3, 4, n_units + 5), np.float32)
     for start in range(0, len(net), 20):  # blocks that end anywhere in a row
         some = slice(start, start + 20)
-        pool_logistic(net[some], factors[some], intercept, start, ends, of_row, of_column, sums, cells, size, step)
+        pool_logistic(
+            net[some], factors[some], intercept, start, ends, of_row, of_column, sums, 3, cells, size, step
+        )  # fmt: skip
     outputs = expit(-np.log(2) * (factors[:, None].astype(float) * net + intercept)).reshape(n_rows, n_columns, -1)
     for region, (rows, columns) in enumerate(
         [(i, j) for i in (slice(3), slice(3, 7)) for j in (slice(4), slice(4, 9))]
     ):
-        np.testing.assert_allclose(sums[region], outputs[rows, columns].sum(axis=(0, 1)), rtol=1e-5)
+        np.testing.assert_allclose(sums[region, 3:-2], outputs[rows, columns].sum(axis=(0, 1)), rtol=1e-5)
     for r in range(3):
         for c in range(4):
             part = outputs[r * step : r * step + size, c * step : c * step + size]
-            np.testing.assert_allclose(cells[r, c], part.sum(axis=(0, 1)), rtol=1e-5, atol=1e-15)
+            np.testing.assert_allclose(cells[r, c, 3:-2], part.sum(axis=(0, 1)), rtol=1e-5, atol=1e-15)
+    assert not sums[:, :3].any()
+    assert not sums[:, -2:].any()
+    assert not cells[..., -2:].any()
 
 
 def test_logarithms_are_those_of_numpy():

@@ -10,6 +10,7 @@ millions of positions needs no more memory than a small image.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -154,39 +155,17 @@ def dense_encoders(coder: PatchCoder, *, exact: bool = False) -> Callable[[], De
     Layers of logistic units have a faster way, whose results differ from the usual ones in the last bits. ``exact``
     encoders do without it.
     """
-    n_values = int(np.prod(coder.patch_shape))
     if not exact and _is_logistic(coder):
-        n_codes = max(group.n_codes for group in coder.groups)
-
-        def new_logistic() -> DenseEncoder:
-            patches = np.empty((BLOCK_ROWS, n_values + LANES), np.float32)
-            buffers = patches, np.empty(BLOCK_ROWS, np.float32), np.empty(BLOCK_ROWS * n_codes, np.float32)
-            return DenseEncoder(coder, [_LogisticPools(coder, group, *buffers) for group in coder.groups])
-
-        return new_logistic
+        return lambda: _LogisticEncoder(coder)
     makers = [group.block_encoders(np.dtype(np.float32)) for group in coder.groups]
-
-    def new_encoder() -> DenseEncoder:
-        patches = np.empty((BLOCK_ROWS, n_values), np.float32)
-        pairs = zip(coder.groups, makers, strict=True)
-        return DenseEncoder(coder, [_CodePools(coder, group, make(), patches) for group, make in pairs])
-
-    return new_encoder
+    return lambda: _ExactEncoder(coder, [make() for make in makers])
 
 
-class DenseEncoder:
-    """Encodes the patches at all positions of one image after the other, in one thread; buffers are allocated once.
+class DenseEncoder(ABC):
+    """Encodes the patches at all positions of one image after the other, in one thread; buffers are allocated once."""
 
-    Parameters
-    ----------
-    coder : PatchCoder
-        How images are encoded.
-    groups : list
-        What encodes the patches of each group of channels and pools their codes.
-    """
-
-    def __init__(self, coder: PatchCoder, groups: Sequence[_CodePools | _LogisticPools]) -> None:
-        self._coder, self._groups = coder, groups
+    def __init__(self, coder: PatchCoder) -> None:
+        self._coder = coder
         self._places_of = lru_cache(1)(partial(_Places, coder))  # most images have one size
 
     def encode(
@@ -197,14 +176,7 @@ class DenseEncoder:
         ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
         which are valid only until it returns. It needs an exact encoder.
         """
-        places = self._places_of(*image.shape[:2], grid)
-        features, maps, first = [], [], 0
-        for group, part in zip(self._groups, self._images_of_groups(image), strict=True):
-            pooled, found = group.pooled(part, places, with_map, None if see is None else partial(see, first))
-            first += pooled.shape[1]
-            features.append(pooled)
-            maps.append(found)
-        return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
+        return self._pooled(self._images_of_groups(image), self._places_of(*image.shape[:2], grid), with_map, see)
 
     def codes(self, image: NDArray[Any]) -> Array:
         """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
@@ -217,7 +189,7 @@ class DenseEncoder:
         self.encode(image, 1, False, see)
         return codes.reshape(*shape, -1)
 
-    def _images_of_groups(self, image: NDArray[Any]) -> Iterable[NDArray[Any]]:
+    def _images_of_groups(self, image: NDArray[Any]) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """Return, for each group, the image (height, width, n) of its channels."""
         channels = self._coder.channels
         if channels is None:
@@ -227,114 +199,144 @@ class DenseEncoder:
         take_channels(image, channels, lines)
         return lines.reshape(len(channels), height, width, -1)
 
-
-class _Places:
-    """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
-
-    def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
-        geometry = coder.geometry
-        self._cell_size, self._cell_step = geometry.pool, geometry.pool_stride
-        self.positions = geometry.positions(height, width)
-        self.regions = RegionGrid(self.positions.shape, grid)
-        self.cells = Cells(self.positions.shape, geometry.pool, geometry.pool_stride, coder.map_pooling == "max")
-
-    @cached_property
-    def stretch_ends(self) -> Indices:
-        """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
-        n_columns = self.positions.shape[1]
-        return _stretch_ends(n_columns, self.regions.column_cuts, self._cell_size, self._cell_step)
+    @abstractmethod
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
+        """Return the features and the map, given the image of each group."""
 
 
-class _CodePools:
-    """Encodes the patches of a group with any encoder, and pools the codes."""
+class _ExactEncoder(DenseEncoder):
+    """Computes the codes of any encoder; each of ``encoders`` encodes the prepared patches of a group."""
 
-    def __init__(self, coder: PatchCoder, group: GroupCoder, encode: BlockEncoder, patches: Array) -> None:
-        self._coder, self._group, self._patches = coder, group, patches
-        self._encode = checked_encoder(encode, group.n_codes, group.name)
+    def __init__(self, coder: PatchCoder, encoders: Sequence[BlockEncoder]) -> None:
+        super().__init__(coder)
+        pairs = zip(encoders, coder.groups, strict=True)
+        self._encoders = [checked_encoder(encode, group.n_codes, group.name) for encode, group in pairs]
+        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape))), np.float32)
 
-    def pooled(
-        self, image: NDArray[Any], places: _Places, with_map: bool, see: Callable[[Indices, Array], None] | None
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
+        coder, features, maps, first = self._coder, [], [], 0
+        for group, encode, image in zip(coder.groups, self._encoders, images, strict=True):
+            see_group = None if see is None else partial(see, first)
+            sums, room = self._sums_and_cells(group, encode, image, places, with_map, see_group)
+            first += group.n_codes
+            features.append(pool_sums(sums, places.regions.counts, coder.pooling, group.typical_code))
+            if with_map:
+                pooled, is_log = places.cells.pooled(room), coder.map_pooling == "log"
+                maps.append(
+                    log_scaled(pooled, group.typical_code) if is_log else pooled / np.float32(group.typical_code)
+                )
+        return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
+
+    def _sums_and_cells(
+        self,
+        group: GroupCoder,
+        encode: BlockEncoder,
+        image: NDArray[Any],
+        places: _Places,
+        with_map: bool,
+        see: Callable[[Indices, Array], None] | None,
     ) -> tuple[Array, Array]:
-        """Return the features (n_regions, n_codes) of an image, and its map, which is empty if it is not wanted."""
-        group, regions, cells = self._group, places.regions, places.cells
+        """Return the sums (n_regions, n_codes) of a group's codes, and its cells, which are empty without a map."""
+        positions, regions, cells = places.positions, places.regions, places.cells
         # In float64, because float32 is not precise enough for the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), group.n_codes))
         room = cells.room(group.n_codes) if with_map else np.empty(0, np.float32)
-        for some in row_blocks(len(places.positions), BLOCK_ROWS):
+        for some in row_blocks(len(positions), BLOCK_ROWS):
             block = regions.order(some.start, some.stop)
-            corners, size = places.positions.corners(block), self._coder.geometry.patch_size
-            codes = self._encode(group.preparation.cut(image, corners, size, self._patches[: len(block)]))
+            corners, patches = positions.corners(block), self._patches[: len(block)]
+            codes = encode(group.preparation.cut(image, corners, self._coder.geometry.patch_size, patches))
             regions.add(codes, block, sums)
             if with_map:
                 cells.add(codes, block, room)
             if see is not None:
                 see(block, codes)
-        features = pool_sums(sums.astype(np.float32), regions.counts, self._coder.pooling, group.typical_code)
-        if not with_map:
-            return features, room
-        pooled = cells.pooled(room)
-        if self._coder.map_pooling == "log":
-            return features, log_scaled(pooled, group.typical_code)
-        return features, pooled / np.float32(group.typical_code)
+        return sums.astype(np.float32), room
 
 
-class _LogisticPools:
+class _LogisticEncoder(DenseEncoder):
     """Computes the outputs of logistic units, and pools them, in half the time.
 
-    :class:`_CodePools` makes normalised patches, standardised patches and codes one after the other, which takes longer
-    than the products of some hundred units. Here, patches are only centred: their contrast, the standardisation and the
-    intercept are applied to the products (:mod:`epls.kernels.dense`). The results are as near to those in double
-    precision, but their last bits differ.
+    An :class:`_ExactEncoder` makes normalised patches, standardised patches and codes one after the other, which takes
+    longer than the products of some hundred units. Here, patches are only centred: their contrast, the standardisation
+    and the intercept are applied to the products (:mod:`epls.kernels.dense`). The results are as near to those in
+    double precision, but their last bits differ.
     """
 
-    def __init__(self, coder: PatchCoder, group: GroupCoder, patches: Array, factors: Array, net: Array) -> None:
-        self._geometry, self._takes_log = coder.geometry, coder.map_pooling == "log"
-        self._patches, self._factors, self._net = patches, factors, net
-        self._contrast_floor = group.preparation.contrast_floor
-        # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercept are those of y.
-        folded = group.folded()
-        self._weights = np.ascontiguousarray(folded.weights.T * -np.log2(np.e), np.float32)
-        self._intercept = ((folded.center - folded.intercept) * np.log2(np.e)).astype(np.float32)
-        self._inverse_typical = np.full(len(self._intercept), 1 / group.typical_code).astype(np.float32)
+    def __init__(self, coder: PatchCoder) -> None:
+        super().__init__(coder)
+        # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercepts are those of y.
+        layers = [group.folded() for group in coder.groups]
+        self._weights = [np.ascontiguousarray(layer.weights.T * -np.log2(np.e), np.float32) for layer in layers]
+        self._intercepts = [((layer.center - layer.intercept) * np.log2(np.e)).astype(np.float32) for layer in layers]
+        typical_codes = [group.typical_code for group in coder.groups]
+        n_units = [len(intercept) for intercept in self._intercepts]
+        self._inverse_typical = np.repeat(1 / np.array(typical_codes), n_units).astype(np.float32)
+        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape)) + LANES), np.float32)
+        self._factors = np.empty(BLOCK_ROWS, np.float32)
+        self._net = np.empty(BLOCK_ROWS * max(n_units), np.float32)
 
-    def pooled(
-        self, image: NDArray[Any], places: _Places, with_map: bool, see: Callable[[Indices, Array], None] | None
-    ) -> tuple[Array, Array]:
-        """Return the features (n_regions, n_codes) of an image, and its map, which is empty if it is not wanted."""
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
         assert see is None  # there is no array of codes to see
-        n_codes = len(self._intercept)
+        n_codes, first = len(self._inverse_typical), 0
         sums = np.zeros((len(places.regions.counts), n_codes))
         room = places.cells.room(n_codes) if with_map else np.empty((0, 0, n_codes), np.float32)
-        self._add(image.reshape(len(image), -1), places, sums, room)
+        for number, image in enumerate(images):
+            self._add(number, image.reshape(len(image), -1), places, sums, first, room)
+            first += len(self._intercepts[number])
         features = (sums / places.regions.counts[:, None]).astype(np.float32)
         log_of_multiples(features, self._inverse_typical)
         if not with_map:
-            return features, room
+            return features, None
         pooled = places.cells.pooled(room)
-        if self._takes_log:
+        if self._coder.map_pooling == "log":
             log_of_multiples(pooled.reshape(-1, n_codes), self._inverse_typical)
         else:
             pooled *= self._inverse_typical
         return features, pooled
 
-    def _add(self, lines: NDArray[Any], places: _Places, sums: Array, room: Array) -> None:
-        """Add the outputs at all positions to the sums of the regions, and to the cells."""
-        geometry, regions, ends, floor = self._geometry, places.regions, places.stretch_ends, self._contrast_floor
-        size, stride, (n_values, n_units) = geometry.patch_size, geometry.stride, self._weights.shape
+    def _add(self, number: int, lines: NDArray[Any], places: _Places, sums: Array, first: int, room: Array) -> None:
+        """Add the outputs of a group at all positions to the sums of the regions, and to the cells."""
+        geometry, regions, ends = self._coder.geometry, places.regions, places.stretch_ends
+        floor = self._coder.groups[number].preparation.contrast_floor
+        size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
+        n_values, n_units = weights.shape
         for some in row_blocks(len(places.positions), BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
             net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
             gather_centered(lines, some.start, some.stop, ends.size, size, stride, floor, patches, factors)
-            np.matmul(patches[:, :n_values], self._weights, out=net)
+            np.matmul(patches[:, :n_values], weights, out=net)
             pool_logistic(
-                *(net, factors, self._intercept, some.start, ends, regions.of_row, regions.of_column),
-                *(sums, room, geometry.pool, geometry.pool_stride),
+                *(net, factors, self._intercepts[number], some.start, ends, regions.of_row, regions.of_column),
+                *(sums, first, room, geometry.pool, geometry.pool_stride),
             )
 
 
+class _Places:
+    """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
+
+    def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
+        self._geometry = coder.geometry
+        self.positions = coder.geometry.positions(height, width)
+        self.regions = RegionGrid(self.positions.shape, grid)
+        pool, stride = coder.geometry.pool, coder.geometry.pool_stride
+        self.cells = Cells(self.positions.shape, pool, stride, coder.map_pooling == "max")
+
+    @cached_property
+    def stretch_ends(self) -> Indices:
+        """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
+        pool, stride = self._geometry.pool, self._geometry.pool_stride
+        return _stretch_ends(self.positions.shape[1], self.regions.column_cuts, pool, stride)
+
+
 def _is_logistic(coder: PatchCoder) -> bool:
-    """Return whether all codes are outputs of logistic units, pooled in a way that :class:`_LogisticPools` has."""
+    """Return whether all codes are outputs of logistic units, pooled in a way that :class:`_LogisticEncoder` has."""
     if coder.pooling != "log" or coder.map_pooling == "max":
         return False
     for group in coder.groups:

@@ -150,6 +150,17 @@ def contrast_floor_of(pixels: NDArray[Any]) -> float:
     return contrast_floor
 
 
+def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
+    """Return rows of flattened patches as convolution filters (n_components, channels, height, width)."""
+    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
+    if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
+        raise ValueError(
+            f"the components have {weights.shape[1]} values, which does not match patch_shape={tuple(patch_shape)}: "
+            f"give (height, width) or (height, width, channels) of the patches that they were learned from"
+        )
+    return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))
+
+
 class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Make features uncorrelated and equal in variance, with as little change as possible.
 

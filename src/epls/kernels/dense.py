@@ -82,13 +82,13 @@ def _one_and_power_of_two(exponent):
 
 
 @_kernel
-def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, cells, size, step):
+def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, first, cells, size, step):
     """Add 1 / (1 + 2**(factor * net + intercept)) of each row to the sums of its region, and to its cells.
 
     The rows are positions as in :func:`gather_centered`; ``of_row[row] + of_column[column]`` is a position's region.
-    ``sums`` are (n_regions, n_units) and ``cells`` (rows, columns, n_units). Cells of ``size`` positions a side begin
-    every ``step`` positions. All positions from a column up to its ``stretch_ends`` (exclusive) are in the same region
-    and cells, so they are added up first.
+    Outputs are the codes from number ``first`` of ``sums`` (n_regions, n_codes) and ``cells`` (rows, columns, n_codes).
+    Cells of ``size`` positions a side begin every ``step`` positions. All positions from a column up to its
+    ``stretch_ends`` (exclusive) are in the same region and cells, so they are added up first.
     """
     n_columns, n_units = stretch_ends.size, net.shape[1]
     outputs = np.empty(n_units, np.float32)
@@ -111,12 +111,12 @@ def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_colum
                 a = _one_and_power_of_two(min(max(factor_here * here[j] + intercept[j], least), most))
                 outputs[j] += np.float32(1.0) / a
             i += 1
-        total = sums[of_row[row] + of_column[column]]
+        total = sums[of_row[row] + of_column[column], first : first + n_units]
         for j in range(n_units):
             total[j] += outputs[j]
         for r in range(max(0, (row - size) // step + 1), min(row // step + 1, cells.shape[0])):
             for c in range(max(0, (column - size) // step + 1), min(column // step + 1, cells.shape[1])):
-                cell = cells[r, c]
+                cell = cells[r, c, first : first + n_units]
                 for j in range(n_units):
                     cell[j] += outputs[j]
 

@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.engines.torch.devices import resolve_device
-from ..algorithm.layer import patch_filters
 from ..images.coder import GroupCoder, PatchCoder
+from ..images.patches import patch_filters
 from ..images.pooling import RegionGrid, smallest_side
 from ..images.reading import ImageCollection
 from ..images.stack import layers_up_to

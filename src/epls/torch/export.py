@@ -9,8 +9,9 @@ import torch
 from torch import nn
 
 from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.layer import FoldedLayer, layer_of, patch_filters
+from ..algorithm.layer import FoldedLayer, layer_of
 from ..images.features import ImageTransformer
+from ..images.patches import patch_filters
 from .coder import ImageNetwork
 
 
