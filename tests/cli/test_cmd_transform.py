@@ -13,7 +13,7 @@ from PIL import Image
 from run_command import check_error, epls
 from sklearn.datasets import load_breast_cancer
 
-from epls import EPLS, ImageFolder, load_model, read_notes, save_model
+from epls import EPLS, ImageFolder, load_model, save_model
 
 
 def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
@@ -239,19 +239,6 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
 def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
     monkeypatch.chdir(work)
     check_error(capsys, work, arguments, code, message)
-
-
-def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
-    """They have the British words for how images are converted."""
-    small = ["--n-components", 8, "--n-patches", 300, "--channels", "gray"]
-    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "new", *small)[0] == 0
-    notes = read_notes(tmp_path / "new")
-    assert notes["channels"] == "gray"
-    save_model(load_model(tmp_path / "new"), tmp_path / "old", notes=notes | {"channels": "grey"})
-    for name in ("new", "old"):
-        code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npz")
-        assert code == 0, err
-    assert_array_equal(np.load(tmp_path / "old.npz")["features"], np.load(tmp_path / "new.npz")["features"])
 
 
 @pytest.mark.filterwarnings("default:precision")
