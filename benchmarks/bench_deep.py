@@ -16,7 +16,8 @@ from common import peak_gibibytes, photographs
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures
-from epls.images.stacks import usual_layers
+from epls.images.coder import dense_encoders
+from epls.images.stack import usual_layers
 
 BLOCK = 512
 
@@ -49,12 +50,12 @@ def main():
     with threadpool_limits(1):
         inputs = list(images)
         for number, layer in enumerate(stack.layers_, 1):
-            encoder = layer.new_encoders()()
+            encoder = dense_encoders(layer.coder())()
             ratios = []
             for _ in range(options.repeats):
                 bare = product_seconds(layer, inputs[0].shape[:2], len(inputs))
                 started = time.perf_counter()
-                maps = [encoder.features_and_map(image, 2, with_map=True)[1] for image in inputs]
+                maps = [encoder.encode(image, 2, with_map=True)[1] for image in inputs]
                 seconds = time.perf_counter() - started
                 ratios.append(seconds / bare)
             print(

@@ -40,7 +40,7 @@ from epls import EPLS, DeepFeatures, ImageFeatures, NaturalEncoder
 from epls.datasets import load_cifar10, load_stl10
 from epls.evaluation.experiment import Settings, new_learner
 from epls.evaluation.protocol import judge
-from epls.images.stacks import usual_layers
+from epls.images.stack import usual_layers
 from epls.learners import LEARNERS
 from epls.utils.files import write_atomically
 

@@ -26,7 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
 from epls.algorithm.defaults import batch_rows, number_of_epochs
-from epls.images.counts import usual_n_patches
+from epls.images.patches import usual_n_patches
 from epls.learners.random_patches import RandomPatches
 
 UNITS = ((86400, "days"), (3600, "h"), (60, "min"))

@@ -20,8 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 import epls
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
-from epls.images.dense import region_sums
-from epls.images.pooling import image_regions, pool_sums
+from epls.images.pooling import pool_sums
 from epls.metrics import dead_outputs, noise_filters, redundancy
 from epls.plotting import filter_grid
 
@@ -72,10 +71,11 @@ def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=No
     }
     if accuracy:
         features = ImageFeatures(FrozenEstimator(model), stride=stride, n_patches=5000, random_state=0)
-        sums = np.stack(list(region_sums(features.fit(images), images)))
-        counts = image_regions(features, *images.shape[1:3]).counts
+        features.fit(images).set_params(pooling="sum")
+        sums = features.transform(images).reshape(len(images), features.grid**2, -1)
+        counts = RegionGrid(features.geometry.positions(*images.shape[1:3]).shape, features.grid).counts
         for pooling in ("sum", "log"):
-            pooled = pool_sums(features.set_params(pooling=pooling), sums, counts)
+            pooled = pool_sums(sums, counts, pooling, features.typical_code_).reshape(len(images), -1)
             accuracies = ridge_accuracy(pooled, labels, data.folds)
             result[f"natural, {pooling}"] = f"{accuracies.mean():.2f} ({accuracies.std():.2f})"
     return model, result

@@ -18,8 +18,6 @@ collect_ignore = [
     path
     for path, library in {
         "algorithm/test_torch_engine.py": "torch",
-        "images/test_torch_dense.py": "torch",
-        "images/test_torch_deep.py": "torch",
         "torch": "torch",
         "test_onnx.py": "onnxruntime",
     }.items()

@@ -18,10 +18,10 @@ from .encoders.sparse_coding import SparseCodingEncoder as SparseCodingEncoder
 from .encoders.triangle import TriangleEncoder as TriangleEncoder
 from .evaluation.ridge import LeastSquaresCV as LeastSquaresCV
 from .evaluation.svm import L2SVMCV as L2SVMCV
-from .images.deep import DeepFeatures as DeepFeatures
 from .images.features import ImageFeatures as ImageFeatures
-from .images.layers import Layer as Layer
-from .images.whitening import ZCAWhitening as ZCAWhitening
+from .images.patches import ZCAWhitening as ZCAWhitening
+from .images.stack import DeepFeatures as DeepFeatures
+from .images.stack import Layer as Layer
 from .learners.epls import EPLS as EPLS
 from .learners.ica import ICA as ICA
 from .learners.kmeans import KMeansTriangle as KMeansTriangle

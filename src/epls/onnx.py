@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .algorithm.activations import Activation
-from .algorithm.layer import FoldedLayer, layer_of, patch_filters
-from .images.deep import DeepFeatures, smallest_image
-from .images.dense import patch_layer
-from .images.features import ImageFeatures
-from .images.layers import Layer
-from .images.pooling import PatchPositions, RegionGrid, image_regions, smallest_side
+from .algorithm.layer import FoldedLayer, layer_of
+from .images.coder import GroupCoder, PatchCoder
+from .images.features import ImageTransformer
+from .images.patches import patch_filters
+from .images.pooling import RegionGrid, smallest_side
 from .utils.files import write_atomically
 from .utils.types import Array
 
@@ -68,13 +67,12 @@ def to_onnx(
     ['model.onnx']
     """
     graph = _Graph()
-    if isinstance(model, ImageFeatures | DeepFeatures):
+    if isinstance(model, ImageTransformer):
         if patch_shape is not None or image_shape is None:
             raise ValueError(
                 "features of images require image_shape, the (height, width) of the images, and no other shape"
             )
-        check_is_fitted(model)
-        shapes = _features_of_images(graph, model, image_shape)
+        shapes = _image_features(graph, model.coders(), model.grid, model.mirror, image_shape)
     elif image_shape is not None:
         raise ValueError("image_shape is for ImageFeatures and DeepFeatures: give patch_shape for a learner of patches")
     else:
@@ -155,113 +153,91 @@ def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | Non
     return input_shape, output_shape
 
 
-def _features_of_images(
-    graph: _Graph, features: ImageFeatures | DeepFeatures, image_shape: tuple[int, int]
+def _image_features(
+    graph: _Graph, coders: Sequence[PatchCoder], grid: int, mirror: bool, image_shape: tuple[int, int]
 ) -> tuple[Shape, Shape]:
-    if isinstance(features, DeepFeatures):
-        least = smallest_image(features.layers_, features.grid)
-    else:
-        least = smallest_side(features.patch_size, features.stride, features.grid)
+    """Map images to the features of all layers; return the shapes of both."""
+    least = smallest_side([coder.geometry for coder in coders], grid)
     if len(image_shape) != 2 or min(image_shape) < least:  # type: ignore[redundant-expr]  # callers err
         raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
-    n_features = len(features.get_feature_names_out())
-    if features.mirror:  # the mirror images follow the images
+    n_features = grid**2 * sum(coder.n_codes for coder in coders)
+    if mirror:  # the mirror images follow the images
         graph.add("Slice", *(np.array([number]) for number in (-1, -(2**31), 3, -1)))
         graph.join(["input", graph.last], axis=0)
-    if isinstance(features, DeepFeatures):
-        _add_stack(graph, features, image_shape)
-    else:
-        _add_patch_codes(graph, features)
-        _add_pooling(graph, features, image_regions(features, *image_shape))
-        graph.add("Flatten")
-    if features.mirror:
-        graph.add("Reshape", np.array([2, -1, n_features]))
-        graph.add("ReduceMean", axes=[0], keepdims=0)
-    return ["N", features.n_channels_, *image_shape], ["N", n_features]
-
-
-def _add_stack(graph: _Graph, features: DeepFeatures, image_shape: tuple[int, int]) -> None:
-    """Map images to the features of all layers."""
     found, shape = [], image_shape
-    for layer in features.layers_:
-        is_last = layer is features.layers_[-1]
-        pooled, maps = _add_groups(graph, layer, features.grid, shape, with_maps=not is_last)
+    for coder in coders:
+        is_last = coder is coders[-1]
+        pooled, maps = _add_groups(graph, coder, grid, shape, with_maps=not is_last)
         found.append(graph.add("Flatten", given=graph.join(pooled, axis=2)))
         if not is_last:
             graph.join(maps, axis=1)
-            shape = layer.map_shape(*shape)
+            shape = coder.geometry.map_shape(*shape)
     graph.join(found, axis=1)
+    if mirror:
+        graph.add("Reshape", np.array([2, -1, n_features]))
+        graph.add("ReduceMean", axes=[0], keepdims=0)
+    return ["N", coders[0].n_channels, *image_shape], ["N", n_features]
 
 
 def _add_groups(
-    graph: _Graph, layer: Layer, grid: int, image_shape: tuple[int, int], with_maps: bool
+    graph: _Graph, coder: PatchCoder, grid: int, image_shape: tuple[int, int], with_maps: bool
 ) -> tuple[list[str], list[str]]:
     """Return for each group of channels features (N, n_regions, n_codes) and map (N, n_codes, rows, columns)."""
     images, features, maps = graph.last, [], []
-    positions = PatchPositions(*image_shape, layer.patch_size, layer.stride).shape
-    for part, channels in zip(layer.features_, layer.channels_, strict=True):
+    positions = coder.geometry.positions(*image_shape).shape
+    regions = RegionGrid(positions, grid)
+    for number, group in enumerate(coder.groups):
+        layer = group.folded()  # first: it says which encoders are supported
         graph.last = images
-        if len(channels) < layer.n_channels_:
-            graph.add("Gather", channels, axis=1)
-        _add_patch_codes(graph, part)
-        codes = graph.last
-        features.append(_add_pooling(graph, part, RegionGrid(positions, grid)))
+        if coder.channels is not None:
+            graph.add("Gather", coder.channels[number], axis=1)
+        _add_patches(graph, coder.patch_shape, coder.geometry.stride, group.preparation.contrast_floor)
+        codes = _add_codes(graph, layer, group.split_sign)
+        graph.add("MatMul", _pooling_matrix(regions, coder.pooling))
+        if coder.pooling == "log":
+            _add_log(graph, group.typical_code)
+        features.append(graph.add("Transpose", perm=[0, 2, 1]))
         if with_maps:
-            graph.add("Reshape", np.array([0, part.encoder_.n_codes, *positions]), given=codes)
-            maps.append(_add_cells(graph, layer, part.typical_code_))
+            graph.add("Reshape", np.array([0, group.n_codes, *positions]), given=codes)
+            maps.append(_add_cells(graph, coder, group))
     return features, maps
 
 
-def _add_cells(graph: _Graph, layer: Layer, typical_code: float) -> str:
+def _add_cells(graph: _Graph, coder: PatchCoder, group: GroupCoder) -> str:
     """Map codes (N, n_codes, rows, columns) to a smaller map."""
-    operator = "MaxPool" if layer.pooling == "max" else "AveragePool"
-    graph.add(operator, kernel_shape=[layer.pool] * 2, strides=[layer.cell_step] * 2)
-    if layer.pooling == "log":
-        return _add_log(graph, typical_code)
-    return graph.add("Div", np.array(typical_code))
+    operator, geometry = "MaxPool" if coder.map_pooling == "max" else "AveragePool", coder.geometry
+    graph.add(operator, kernel_shape=[geometry.pool] * 2, strides=[geometry.pool_stride] * 2)
+    if coder.map_pooling == "log":
+        return _add_log(graph, group.typical_code)
+    return graph.add("Div", np.array(group.typical_code))
 
 
-def _add_patch_codes(graph: _Graph, features: ImageFeatures) -> None:
-    """Map images to codes (N, n_codes, n_positions)."""
-    layer = patch_layer(features)  # first: it says which encoders are supported
-    _add_patches(graph, features)
-    _add_codes(graph, layer, features.encoder_.split_sign)
-
-
-def _add_patches(graph: _Graph, features: ImageFeatures) -> None:
+def _add_patches(graph: _Graph, shape: tuple[int, int, int], stride: int, contrast_floor: float) -> None:
     """Map images to normalised patches (N, n_values, n_positions)."""
-    shape = (features.patch_size, features.patch_size, features.n_channels_)
     n_values = int(np.prod(shape))
     # One filter for each value of a patch extracts the patches exactly, with the values as channels.
-    graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[features.stride] * 2)
+    graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[stride] * 2)
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
     graph.add("ReduceMean", axes=[1])
     centered = graph.add("Sub", graph.last, given=patches)
     graph.add("Mul", centered)
     graph.add("ReduceMean", axes=[1])
-    graph.add("Add", np.array(features.contrast_floor_))
+    graph.add("Add", np.array(contrast_floor))
     graph.add("Sqrt")
     graph.add("Div", graph.last, given=centered)
 
 
-def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> None:
+def _add_codes(graph: _Graph, layer: FoldedLayer, split_sign: bool) -> str:
     """Map patches to codes (N, n_codes, n_positions)."""
     net = graph.add("MatMul", graph.last, given=graph.constant(layer.weights))
     graph.add("Add", (layer.intercept - layer.center)[:, None])
     codes = graph.add(_operator(layer.activation))
-    if split_sign:
-        graph.add("Neg", given=net)
-        graph.add("Add", (layer.intercept + layer.center)[:, None])
-        graph.add(_operator(layer.activation))
-        graph.join([codes, graph.last], axis=1)
-
-
-def _add_pooling(graph: _Graph, features: ImageFeatures, regions: RegionGrid) -> str:
-    """Map codes to features (N, n_regions, n_codes)."""
-    graph.add("MatMul", _pooling_matrix(regions, features.pooling))
-    if features.pooling == "log":
-        _add_log(graph, features.typical_code_)
-    return graph.add("Transpose", perm=[0, 2, 1])
+    if not split_sign:
+        return codes
+    graph.add("Neg", given=net)
+    graph.add("Add", (layer.intercept + layer.center)[:, None])
+    graph.add(_operator(layer.activation))
+    return graph.join([codes, graph.last], axis=1)
 
 
 def _add_log(graph: _Graph, typical_code: float) -> str:

@@ -22,10 +22,9 @@ from sklearn.utils.validation import check_is_fitted
 from ._version import __version__
 from .balanced.kmeans import BalancedKMeans
 from .encoders import ENCODERS
-from .images.deep import DeepFeatures
 from .images.features import ImageFeatures
-from .images.layers import Layer
-from .images.whitening import ZCAWhitening
+from .images.patches import ZCAWhitening
+from .images.stack import DeepFeatures, Layer
 from .learners import LEARNERS
 from .utils.container import DamagedError, ForeignError, VersionError, read_container, write_container
 from .utils.fields import checked_names, deciding

@@ -17,7 +17,7 @@ def _short_training(monkeypatch):
     """What is learned by default does not matter here."""
     monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
     monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.quick._PATCHES", 1000)
+    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from run_command import check_error, epls
 
 from epls import BalancedKMeans, save_model
-from epls.images.quick import learned_features
+from epls.images.recipes import learned_features
 
 
 def groups_of(path):
@@ -61,7 +61,7 @@ def test_images_by_features_of_their_own_and_by_a_model(model, pictures, tmp_pat
 
 
 def test_images_by_the_features_of_explore(pictures, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("epls.images.quick._PATCHES", 500)
+    monkeypatch.setattr("epls.images.recipes._PATCHES", 500)
     arguments = ["--clusters", 3, "--no-mirror", "--layers", 1]
     code, _, err = epls(capsys, "cluster", pictures, "-o", tmp_path / "g.csv", *arguments)
     assert code == 0, err

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from epls import EPLS, Checkpoint, ImageFeatures, load_model, open_shards, read_notes
 from epls.datasets import folder
 from epls.images.models import learner_of
-from epls.images.quick import learned_features, quick_features
+from epls.images.recipes import learned_features, quick_features
 
 
 def test_a_table_is_scaled(work, capsys):
@@ -218,7 +218,7 @@ def short_training(monkeypatch):
     """What is learned does not matter."""
     monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
     monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.quick._PATCHES", 1000)
+    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 
 def test_without_options_it_learns_what_explore_learns(tmp_path, capsys, short_training):
@@ -291,11 +291,11 @@ def test_gray_and_color_photographs(tmp_path, capsys):
 @pytest.fixture
 def small_stacks(monkeypatch):
     """The usual layers with few units."""
-    from epls.images import counts, stacks
+    from epls.images import patches, stack
 
-    monkeypatch.setattr(counts, "FEWEST_PATCHES", 400)
+    monkeypatch.setattr(patches, "FEWEST_PATCHES", 400)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stacks, name, value)
+        monkeypatch.setattr(stack, name, value)
 
 
 def test_several_layers(pictures, tmp_path, capsys, small_stacks):

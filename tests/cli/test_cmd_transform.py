@@ -13,7 +13,7 @@ from PIL import Image
 from run_command import check_error, epls
 from sklearn.datasets import load_breast_cancer
 
-from epls import EPLS, ImageFolder, load_model, read_notes, save_model
+from epls import EPLS, ImageFolder, load_model, save_model
 
 
 def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):

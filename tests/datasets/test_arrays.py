@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from epls.datasets import arrays
 from epls.datasets.arrays import load_archive, load_array
 from epls.datasets.opening import open_data
-from epls.images.collection import ImageCollection
+from epls.images.reading import ImageCollection
 
 
 def test_arrays(tmp_path):

@@ -8,9 +8,9 @@ from made_up_bands import cube
 from numpy.testing import assert_allclose, assert_array_equal
 
 from epls import EPLS, ImageFeatures, ImageFolder, load_model, save_model
-from epls.images.collection import ImageCollection
 from epls.images.models import open_data_for
 from epls.images.patches import sample_patches
+from epls.images.reading import ImageCollection
 from epls.onnx import to_onnx
 from epls.plotting import false_colors, filter_grid
 from epls.report import model_page

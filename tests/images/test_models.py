@@ -9,9 +9,8 @@ from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, DeepFeatures, ImageFeatures, Layer
 from epls.datasets.opening import Vectors
-from epls.images.deep import smallest_image
-from epls.images.dense import code_maps
-from epls.images.models import codes_of, image_features, layers_of, learner_of, least_side, open_data_for
+from epls.images.coder import dense_encoders
+from epls.images.models import codes_of, image_features, layers_of, learner_of, open_data_for
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +66,13 @@ def test_the_part_of_an_image_that_a_unit_sees(settings, grid):
     images = random.uniform(size=(4, 40, 40)).astype(np.float32)
     layers = [Layer(EPLS(5, max_iter=1), n_patches=100, **given) for given in settings]
     model = DeepFeatures(layers, grid=grid, random_state=0).fit(images)
-    assert least_side(model) == smallest_image(model.layers_, grid)
     for number, (layer, fitted) in enumerate(zip(layers_of(model), model.layers_, strict=True), 1):
         size = layer.sees + 2 * layer.step  # three positions a side
         image = random.uniform(size=(size, size)).astype(np.float32)
 
         def codes(image, number=number, fitted=fitted):
             below = image[:, :, None] if number == 1 else next(model.maps([image], number - 1))
-            return next(code_maps(fitted.features_[0], [below]))
+            return dense_encoders(fitted.coder(), exact=True)().codes(below)
 
         before, other = codes(image), image.copy()
         assert before.shape[:2] == (3, 3)
@@ -91,8 +89,8 @@ def test_the_part_of_an_image_that_a_unit_sees(settings, grid):
 def test_one_layer_is_a_stack_of_one(features):
     (layer,) = layers_of(features)
     assert (layer.sees, layer.step, layer.n_units, layer.n_channels) == (4, 1, 4, 1)
-    assert least_side(features) == 5
-    assert least_side(features, 1) == 4
+    assert features.smallest_side() == 5
+    assert features.smallest_side(1) == 4
 
 
 def test_codes_are_those_of_transform(features, deep, images, blobs):
@@ -117,9 +115,7 @@ def test_data_are_read_as_the_model_needs_them(features, images, tmp_path):
         open_data_for(features, {}, tmp_path)
     read = open_data_for(features, {"channels": "gray", "longest_side": 12}, tmp_path)
     assert read.shapes == [(12, 12)] * 3
-    before = open_data_for(features, {"channels": "grey"}, tmp_path)  # as 0.1.0 wrote it
-    assert_array_equal(before[1][::2, ::2], images[1])
-    assert open_data_for(features, {"channels": "colour"}, tmp_path, channels="gray").shapes == [(24, 24)] * 3
+    assert open_data_for(features, {"channels": "color"}, tmp_path, channels="gray").shapes == [(24, 24)] * 3
 
 
 def test_the_other_kind_of_data_is_refused(features, blobs, tmp_path, images):

@@ -1,13 +1,11 @@
 """Positions and regions against plain loops over the map."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epls.images.pooling import PatchPositions, RegionGrid, pool_sums, smallest_side
+from epls.images.pooling import Geometry, PatchPositions, RegionGrid, pool_sums, smallest_side
 
 SIDES, GRIDS = st.integers(3, 12), st.integers(1, 3)
 
@@ -58,14 +56,30 @@ def test_the_order_is_region_by_region_and_row_by_row_in_each(n_rows, n_columns,
     assert order(2, 5).tolist() == expected[2:5]
 
 
-@given(st.integers(1, 5), st.integers(1, 4), st.integers(1, 4))
-def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(patch_size, stride, grid):
-    def fewest(side):
-        return RegionGrid(PatchPositions(side, side, patch_size, stride).shape, grid).counts.min()
+SIZES, STEPS = st.integers(1, 5), st.integers(1, 4)
+LAYERS = st.lists(st.builds(Geometry, SIZES, STEPS, SIZES, STEPS), min_size=1, max_size=3)
 
-    least = smallest_side(patch_size, stride, grid)
-    assert fewest(least) >= 1
-    assert grid == 1 or fewest(least - 1) == 0
+
+@given(LAYERS, st.integers(1, 4), st.booleans())
+def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(layers, grid, with_map):
+    def fits(side):
+        for number, layer in enumerate(layers, 1):
+            n_positions = (side - layer.patch_size) // layer.stride + 1
+            n_cells = (n_positions - layer.pool) // layer.pool_stride + 1
+            if n_positions < grid or (n_cells < 1 and (with_map or number < len(layers))):
+                return False
+            side = n_cells
+        return True
+
+    least = smallest_side(layers, grid, with_map=with_map)
+    assert fits(least)
+    assert not fits(least - 1)
+
+
+def test_every_region_of_the_smallest_image_has_a_patch():
+    layer = Geometry(3, stride=2)
+    least = smallest_side([layer], 3)
+    assert RegionGrid(layer.positions(least, least).shape, 3).counts.min() == 1
 
 
 @pytest.mark.parametrize(
@@ -78,11 +92,8 @@ def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(patch_si
 )
 def test_pooled_sums(pooling, expected):
     """Signs are kept, and sums of many images are pooled at once."""
-    features = SimpleNamespace(pooling=pooling, typical_code_=0.5, mirror=False)
     sums, counts = np.array([[3.0, -6.0], [0.0, 8.0]], np.float32), np.array([2, 4])
-    found = pool_sums(features, sums, counts)
+    found = pool_sums(sums, counts, pooling, 0.5)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
-    np.testing.assert_array_equal(pool_sums(features, np.stack([sums, sums]), counts), [found, found])
-    features.mirror = True  # the mean of an image and its mirror image, here of nothing
-    np.testing.assert_allclose(pool_sums(features, np.stack([sums, 0 * sums]), counts), found / 2, rtol=1e-6)
+    np.testing.assert_allclose(found, np.reshape(expected, (2, 2)), rtol=1e-6)
+    np.testing.assert_array_equal(pool_sums(np.stack([sums, sums]), counts, pooling, 0.5), [found, found])

@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits, load_sample_images
 
 from epls import EPLS, OMP, Checkpoint, ImageFeatures, ZCAWhitening, load_model, save_model
 from epls.callbacks import OnEpoch
-from epls.images.collection import ImageCollection
-from epls.images.patches import normalize_patches
+from epls.images.patches import Preparation, normalize_patches, patches_per_image
+from epls.images.reading import ImageCollection
 from epls.images.samples import ImagePatchSamples
 
 FLOOR = 10.0
@@ -24,7 +24,8 @@ def noise_images(sizes, n_channels=1, seed=0):
 
 def samples_of(images, size, n_patches=10**9, per_image=10**9, whitening=None, seed=0):
     collection = ImageCollection(images, size)
-    return ImagePatchSamples(collection, size, n_patches, per_image, FLOOR, whitening, np.random.RandomState(seed))
+    sizes = {"patch_size": size, "n_patches": n_patches, "patches_per_image": per_image}
+    return ImagePatchSamples(collection, Preparation.of(FLOOR, whitening), random=np.random.RandomState(seed), **sizes)
 
 
 def plain_patches(image, size):
@@ -263,6 +264,5 @@ def test_an_epoch_is_balanced_whatever_is_dropped():
 
 def test_the_papers_batch_size_is_that_of_whole_images():
     from epls import PAPER
-    from epls.images.counts import patches_per_image
 
     assert patches_per_image(EPLS(20, **PAPER), 2000, 1000) == 20

@@ -11,7 +11,7 @@ from sklearn.datasets import load_iris
 
 from epls import EPLS, ImageFeatures
 from epls.datasets.labels import Label
-from epls.images.collection import ImageCollection
+from epls.images.reading import ImageCollection
 from epls.report import explore
 from epls.report.explore import packed
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
@@ -90,7 +90,7 @@ def test_pictures_are_in_their_tiles(scenes, scene_content):
 
 
 def test_features_are_learned_if_none_are_given(scenes, monkeypatch):
-    monkeypatch.setattr("epls.images.quick._PATCHES", 500)
+    monkeypatch.setattr("epls.images.recipes._PATCHES", 500)
     told = []
     html = explore(scenes, groups="density", progress=lambda *progress: told.append(progress))
     assert {stage for stage, *_ in told} == {"learn", "encode", "draw", "arrange"}

@@ -105,7 +105,7 @@ def _features(
     found: inputs.Inputs, chosen: dict[str, Any], random_state: int, progress: options.StageProgress
 ) -> Array:
     from ..images.models import feature_rows
-    from ..images.quick import learned_features
+    from ..images.recipes import learned_features
 
     if found.features is not None:
         return found.features

@@ -103,9 +103,9 @@ def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None,
 
 def _features(found: inputs.Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
     """Learn features from images, all resized to one size if they have several, and return a row for each."""
-    from ..images.collection import ImageCollection
     from ..images.models import feature_rows
-    from ..images.quick import of_one_size
+    from ..images.reading import ImageCollection
+    from ..images.recipes import of_one_size
 
     images = of_one_size(ImageCollection(found.data, 1), progress)  # type: ignore[arg-type]
     model = inputs.image_model(images, chosen)

@@ -15,7 +15,7 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from epls import EPLS
-from epls.images.quick import quick_features
+from epls.images.recipes import quick_features
 from epls.metrics import noise_filters, summary, win_spread
 from epls.plotting import plot_filters, plot_loss_curve, plot_wins
 from epls.report import Learned, explore, model_page

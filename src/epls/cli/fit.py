@@ -114,9 +114,9 @@ def command(
 
 def _given_side(chosen: dict[str, Any]) -> int:
     """Return the smallest side of images that the options require."""
-    from ..images.pooling import smallest_side
+    from ..images.pooling import Geometry, smallest_side
 
-    return smallest_side(chosen["patch_size"] or 1, chosen["stride"] or 1, chosen["grid"])
+    return smallest_side([Geometry(chosen["patch_size"] or 1, chosen["stride"] or 1)], chosen["grid"])
 
 
 def _check_n_components(chosen: dict[str, Any]) -> None:
@@ -134,8 +134,8 @@ def _image_model(
     """Return unfitted features for images, and the images that are large enough for them."""
     from ..datasets.folder import ImageFolder
     from ..encoders import ENCODERS
-    from ..images.deep import DeepFeatures, smallest_image
     from ..images.pooling import smallest_side
+    from ..images.stack import DeepFeatures
     from ..learners import LEARNERS
     from ..utils.settings import with_settings
 
@@ -156,13 +156,13 @@ def _image_model(
         layers = model.layers or []
         for layer in layers:
             layer.set_params(estimator=_learner_for(layer.estimator, chosen, given[""], in_stack=True), **shared)
-        side = smallest_image(layers, model.grid)
     else:
         model.set_params(estimator=_learner_for(model.estimator, chosen, given[""]), **shared)
         with_settings(model, given["images"], "ImageFeatures")
-        side = smallest_side(model.patch_size, model.stride, model.grid)
     if not isinstance(found.data, ImageFolder):
         return model, found
+    geometries = [part.geometry for part in (model.layers if isinstance(model, DeepFeatures) else [model])]
+    side = smallest_side(geometries, model.grid)
     large = found.data.without_small(side, skip_bad=chosen["skip_bad"])
     options.tell_skipped(large, found.n_skipped)
     return model, replace(found, data=large, names=large.names)
@@ -211,7 +211,7 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
 def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     """Return what saves the training in a folder: each group of a stack, or the state of a single learner."""
     from ..algorithm.checkpoint import Checkpoint
-    from ..images.deep import DeepFeatures
+    from ..images.stack import DeepFeatures
     from ..persistence import LayerCheckpoint
 
     if isinstance(model, DeepFeatures):

@@ -216,10 +216,10 @@ def _opened_for(
     grid: int | None,
 ) -> Opened:  # fmt: skip
     """Open data for a model, in the way its own data were read."""
-    from ..images.models import image_features, least_side, open_data_for
+    from ..images.models import image_features, open_data_for
 
     features = image_features(model)
-    side = 1 if features is None else least_side(features, grid)
+    side = 1 if features is None else features.smallest_side(grid)
     folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
     return open_data_for(model, notes, path, smallest_side=side, progress=progress, **folder)
 
@@ -276,14 +276,14 @@ def image_model(images: Any, chosen: dict[str, Any]) -> Any:
 
     Options for a single layer, such as ``patch_size``, choose a single layer.
     """
-    from ..images.collection import ImageCollection
-    from ..images.deep import DeepFeatures
-    from ..images.quick import quick_features, shapes_of
+    from ..images.reading import ImageCollection
+    from ..images.recipes import quick_features
+    from ..images.stack import DeepFeatures
 
     of_one_layer = ("n_components", "patch_size", "n_patches", "stride")
     given = {name: chosen[name] for name in of_one_layer if chosen[name] is not None}
     layers = 1 if chosen["layers"] is None and given else chosen["layers"]
-    shapes = [shape[:2] for shape in shapes_of(ImageCollection(images, 1))]
+    shapes = [shape[:2] for shape in ImageCollection(images, 1).shapes()]
     height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))  # a few may be tiny
     learning = {name: chosen[name] for name in ("mirror", "random_state")}
     model = quick_features(len(images), int(height), int(width), layers=layers, **learning)
@@ -304,8 +304,8 @@ def image_model(images: Any, chosen: dict[str, Any]) -> Any:
 def show_learning(model: Any, progress: options.StageProgress, checkpoint: Any = None) -> None:
     """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
     from ..callbacks import OnEpoch
-    from ..images.deep import DeepFeatures
-    from ..images.stacks import tell_epochs
+    from ..images.recipes import tell_epochs
+    from ..images.stack import DeepFeatures
 
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)

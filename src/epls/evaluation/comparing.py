@@ -17,8 +17,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
+from ..images.stack import DeepFeatures
 from ..learners.base import DEFAULT_COMPONENTS, Learner
 from ..learners.epls import EPLS
 from ..learners.raw import Raw

@@ -19,9 +19,8 @@ from .._version import __version__
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..images.dense import fitting_images, sums_and_counts
 from ..images.features import ImageFeatures
-from ..images.pooling import image_regions, pool_sums, smallest_side
+from ..images.pooling import Geometry, RegionGrid, pool_sums, smallest_side
 from ..learners import LEARNERS
 from ..utils.fields import deciding
 from ..utils.settings import with_settings
@@ -55,7 +54,7 @@ class Settings:
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
     mirror image; "decisions" trains the classifier on both and adds its decisions about both. If ``layers`` is above 1,
-    the features of a stack of this many layers (:func:`epls.images.stacks.usual_layers`) are added to those of the
+    the features of a stack of this many layers (:func:`epls.images.stack.usual_layers`) are added to those of the
     single layer that the other settings describe. The stack has the same learner, with its own whitening and encoder;
     its highest layer has the ``encoder`` of these settings, unless that is the natural one. The ``classifier`` is "svm"
     or "least_squares", see :func:`epls.evaluation.protocol.judge`. ``precision`` applies to encoding and, if the
@@ -148,7 +147,7 @@ class Task:
     def check_size(self, settings: Settings) -> None:
         """Raise an error if images are too small for patches in every region."""
         sides = self.train.images.shape[1:3]
-        least = smallest_side(settings.patch_size, settings.stride, settings.grid)
+        least = smallest_side([Geometry(settings.patch_size, settings.stride)], settings.grid)
         if min(sides) < least:
             raise ValueError(
                 f"images of {sides} pixels are too small for patches of {settings.patch_size}, stride "
@@ -222,8 +221,6 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
         for name, labelled in sets.items()
     }
-    # Both views of an image are encoded, and stay apart for decisions.
-    pooling_features = copy(features).set_params(mirror=settings.mirror == "features")
     encoded = {
         name: _sums(features, f"encode {name}", labelled.images, inputs | {"images": names[name]}, cache, progress)
         for name, labelled in sets.items()
@@ -244,12 +241,13 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
         """Return features of some images as a new array; for mirrored decisions, (n_images, 2, n_features)."""
         sums, _ = encoded[name]
-        counts = image_regions(features, *sets[name].images.shape[1:3]).counts
         n_values = sums.shape[-2] * sums.shape[-1]
         n_all = n_values + (stacked[name].shape[-1] if stacked else 0)
         found = np.empty((len(numbers), *([2] if settings.mirror == "decisions" else []), n_all), np.float32)
         for some in row_blocks(len(numbers), _BLOCK_IMAGES):
-            found[some, ..., :n_values] = pool_sums(pooling_features, sums[numbers[some]], counts)
+            views = _pooled(features, sums[numbers[some]], sets[name].images)
+            # Both views of an image are encoded, and stay apart for decisions.
+            found[some, ..., :n_values] = views.mean(axis=1) if settings.mirror == "features" else views
             if stacked:
                 found[some, ..., n_values:] = stacked[name][numbers[some]]
         return found
@@ -326,7 +324,7 @@ def _lifeless(
 
 def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
     """Return the learned features with the required encoder and pooling."""
-    others = settings.some(("stride", "grid", "pooling", "precision")) | {"mirror": settings.mirror is not None}
+    others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
     return learned.with_encoder(unlabelled, _new_encoder(settings), **others)
 
 
@@ -364,7 +362,7 @@ def _tried_alphas(
         trial = replace(settings, alpha=alpha, stride=stride, mirror=None)
         features = _with_encoder(learned, trial, task.unlabelled)
         sums, _ = _sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial), cache, progress)
-        pooled = pool_sums(features, sums, image_regions(features, *images.shape[1:3]).counts)
+        pooled = _pooled(features, sums, images)
         scores = [cross_validated(pooled[np.searchsorted(numbers, f)], task.train.labels[f]) for f in some_folds]
         return {"alpha": alpha, "accuracy": float(np.mean(scores)), "seconds": time.perf_counter() - started}
 
@@ -383,12 +381,21 @@ def _sums(
 ) -> tuple[Array, float]:
     """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
 
+    shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
+    summing = copy(features).set_params(pooling="sum")
+
     def rows(start: int) -> Iterator[Array]:
         progress(stage, start, len(images))
-        found = sums_and_counts(features, fitting_images(features, images), start, held=False)
-        for number, (sums, _) in enumerate(found, start + 1):
+        found = summing.views(summing.fitting_images(images), start, held=False)
+        for number, sums in enumerate(found, start + 1):
             progress(stage, number, len(images))
-            yield sums
+            yield sums.reshape(shape[1:])
 
-    shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
     return cache.rows(inputs, shape, rows)
+
+
+def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
+    """Return the features (n_images, [2,] n_features) of images of one size from sums over their regions."""
+    regions = RegionGrid(features.geometry.positions(*images.shape[1:3]).shape, features.grid)
+    pooled = pool_sums(sums, regions.counts, features.pooling, features.typical_code_)
+    return pooled.reshape(*sums.shape[:-2], -1)

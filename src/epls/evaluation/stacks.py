@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders.base import Encoder
-from ..images.deep import DeepFeatures
-from ..images.stacks import tell_epochs, usual_layers
+from ..images.recipes import tell_epochs
+from ..images.stack import DeepFeatures, usual_layers
 from ..learners.base import Learner
 from ..utils.fields import deciding
 from ..utils.types import Array
@@ -77,7 +77,7 @@ class Stack:
         if encoder is not None:
             self.features = self.features.with_encoder(unlabelled, encoder)
             self._inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
-        self.features.mirror, self.features.precision = settings.mirror is not None, settings.precision
+        self.features.mirror = settings.mirror is not None
         self.seconds = {"learn": learn_seconds, "encode": 0.0}
 
     def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
@@ -96,7 +96,6 @@ class Stack:
 
         shape = (len(images), *([2] if self._views else []), features._n_features_out)
         inputs = self._inputs | {"images": name, "mirror": features.mirror, "views": self._views}
-        inputs |= deciding({"precision": features.precision})
         found, seconds = self._cache.rows(inputs, shape, rows)
         self.seconds["encode"] += seconds
         return found

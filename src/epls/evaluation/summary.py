@@ -9,11 +9,10 @@ import numpy as np
 from ..algorithm.progress import has_settled
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
-from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
-from ..images.layers import Layer
-from ..images.models import ModelLayer, image_features, layers_of, learner_of, least_side
-from ..images.scanning import scan_layers
+from ..images.models import ModelLayer, image_features, layers_of, learner_of
+from ..images.scan import scan_layers
+from ..images.stack import DeepFeatures, Layer
 from ..learners._layer_learner import LayerLearner
 from ..learners.epls import EPLS
 from ..metrics import (
@@ -72,7 +71,7 @@ def _about_images(data: Any) -> dict[str, Any]:
 def _stack_summary(model: DeepFeatures, data: Any) -> dict[str, Any]:
     images = model.fitting_images(data)
     some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
-    answers = scan_layers(model, some, _SAMPLES)
+    answers = scan_layers(model.coders(), some, _SAMPLES)
     layers = [_layer_summary(layer, answers[k].codes) for k, layer in enumerate(layers_of(model))]
     means = {key: np.mean([layer[key] for layer in layers]) for key in ("population sparsity", "lifetime sparsity")}
     epochs = [layer["epochs"] for layer in layers if layer["epochs"] is not None]
@@ -146,7 +145,7 @@ def _stack_facts(features: DeepFeatures) -> dict[str, Any]:
     return {
         "units": sum(layer.n_units for layer in layers),
         "features of an image": features._n_features_out,
-        "smallest image": f"{least_side(features)} x {least_side(features)} pixels",
+        "smallest image": f"{features.smallest_side()} x {features.smallest_side()} pixels",
         "settings": {key: value for key, value in features.get_params(deep=False).items() if key != "layers"},
         "layers": [
             _layer_facts(layer, made_from, is_last=layer is layers[-1])
@@ -168,7 +167,7 @@ def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str
         "encoder": type(layer.groups[0].encoder_).__name__,
     }
     if not is_last:
-        every = made_from.cell_step
+        every = made_from.geometry.pool_stride
         facts["map for the next layer"] = (
             f"{made_from.pooling} pooling of {made_from.pool} x {made_from.pool} positions, every {every}"
         )

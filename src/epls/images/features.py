@@ -2,33 +2,207 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from copy import copy
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..algorithm.half import PRECISIONS
+from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..encoders.triangle import TriangleEncoder
 from ..learners.epls import EPLS
-from ..utils.fields import Number
+from ..utils.fields import Number, Saved
+from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
+from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
-from .base import ImageTransformer
-from .collection import ImageCollection, Images
-from .counts import FEWEST_PATCHES, patches_per_image, usual_n_patches
-from .dense import fitting_images, sums_and_counts
-from .patches import Preparation, fitted_preparation, prepared_patches, sample_patches
-from .pooling import FINEST_GRID, pool_sums, smallest_side, typical_code
+from .coder import DenseEncoder, GroupCoder, PatchCoder, StackEncoder, dense_encoders, stack_encoders
+from .patches import (
+    FEWEST_PATCHES,
+    Preparation,
+    ZCAWhitening,
+    contrast_floor_of,
+    normalize_patches,
+    patches_per_image,
+    sample_patches,
+    usual_n_patches,
+)
+from .pooling import FINEST_GRID, Geometry, smallest_side
+from .reading import ImageCollection, Images
 from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
+Result = TypeVar("Result")
+Worker = TypeVar("Worker")
+
+
+class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
+    """An estimator whose ``transform`` returns a row of features for each image, pooled over a grid of regions.
+
+    A subclass says in :meth:`coders` how its layers encode images.
+    """
+
+    grid: int
+    mirror: bool
+    device: str | None
+    n_channels_: int
+    whole_numbers_: bool
+
+    @abstractmethod
+    def coders(self) -> list[PatchCoder]:
+        """Return how each layer encodes its images, from the images upwards, as plain values."""
+
+    @abstractmethod
+    def _n_codes_by_name(self) -> dict[str, int]:
+        """Return, for each layer in the order of the features, the prefix of their names and the number of codes."""
+
+    def smallest_side(self, grid: int | None = None) -> int:
+        """Return the smallest height and width of images that have a patch in each region, in every layer.
+
+        Parameters
+        ----------
+        grid : int or None, default=None
+            There are grid x grid regions. None uses the ``grid`` of the features, as ``transform`` does.
+        """
+        return smallest_side([coder.geometry for coder in self.coders()], self.grid if grid is None else grid)
+
+    def fitting_images(self, X: Images) -> ImageCollection:
+        """Return images after checking that ``transform`` can encode them."""
+        return self._images(X, self.smallest_side())
+
+    def _images(self, X: Images, least: int) -> ImageCollection:
+        return ImageCollection(X, least, self.n_channels_, self.whole_numbers_)
+
+    def views(self, images: ImageCollection, start: int = 0, *, held: bool) -> Iterator[Array]:
+        """Iterate over the features of images from number ``start`` on.
+
+        Parameters
+        ----------
+        images : ImageCollection
+            The result of :meth:`fitting_images`.
+        start : int, default=0
+            The number of the first image.
+        held : bool
+            Whether a user holds the iterator, and so may ask for the next result at any time, or never.
+
+        Yields
+        ------
+        ndarray of float32 of shape (n_views, n_features)
+            The features of an image and, if ``mirror`` is set, those of its mirror image.
+        """
+        coders, grid, mirror = self.coders(), self.grid, self.mirror
+        if self.device is not None:
+            found: Iterator[Array] = torch_room("coder").views(coders, images, start, grid, mirror, self.device)
+            return found
+
+        def views_of(encode: StackEncoder, image: NDArray[Any]) -> Array:
+            views = [image, np.ascontiguousarray(image[:, ::-1])] if mirror else [image]
+            return np.stack([encode(view, grid, False)[0] for view in views])
+
+        # One layer is encoded to the same bits on its own and in a stack.
+        new_encoder = stack_encoders(coders, exact=len(coders) == 1)
+        return over_images(new_encoder, views_of, images, range(start, len(images)), held=held)
+
+    def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
+        return (views.mean(axis=0) for views in self.views(images, held=held))
+
+    def transform(self, X: Images) -> Array:
+        """Compute the features of images.
+
+        Parameters
+        ----------
+        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
+            Images. Their sizes may differ, but each must have a patch in every region, in every layer. They are read
+            when needed. A dask array is not computed.
+
+        Returns
+        -------
+        ndarray or dask array of float32 of shape (n_images, n_features)
+            The codes of each region, region by region, row by row of the grid. The features of the first layer come
+            first, then those of the next.
+        """
+        if is_dask(X):
+            check_is_fitted(self)
+            return lazy_transform(self, X)
+        images = self.fitting_images(X)
+        features = np.empty((len(images), self._n_features_out), np.float32)
+        for place, row in zip(features, self._rows(images, held=False), strict=True):
+            place[...] = row
+        return features
+
+    def iter_transform(self, X: Images) -> Iterator[Array]:
+        """Iterate over the features of images, for more images than fit in memory.
+
+        Parameters
+        ----------
+        X : as for :meth:`transform`
+            Images.
+
+        Yields
+        ------
+        ndarray of float32 of shape (n_features,)
+            The features of an image.
+        """
+        return self._rows(self.fitting_images(X), held=True)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """Return the names of the features: layer (if there are several), row and column of the region, code.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored.
+
+        Returns
+        -------
+        ndarray of str
+            The names of the features.
+        """
+        check_is_fitted(self)
+        places = [(row, column) for row in range(self.grid) for column in range(self.grid)]
+        names = [
+            f"{name}region{row}{column}_code{code}"
+            for name, n_codes in self._n_codes_by_name().items()
+            for row, column in places
+            for code in range(n_codes)
+        ]
+        return np.asarray(names, dtype=object)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.grid**2 * sum(self._n_codes_by_name().values())
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def over_images(
+    new_encoder: Callable[[], Worker],
+    result: Callable[[Worker, NDArray[Any]], Result],
+    images: ImageCollection,
+    numbers: range,
+    *,
+    held: bool,
+) -> Iterator[Result]:
+    """Iterate over the results for the images with these numbers; each thread has its own encoder."""
+
+    def new_worker() -> Callable[[int], Result]:
+        encoder = new_encoder()
+        return lambda number: result(encoder, images[number])
+
+    return (map_in_rounds if held else map_tasks)(new_worker, numbers)
 
 
 class ImageFeatures(ImageTransformer):
@@ -79,10 +253,6 @@ class ImageFeatures(ImageTransformer):
         of torch (``pip install "epls[torch]"``) support the encoders "natural" of a layer of units, "soft_threshold"
         and "triangle". The estimator's own ``device`` sets where ``fit`` computes. :func:`epls.save_model` does not
         save the device.
-    precision : {"float32", "bfloat16", "auto"}, default="float32"
-        The precision of the products in ``transform``; see :mod:`epls.algorithm.half`. "bfloat16" changes features by
-        less than a hundredth of their norm. "auto" uses it where it is faster. :func:`epls.save_model` does not save
-        it.
 
     Attributes
     ----------
@@ -130,7 +300,6 @@ class ImageFeatures(ImageTransformer):
         "whiten": ["boolean"],
         "random_state": ["random_state"],
         "device": [str, None],
-        "precision": [StrOptions(set(PRECISIONS))],
     }
 
     def __init__(
@@ -148,7 +317,6 @@ class ImageFeatures(ImageTransformer):
         whiten: bool = False,
         random_state: Any = None,
         device: str | None = None,
-        precision: str = "float32",
     ) -> None:
         self.estimator = estimator
         self.patch_size = patch_size
@@ -162,7 +330,6 @@ class ImageFeatures(ImageTransformer):
         self.whiten = whiten
         self.random_state = random_state
         self.device = device
-        self.precision = precision
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Images, y: Any = None) -> ImageFeatures:
@@ -183,7 +350,7 @@ class ImageFeatures(ImageTransformer):
         random = check_random_state(self.random_state)
         estimator = self._new_estimator(random)
         n_patches = self.n_patches or usual_n_patches(estimator)
-        images = ImageCollection(X, smallest_side(self.patch_size, self.stride, self.grid))
+        images = ImageCollection(X, smallest_side([self.geometry], self.grid))
         by_image = self.sampling == "images"
         if by_image and not hasattr(estimator, "fit_samples"):
             raise ValueError(
@@ -192,17 +359,21 @@ class ImageFeatures(ImageTransformer):
             )
         n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
-        preparation, patches = fitted_preparation(pixels, self.whiten)
+        patches, preparation = _fitted_preparation(pixels, self.whiten)
         if by_image:
-            n_of_image = patches_per_image(estimator, n_patches, len(images))
-            settings = (self.patch_size, n_patches, n_of_image, *preparation, random)
-            estimator.fit_samples(ImagePatchSamples(images, *settings))
+            estimator.fit_samples(
+                ImagePatchSamples(
+                    images,
+                    Preparation.of(*preparation),
+                    patch_size=self.patch_size,
+                    n_patches=n_patches,
+                    patches_per_image=patches_per_image(estimator, n_patches, len(images)),
+                    random=random,
+                )
+            )
         else:
             estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
-        # Drawn again, with the same seed, so that an encoder set later is scaled by the same patches.
-        typical = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        self._set_fitted(estimator, preparation, typical, images.n_channels, images.whole_numbers)
-        return self
+        return self._set_fitted(estimator, preparation, pixels, images.n_channels, images.whole_numbers)
 
     def fit_patches(self, pixels: NDArray[Any], n_channels: int, *, whole_numbers: bool = False) -> ImageFeatures:
         """Learn components from patches that are already drawn, such as those of some channels of images.
@@ -221,10 +392,9 @@ class ImageFeatures(ImageTransformer):
         self
         """
         estimator = self._new_estimator(check_random_state(self.random_state))
-        preparation, patches = fitted_preparation(pixels, self.whiten)
+        patches, preparation = _fitted_preparation(pixels, self.whiten)
         estimator.fit(patches, None)
-        self._set_fitted(estimator, preparation, pixels[:TYPICAL_PATCHES], n_channels, whole_numbers)
-        return self
+        return self._set_fitted(estimator, preparation, pixels, n_channels, whole_numbers)
 
     def _new_estimator(self, random: np.random.RandomState) -> Any:
         estimator = EPLS() if self.estimator is None else clone(self.estimator)
@@ -233,18 +403,24 @@ class ImageFeatures(ImageTransformer):
         return estimator
 
     def _set_fitted(
-        self, estimator: Any, preparation: Preparation, typical: NDArray[Any], n_channels: int, whole_numbers: bool
-    ) -> None:
-        """Set all learned attributes; the pixel patches ``typical`` determine the scale of the codes."""
+        self,
+        estimator: Any,
+        preparation: tuple[float, ZCAWhitening | None],
+        pixels: NDArray[Any],
+        n_channels: int,
+        whole_numbers: bool,
+    ) -> ImageFeatures:
+        """Set all learned attributes; some of the patches of pixels determine the scale of the codes."""
         if not hasattr(estimator, "components_") and not hasattr(estimator, "cluster_centers_"):
             raise ValueError(
                 f"{type(estimator).__name__} has no components_ after fit; on images, a learner must set them"
             )
         encoder = self._new_encoder(estimator)
-        self.typical_code_ = typical_code(encoder, prepared_patches(typical, *preparation), self.pooling)
+        self.typical_code_ = self._typical_code(encoder, Preparation.of(*preparation), pixels[:TYPICAL_PATCHES])
         self.estimator_, self.encoder_ = estimator, encoder
         self.contrast_floor_, self.whitening_ = preparation
         self.n_channels_, self.whole_numbers_ = n_channels, whole_numbers
+        return self
 
     def with_encoder(self, X: Images, encoder: str | Encoder, **settings: Any) -> ImageFeatures:
         """Return fitted features with another encoder or pooling, and with the components learned here.
@@ -256,7 +432,7 @@ class ImageFeatures(ImageTransformer):
         encoder : str or Encoder
             How a patch is encoded.
         **settings
-            New values of ``stride``, ``grid``, ``pooling``, ``mirror`` and ``precision``.
+            New values of ``stride``, ``grid``, ``pooling`` and ``mirror``.
 
         Returns
         -------
@@ -264,21 +440,55 @@ class ImageFeatures(ImageTransformer):
             A copy that shares the estimator and the whitening with this one.
         """
         check_is_fitted(self)
-        if others := sorted(set(settings) - {"stride", "grid", "pooling", "mirror", "precision"}):
-            raise ValueError(
-                f"only stride, grid, pooling, mirror and precision can be changed after fit, got {', '.join(others)}"
-            )
+        if others := sorted(set(settings) - {"stride", "grid", "pooling", "mirror"}):
+            raise ValueError(f"only stride, grid, pooling and mirror can be changed after fit, got {', '.join(others)}")
         other = copy(self).set_params(encoder=encoder, **settings)
         other._validate_params()
-        images = fitting_images(other, X)
+        images = other.fitting_images(X)
         pixels = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
         return other.encode_like(pixels)
 
     def encode_like(self, pixels: NDArray[Any]) -> ImageFeatures:
         """Create the encoder that ``encoder`` names, and learn the scale of its codes from patches of pixels."""
-        self.encoder_ = self._new_encoder(self.estimator_)
-        self.typical_code_ = typical_code(self.encoder_, self.prepare_patches(pixels), self.pooling)
+        encoder = self._new_encoder(self.estimator_)
+        self.typical_code_ = self._typical_code(encoder, self._preparation, pixels)
+        self.encoder_ = encoder
         return self
+
+    def _typical_code(self, encoder: Encoder, preparation: Preparation, pixels: NDArray[Any]) -> float:
+        typical = float(np.abs(encoder.transform(preparation.prepare(pixels))).mean())
+        if typical == 0 and self.pooling == "log":
+            raise ValueError(
+                f"all codes of patches by {type(encoder).__name__} are 0, so log pooling has no scale: "
+                f"lower the encoder's threshold, or use more components"
+            )
+        return typical
+
+    def code_maps(self, X: Images) -> Iterator[Array]:
+        """Iterate over the codes at all positions of images, which :meth:`transform` pools.
+
+        Parameters
+        ----------
+        X : as for :meth:`transform`
+            Images. Each must be at least as large as a patch, and its codes must fit in memory.
+
+        Yields
+        ------
+        ndarray of float32 of shape (rows, columns, n_codes)
+            The codes of an image, computed with NumPy. A side has (side - patch_size) // stride + 1 positions.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from epls import EPLS, ImageFeatures
+        >>> images = load_digits().images
+        >>> features = ImageFeatures(EPLS(20, max_iter=3), patch_size=5, n_patches=2000, random_state=0).fit(images)
+        >>> next(features.code_maps(images)).shape
+        (4, 4, 20)
+        """
+        new_encoder = dense_encoders(self.coders()[0], exact=True)
+        images = self._images(X, self.smallest_side(1))
+        return over_images(new_encoder, DenseEncoder.codes, images, range(len(images)), held=True)
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.
@@ -314,17 +524,39 @@ class ImageFeatures(ImageTransformer):
             The prepared patches.
         """
         check_is_fitted(self)
-        return prepared_patches(pixels, self.contrast_floor_, self.whitening_)
+        return self._preparation.prepare(pixels)
 
-    def fitting_images(self, X: Images) -> ImageCollection:
-        """Return images after checking that ``transform`` can encode them."""
-        return fitting_images(self, X)
+    @property
+    def _preparation(self) -> Preparation:
+        return Preparation.of(self.contrast_floor_, self.whitening_)
+
+    @property
+    def geometry(self) -> Geometry:
+        """The sizes of patches."""
+        return Geometry(self.patch_size, self.stride)
+
+    def coders(self) -> list[PatchCoder]:
+        """Return how images are encoded, as a list of one plain value."""
+        group = self.group_coder()
+        return [PatchCoder(self.geometry, self.n_channels_, (group,), pooling=self.pooling)]
+
+    def group_coder(self) -> GroupCoder:
+        """Return how patches are encoded, as a plain value."""
+        check_is_fitted(self)
+        encoder = self.encoder_
+        return GroupCoder(
+            preparation=self._preparation,
+            name=f"{type(encoder).__name__} with the components of {type(self.estimator_).__name__}",
+            n_codes=encoder.n_codes,
+            block_encoders=encoder.block_encoders,
+            typical_code=self.typical_code_,
+            layer=encoder.as_layer() if encoder.is_layer else None,
+            centers=encoder.components() if isinstance(encoder, TriangleEncoder) else None,
+            split_sign=encoder.split_sign,
+        )
 
     def _n_codes_by_name(self) -> dict[str, int]:
         return {"": self.encoder_.n_codes}
-
-    def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
-        return (pool_sums(self, sums, counts) for sums, counts in sums_and_counts(self, images, held=held))
 
     def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
@@ -345,3 +577,13 @@ class ImageFeatures(ImageTransformer):
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:
             raise ValueError(f"patches have {n_values} values, but components have {self.encoder_.n_features}")
+
+
+def _fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Array, tuple[float, ZCAWhitening | None]]:
+    """Return patches of pixels, prepared as suits them, and their contrast floor and whitening."""
+    contrast_floor = contrast_floor_of(pixels)
+    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+    if not whiten:
+        return patches, (contrast_floor, None)
+    whitening = ZCAWhitening().fit(patches)
+    return whitening.transform(patches), (contrast_floor, whitening)

@@ -17,12 +17,11 @@ from ..data.parts import codes_in_parts
 from ..datasets.opening import Opened, Vectors, open_data
 from ..datasets.tables import TABLES
 from ..utils.types import Array, Indices
-from .deep import DeepFeatures
 from .features import ImageFeatures
+from .pooling import receptive_fields
+from .stack import DeepFeatures
 
 ImageModel: TypeAlias = ImageFeatures | DeepFeatures
-
-_BEFORE: dict[Any, str] = {"grey": "gray", "colour": "color"}  # the spelling of version 0.1.0 in the notes of a model
 
 
 @dataclass(frozen=True)
@@ -71,27 +70,11 @@ def layers_of(features: ImageModel) -> list[ModelLayer]:
     if isinstance(features, ImageFeatures):
         n_channels = features.n_channels_
         return [ModelLayer([features], [np.arange(n_channels)], n_channels, features.patch_size, features.stride)]
-    found = []
-    sees, step = 1, 1  # of a pixel of the layer's images
-    for layer in features.layers_:
-        sees, step = sees + step * (layer.patch_size - 1), step * layer.stride
-        found.append(ModelLayer(layer.features_, layer.channels_, layer.n_channels_, sees, step))
-        sees, step = sees + step * (layer.pool - 1), step * layer.cell_step
-    return found
-
-
-def least_side(features: ImageModel, grid: int | None = None) -> int:
-    """Return the smallest height and width of images that have positions of all layers in each region of a grid.
-
-    Parameters
-    ----------
-    features : ImageFeatures or DeepFeatures
-        Fitted features.
-    grid : int or None, default=None
-        There are grid x grid regions. None uses the features' own grid, as ``transform`` does.
-    """
-    n_regions = features.grid if grid is None else grid
-    return max(layer.sees + (n_regions - 1) * layer.step for layer in layers_of(features))
+    fields = receptive_fields([layer.geometry for layer in features.layers_])
+    return [
+        ModelLayer(layer.features_, layer.channels_, layer.n_channels_, sees, step)
+        for layer, (sees, step) in zip(features.layers_, fields, strict=True)
+    ]
 
 
 def learner_of(model: Any) -> Any:
@@ -141,8 +124,7 @@ def open_data_for(
     features = image_features(model)
     folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}
     if features is not None and Path(path).is_dir():
-        noted = _noted(notes, "channels", lambda value: isinstance(value, str))
-        folder["channels"] = channels or _BEFORE.get(noted, noted)
+        folder["channels"] = channels or _noted(notes, "channels", lambda value: isinstance(value, str))
         folder["expected"] = features.n_channels_
         folder["longest_side"] = _noted(notes, "longest_side", lambda value: type(value) is int and value > 0)
     names = getattr(model, "feature_names_in_", None)

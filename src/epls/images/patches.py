@@ -1,21 +1,49 @@
-"""Patches of images: drawn at random, with normalised brightness and contrast."""
+"""Patches of images: how many are drawn, where, and how they are normalised and whitened."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..algorithm.defaults import batch_rows
+from ..data.moments import center_and_scale, second_moments
 from ..kernels.patches import gather_patches
-from ..utils.threads import map_tasks
+from ..learners.base import DEFAULT_COMPONENTS
+from ..utils.fields import Floats, Saved
+from ..utils.sklearn import POSITIVE, fit_context
+from ..utils.threads import map_tasks, product, threads_for
 from ..utils.types import Array, Indices
-from .collection import ImageCollection, Images
-from .whitening import ZCAWhitening
+from .reading import ImageCollection, Images
 
 _CONTRAST_FLOOR = 10 / 255**2  # times the squared range of the pixels: 10 for bytes, the constant of Coates and Ng
+PATCHES_PER_UNIT, FEWEST_PATCHES = 100, 50_000
+
+
+def usual_n_patches(estimator: Any) -> int:
+    """Return the number of patches an estimator learns from."""
+    return max(PATCHES_PER_UNIT * _n_units(estimator), FEWEST_PATCHES)
+
+
+def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
+    """Return the number of patches of an image in a mini-batch of an estimator; more if there are few images."""
+    batch_size, n_units = getattr(estimator, "batch_size", None), _n_units(estimator) or DEFAULT_COMPONENTS
+    if not isinstance(batch_size, Integral):
+        batch_size = n_units if batch_size == "n_components" else batch_rows(n_units, n_patches)
+    return max(int(batch_size), -(-n_patches // n_images))
+
+
+def _n_units(estimator: Any) -> int:
+    """Return the number of components that an estimator will have, or 0 if no parameter says so."""
+    settings = (getattr(estimator, name, None) for name in ("n_components", "n_clusters"))
+    return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
 
 
 def sample_patches(
@@ -121,59 +149,138 @@ def contrast_floor_of(pixels: NDArray[Any]) -> float:
     return contrast_floor
 
 
-class Preparation(NamedTuple):
-    """How patches are prepared for an estimator and an encoder: normalised, and whitened if there is a whitening."""
-
-    contrast_floor: float
-    whitening: ZCAWhitening | None
-
-
-def fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Preparation, Array]:
-    """Return the preparation that suits patches of pixels, and the prepared patches."""
-    contrast_floor = contrast_floor_of(pixels)
-    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-    if not whiten:
-        return Preparation(contrast_floor, None), patches
-    whitening = ZCAWhitening().fit(patches)
-    return Preparation(contrast_floor, whitening), whitening.transform(patches)
+def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
+    """Return rows of flattened patches as convolution filters (n_components, channels, height, width)."""
+    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
+    if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
+        raise ValueError(
+            f"the components have {weights.shape[1]} values, which does not match patch_shape={tuple(patch_shape)}: "
+            f"give (height, width) or (height, width, channels) of the patches that they were learned from"
+        )
+    return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))
 
 
-def prepared_patches(pixels: ArrayLike, contrast_floor: float, whitening: ZCAWhitening | None) -> Array:
-    """Prepare patches as an estimator and an encoder see them: normalised, and whitened if there is a whitening."""
-    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-    return patches if whitening is None else whitening.transform(patches)
+class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Make features uncorrelated and equal in variance, with as little change as possible.
 
-
-def cut_patches(
-    image: NDArray[Any],
-    corners: tuple[Indices, Indices],
-    contrast_floor: float,
-    whitening: ZCAWhitening | None,
-    out: Array,
-    patch_size: int,
-) -> Array:
-    """Extract patches of a checked image, prepared as by :func:`prepared_patches`, without copying the pixels.
+    x becomes (x - mean) V diag(1 / sqrt(eigenvalues + regularization)) V', with eigenvalues and eigenvectors V of the
+    covariance matrix.
 
     Parameters
     ----------
-    image : ndarray of shape (height, width, channels)
-        The image, uint8 or float32.
-    corners : (tops, lefts)
-        The top and left pixels of the patches.
-    contrast_floor, whitening
-        How patches are prepared.
-    out : ndarray of float32 of shape (n_patches, patch_size * patch_size * channels)
-        The array that normalised patches are written to.
-    patch_size : int
-        Height and width of a patch.
+    regularization : float, default=0.1
+        Added to the eigenvalues, so that directions without signal are not amplified. The default is the value of
+        Coates and Ng for contrast-normalised patches.
 
-    Returns
-    -------
-    ndarray of the same shape
-        The patches: ``out``, or a new array if there is a whitening.
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        The mean of the training samples. It is subtracted from each sample.
+    matrix_ : ndarray of shape (n_features, n_features)
+        The symmetric whitening matrix. Centred samples are multiplied by it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(1000, 2)) @ [[3, 1], [1, 1]]
+    >>> white = ZCAWhitening(regularization=1e-6).fit_transform(X)
+    >>> bool(np.allclose(np.cov(white.T), np.eye(2), atol=1e-3))
+    True
     """
-    height, width, n_channels = image.shape
-    (tops, lefts), size = corners, (patch_size, patch_size * n_channels)
-    lines = image.reshape(height, width * n_channels)
-    gather_patches(lines, tops, lefts * n_channels, size, np.float32(contrast_floor), out)
-    return out if whitening is None else whitening.whitened(out)
+
+    saved: ClassVar[dict[str, Any]] = {"mean_": Floats("n_features"), "matrix_": Floats("n_features", "n_features")}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {"regularization": [POSITIVE]}
+
+    def __init__(self, regularization: float = 0.1) -> None:
+        self.regularization = regularization
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: ArrayLike, y: Any = None) -> ZCAWhitening:
+        """Compute the mean and the covariance of the samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            At least two samples.
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        self
+        """
+        data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2))
+        mean, _ = center_and_scale(data)
+        moments = second_moments(data, mean) / (len(data) - 1)
+        with threads_for(moments.shape[0] ** 3):
+            eigenvalues, vectors = np.linalg.eigh(moments)
+            # A covariance has no negative eigenvalues, except by rounding.
+            factors = 1 / np.sqrt(np.maximum(eigenvalues, 0) + self.regularization)
+            self.mean_ = mean.astype(data.dtype)
+            self.matrix_ = ((vectors * factors) @ vectors.T).astype(data.dtype)
+        return self
+
+    def transform(self, X: ArrayLike) -> Array:
+        """Whiten samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            The whitened samples: float32 for float32 samples, otherwise float64.
+        """
+        check_is_fitted(self)
+        data = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=False))
+        return _whitened(data, self.mean_, self.matrix_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How patches are prepared for an estimator and an encoder: normalised, and whitened if there is a matrix.
+
+    The contrast floor is a constant that is added to the variance of a patch. Whitening subtracts the mean from
+    normalised patches and multiplies them by the matrix.
+    """
+
+    contrast_floor: float
+    mean: Array | None = None
+    matrix: Array | None = None
+
+    @classmethod
+    def of(cls, contrast_floor: float, whitening: ZCAWhitening | None) -> Preparation:
+        """Return the preparation with a fitted whitening, or without one."""
+        return cls(contrast_floor) if whitening is None else cls(contrast_floor, whitening.mean_, whitening.matrix_)
+
+    def prepare(self, pixels: ArrayLike) -> Array:
+        """Prepare patches (n_patches, n_values) of pixels."""
+        return self._whitened(normalize_patches(pixels, contrast_floor=self.contrast_floor))
+
+    def cut(self, image: NDArray[Any], corners: tuple[Indices, Indices], patch_size: int, out: Array) -> Array:
+        """Cut patches out of a checked image (height, width, channels) of uint8 or float32, and prepare them.
+
+        ``corners`` are their top and left pixels. Normalised patches are written to ``out`` (n_patches, n_values) of
+        float32, which is returned unless they are whitened.
+        """
+        height, width, n_channels = image.shape
+        (tops, lefts), size = corners, (patch_size, patch_size * n_channels)
+        lines = image.reshape(height, width * n_channels)
+        gather_patches(lines, tops, lefts * n_channels, size, np.float32(self.contrast_floor), out)
+        return self._whitened(out)
+
+    def _whitened(self, patches: Array) -> Array:
+        if self.mean is None or self.matrix is None:
+            return patches
+        return _whitened(patches, self.mean, self.matrix)
+
+
+def _whitened(X: Array, mean: Array, matrix: Array) -> Array:
+    return product(X - mean.astype(X.dtype, copy=False), matrix.astype(X.dtype, copy=False))

@@ -7,37 +7,73 @@ adds each block to the areas that contain it. :class:`RegionGrid` has a few regi
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from ..kernels.codes import add_to_cells, add_to_regions, raise_cells
 from ..utils.types import Array, Indices
 
-if TYPE_CHECKING:
-    from .features import ImageFeatures
-
 FINEST_GRID = 1000  # no photograph has room for more regions
 
 
+@dataclass(frozen=True)
+class Geometry:
+    """The sizes of a layer's patches, in pixels, and of the cells of its map, in positions of patches."""
+
+    patch_size: int
+    stride: int = 1
+    pool: int = 1
+    pool_stride: int = 1
+
+    def positions(self, height: int, width: int) -> PatchPositions:
+        """Return the positions of the patches of an image."""
+        return PatchPositions(height, width, self.patch_size, self.stride)
+
+    def map_shape(self, height: int, width: int) -> tuple[int, int]:
+        """Return the rows and columns of the map of an image; not positive if the image is too small for a map."""
+        rows, columns = self.positions(height, width).shape
+        return (rows - self.pool) // self.pool_stride + 1, (columns - self.pool) // self.pool_stride + 1
+
+
+def receptive_fields(layers: Sequence[Geometry]) -> list[tuple[int, int]]:
+    """Return, for each layer, the side of the part of an image that a patch sees, and the pixels between patches.
+
+    Examples
+    --------
+    >>> receptive_fields([Geometry(7, pool=4, pool_stride=4), Geometry(5)])
+    [(7, 1), (26, 4)]
+    """
+    found = []
+    sees, step = 1, 1  # of a pixel of the layer's images
+    for layer in layers:
+        sees, step = sees + step * (layer.patch_size - 1), step * layer.stride
+        found.append((sees, step))
+        sees, step = sees + step * (layer.pool - 1), step * layer.pool_stride
+    return found
+
+
+def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = False) -> int:
+    """Return the smallest height and width of images that have a patch in each region of all layers.
+
+    There are grid x grid regions. With ``with_map``, the last layer must also have a map, as all others do.
+
+    Examples
+    --------
+    >>> smallest_side([Geometry(10)], grid=2)
+    11
+    """
+    fields = receptive_fields(layers)
+    least = max(sees + step * (grid - 1) for sees, step in fields)
+    sees, step = fields[-1]
+    return max(least, sees + step * (layers[-1].pool - 1)) if with_map else least
+
+
 class PatchPositions:
-    """The positions of the patches of an image, numbered row by row.
+    """The positions of the patches of an image, numbered row by row; ``shape`` has their rows and columns.
 
     Corners are computed on demand, because a photograph has millions of positions.
-
-    Parameters
-    ----------
-    height, width : int
-        The size of the image.
-    patch_size : int
-        Height and width of a patch.
-    stride : int
-        The number of pixels from one patch to the next.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Rows and columns of the map.
 
     Examples
     --------
@@ -125,24 +161,10 @@ class RegionGrid:
 
 
 class Cells:
-    """Pool the codes of a map over small squares of positions, to a smaller map.
+    """Pool the codes of a map over squares of ``size`` positions a side, to a smaller map of some ``shape``.
 
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns of the map, at least ``size`` each.
-    size : int
-        Height and width of a cell, in positions.
-    stride : int
-        The number of positions from one cell to the next. If it is less than ``size``, cells overlap. Positions after
-        the last whole cell of a row or column are dropped.
-    largest : bool, default=False
-        Whether a cell takes the largest of its codes instead of their mean.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Rows and columns of the smaller map.
+    A cell begins every ``stride`` positions; if that is less than ``size``, cells overlap. Positions after the last
+    whole cell of a row or column are dropped. A cell takes the mean of its codes, or the largest.
 
     Examples
     --------
@@ -175,51 +197,15 @@ class Cells:
         return room if self._largest else np.divide(room, np.float32(self._size**2), out=room)
 
 
-def smallest_side(patch_size: int, stride: int, grid: int) -> int:
-    """Return the smallest height and width of an image that has a patch in each region."""
-    return patch_size + (grid - 1) * stride
+def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
+    """Return pooled codes from sums (..., n_areas, n_codes) over areas with ``counts`` positions, in the same shape.
 
-
-def image_regions(features: ImageFeatures, height: int, width: int) -> RegionGrid:
-    """Return the regions that the codes of an image of some size are pooled over."""
-    return RegionGrid(PatchPositions(height, width, features.patch_size, features.stride).shape, features.grid)
-
-
-def pool_sums(features: ImageFeatures, sums: Array, counts: Indices) -> Array:
-    """Return pooled codes from sums over areas, according to the ``pooling`` of fitted features.
-
-    Parameters
-    ----------
-    features : ImageFeatures
-        Fitted features.
-    sums : ndarray of shape (..., n_areas, n_codes)
-        Sums of codes. If the features are averaged over mirror images, (..., 2, n_areas, n_codes).
-    counts : ndarray of int of shape (n_areas,)
-        The number of positions in each area, such as the ``counts`` of :func:`image_regions`.
-
-    Returns
-    -------
-    ndarray of shape (..., n_areas * n_codes)
-        For sums over the regions of an image, the result of ``features.transform`` for it.
+    ``pooling`` is that of :class:`epls.ImageFeatures`, and ``typical_code`` the scale of log pooling.
     """
-    pooled = sums
-    if features.pooling != "sum":
-        pooled = sums / counts[:, None].astype(sums.dtype)
-    if features.pooling == "log":
-        pooled = log_scaled(pooled, features.typical_code_)
-    pooled = pooled.reshape(*sums.shape[:-2], -1)
-    return pooled.mean(axis=-2) if features.mirror else pooled
-
-
-def typical_code(encoder: Any, patches: Array, pooling: str) -> float:
-    """Return the mean absolute code of some prepared patches."""
-    typical = float(np.abs(encoder.transform(patches)).mean())
-    if typical == 0 and pooling == "log":
-        raise ValueError(
-            f"all codes of patches by {type(encoder).__name__} are 0, so log pooling has no scale: "
-            f"lower the encoder's threshold, or use more components"
-        )
-    return typical
+    if pooling == "sum":
+        return sums
+    means = sums / counts[:, None].astype(sums.dtype)
+    return log_scaled(means, typical_code) if pooling == "log" else means
 
 
 def log_scaled(codes: Array, typical_code: float) -> Array:

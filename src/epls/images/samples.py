@@ -12,10 +12,9 @@ from ..data.moments import Moments
 from ..data.samples import Samples
 from ..data.shuffling import Batch, ahead, batch_cuts
 from ..utils.types import Array, Indices
-from .collection import ImageCollection
-from .patches import cut_patches
+from .patches import Preparation
 from .pooling import PatchPositions
-from .whitening import ZCAWhitening
+from .reading import ImageCollection
 
 
 class ImagePatchSamples(Samples):
@@ -34,16 +33,14 @@ class ImagePatchSamples(Samples):
     ----------
     images : ImageCollection
         Images. Each must be at least as large as a patch.
+    preparation : Preparation
+        How patches are normalised and whitened.
     patch_size : int
         Height and width of a patch.
     n_patches : int
         The number of patches. The last image is used as a whole, so there can be a few more.
     patches_per_image : int
         The maximum number of patches of one image.
-    contrast_floor : float
-        A constant for the normalisation of patches; see :func:`epls.images.patches.normalize_patches`.
-    whitening : ZCAWhitening or None
-        A fitted whitening for the patches, or None.
     random : RandomState
         Determines which images and patches are used.
 
@@ -58,15 +55,15 @@ class ImagePatchSamples(Samples):
     def __init__(
         self,
         images: ImageCollection,
+        preparation: Preparation,
+        *,
         patch_size: int,
         n_patches: int,
         patches_per_image: int,
-        contrast_floor: float,
-        whitening: ZCAWhitening | None,
         random: np.random.RandomState,
     ) -> None:
-        self._images, self._patch_size, self._patches_per_image = images, patch_size, patches_per_image
-        self._contrast_floor, self._whitening = contrast_floor, whitening
+        self._images, self._preparation = images, preparation
+        self._patch_size, self._patches_per_image = patch_size, patches_per_image
         self._seed = int(random.randint(2**31 - 1))
         self._moments = Moments()
         numbers, sizes = [], []
@@ -128,4 +125,4 @@ class ImagePatchSamples(Samples):
         drawn = random.permutation(sample_without_replacement(len(positions), n_drawn, random_state=random))
         corners = positions.corners(drawn[start:stop].astype(np.intp))
         room = np.empty((len(corners[0]), self._patch_size**2 * self._images.n_channels), np.float32)
-        return cut_patches(image, corners, self._contrast_floor, self._whitening, room, self._patch_size)
+        return self._preparation.cut(image, corners, self._patch_size, room)

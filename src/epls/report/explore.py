@@ -13,9 +13,9 @@ from sklearn.utils import check_array, check_random_state
 
 from ..datasets.labels import Label
 from ..datasets.opening import Vectors
-from ..images.collection import ImageCollection, Images
 from ..images.models import ImageModel, feature_rows, image_features, layers_of
-from ..images.quick import Progress, learned_features
+from ..images.reading import ImageCollection, Images
+from ..images.recipes import Progress, learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices
 from ..utils.wording import counted

@@ -16,11 +16,11 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..encoders.natural import NaturalEncoder
-from ..images.collection import ImageCollection, Images
-from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
 from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of, least_side
 from ..images.patches import sample_placed_patches
+from ..images.reading import ImageCollection, Images
+from ..images.stack import DeepFeatures
 from ..plotting import colors_shown, false_colors, filter_pictures
 from ..utils.sklearn import safe_indexing
 from ..utils.types import Array

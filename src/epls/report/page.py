@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._version import __version__
-from ..images.collection import ImageCollection
+from ..images.reading import ImageCollection
 from ..plotting import false_colors
 from ..utils.types import Array
 

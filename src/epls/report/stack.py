@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.collection import ImageCollection
-from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, layers_of
-from ..images.scanning import Answers, scan_layers
+from ..images.reading import ImageCollection
+from ..images.scan import Answers, scan_layers
+from ..images.stack import DeepFeatures
 from ..plotting import false_colors
 from ..utils.types import Array, Indices
 from .page import as_bytes, as_color, resized, sheet_of, short, thumbnail_of
@@ -44,7 +44,7 @@ def part_layers(
     answers: dict[int, Answers] = {}
     if layers:
         answers = scan_layers(
-            features,
+            features.coders(),
             shown,
             n_samples_for(sum(layer.n_units for layer in layers)),
             layers=range(first, first + len(layers)),

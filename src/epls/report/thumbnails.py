@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.collection import ImageCollection
-from ..images.quick import resized, shapes_of
+from ..images.reading import ImageCollection
+from ..images.recipes import resized
 from ..plotting import false_colors
 from ..utils.threads import map_tasks
 from ..utils.types import Array
@@ -51,7 +51,7 @@ class Thumbnails:
 def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], None]) -> Thumbnails:
     """Read each image once and create its small picture. With many images, the pictures are smaller."""
     n_images = len(images)
-    longest = max(max(shape[:2]) for shape in shapes_of(images))
+    longest = max(max(shape[:2]) for shape in images.shapes())
     side = tile_side(n_images, longest)
     some = images.some(np.unique(np.linspace(0, n_images - 1, min(_RANGE_FROM, n_images)).astype(int)))
     values = values_of(some)

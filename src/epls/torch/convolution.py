@@ -14,9 +14,8 @@ from torch import nn
 
 from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.layer import layer_of
-from ..images.collection import ImageCollection
-from ..images.counts import patches_per_image, usual_n_patches
-from ..images.patches import contrast_floor_of, sample_patches
+from ..images.patches import Preparation, contrast_floor_of, patches_per_image, sample_patches, usual_n_patches
+from ..images.reading import ImageCollection
 from ..images.samples import ImagePatchSamples
 from ..learners.epls import EPLS
 from .export import conv2d_of
@@ -92,7 +91,8 @@ def fit_convolution(
     # root is a power of two, so nothing is rounded.
     root = 2.0 ** math.ceil(math.log2(contrast_floor_of(pixels) * _FAR_ABOVE) / 2)
     of_image = patches_per_image(model, n_patches, len(collection))
-    model.fit_samples(ImagePatchSamples(collection, kernel_size, n_patches, of_image, root**2, None, random))
+    sizes = {"patch_size": kernel_size, "n_patches": n_patches, "patches_per_image": of_image}
+    model.fit_samples(ImagePatchSamples(collection, Preparation(root**2), random=random, **sizes))
 
     n_values = kernel_size**2 * collection.n_channels
     without_mean = (np.eye(n_values) - 1 / n_values) / root

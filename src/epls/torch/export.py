@@ -9,11 +9,10 @@ import torch
 from torch import nn
 
 from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.layer import FoldedLayer, layer_of, patch_filters
-from ..images.deep import DeepFeatures
-from ..images.features import ImageFeatures
-from ..images.torch_deep import DeepNetwork
-from ..images.torch_dense import DenseFeatures
+from ..algorithm.layer import FoldedLayer, layer_of
+from ..images.features import ImageTransformer
+from ..images.patches import patch_filters
+from .coder import ImageNetwork
 
 
 def to_linear(model: Any) -> nn.Linear:
@@ -83,13 +82,11 @@ def to_module(model: Any) -> nn.Module:
 
     Returns
     -------
-    torch.nn.Sequential, DenseFeatures or DeepNetwork
+    torch.nn.Sequential or ImageNetwork
         A module from samples (N, n_features) to codes, or from images (N, channels, height, width) to features.
     """
-    if isinstance(model, ImageFeatures):
-        return DenseFeatures(model)
-    if isinstance(model, DeepFeatures):
-        return DeepNetwork(model)
+    if isinstance(model, ImageTransformer):
+        return ImageNetwork(model.coders(), model.grid, model.mirror)
     return nn.Sequential(to_linear(model), in_torch(layer_of(model).activation).module())
 
 

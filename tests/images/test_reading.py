@@ -7,7 +7,7 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 
 from epls import EPLS, ImageFeatures
-from epls.images.collection import ImageCollection
+from epls.images.reading import ImageCollection
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
-from .collection import ImageCollection
-from .deep import DeepFeatures
-from .models import ModelLayer, layers_of
-from .pooling import PatchPositions
+from .coder import PatchCoder, dense_encoders
+from .pooling import receptive_fields
+from .reading import ImageCollection
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Answers:
 
 
 def scan_layers(
-    features: DeepFeatures,
+    coders: Sequence[PatchCoder],
     images: ImageCollection,
     n_samples: int,
     *,
@@ -46,46 +45,41 @@ def scan_layers(
 ) -> dict[int, Answers]:
     """Return the strongest responses of all units to some images, and their codes at random positions.
 
-    Maps are computed for one image at a time and are not kept.
+    Maps are computed for one image at a time and are not kept. The result does not depend on the number of threads.
 
     Parameters
     ----------
-    features : DeepFeatures
-        Fitted features.
+    coders : sequence of PatchCoder
+        How the layers encode images; see :meth:`epls.DeepFeatures.coders`.
     images : ImageCollection
         Images, already checked to have a position in each layer.
     n_samples : int
-        The number of random positions in all images together.
+        The number of random positions in all images together; ``seed`` determines them.
     layers : collection of int or None, default=None
         The layers to scan, counted from 0, which is the layer that sees the images. None scans all.
     area_grid : int, default=1
         The strongest responses are found in area_grid x area_grid areas of each image.
-    seed : int, default=0
-        Determines the positions. The result does not depend on the number of threads.
     progress : callable, optional
         Called with the number of images that are done.
-
-    Returns
-    -------
-    dict of int to Answers
-        The responses of each layer.
     """
-    views = layers_of(features)
-    wanted = sorted(set(range(len(views))) if layers is None else set(layers))
+    wanted = sorted(set(range(len(coders))) if layers is None else set(layers))
+    used = coders[: max(wanted) + 1]
+    steps = [step for _, step in receptive_fields([coder.geometry for coder in used])]
+    makers = [dense_encoders(coder, exact=True) for coder in used]
     of_each = -(-n_samples // len(images))
 
     def new_worker() -> Callable[[int], list[_Watch]]:
-        encoders = [layer.exact_encoders()() for layer in features.layers_[: max(wanted) + 1]]
+        encoders = [make() for make in makers]
 
         def watched(number: int) -> list[_Watch]:
             image, random = images[number], np.random.RandomState([seed, number])
             found: list[_Watch] = []
-            for k, (view, encoder) in enumerate(zip(views, encoders, strict=False)):
+            for k, (coder, encoder) in enumerate(zip(used, encoders, strict=True)):
                 see = None
                 if k in wanted:
-                    found.append(_Watch(view, image.shape, of_each, area_grid, random))
+                    found.append(_Watch(coder, steps[k], image.shape, of_each, area_grid, random))
                     see = found[-1].see
-                _, below = encoder.features_and_map(image, 1, k < max(wanted), see)
+                _, below = encoder.encode(image, 1, k < max(wanted), see)
                 if below is not None:
                     image = below
             return found
@@ -104,11 +98,17 @@ class _Watch:
     """Keep the strongest responses of a layer's units to an image, and its codes at some positions."""
 
     def __init__(
-        self, layer: ModelLayer, shape: tuple[int, ...], n_samples: int, area_grid: int, random: np.random.RandomState
+        self,
+        coder: PatchCoder,
+        step: int,
+        shape: tuple[int, ...],
+        n_samples: int,
+        area_grid: int,
+        random: np.random.RandomState,
     ) -> None:
-        positions = PatchPositions(shape[0], shape[1], layer.patch_size, layer.groups[0].stride)
-        self._shape, self._step, self._area_grid = positions.shape, layer.step, area_grid
-        n_units, n_areas = layer.n_units, area_grid**2
+        positions = coder.geometry.positions(shape[0], shape[1])
+        self._shape, self._step, self._area_grid = positions.shape, step, area_grid
+        n_units, n_areas = coder.n_codes, area_grid**2
         self._drawn = np.sort(random.choice(len(positions), min(n_samples, len(positions)), replace=False))
         self.codes = np.empty((len(self._drawn), n_units), np.float32)
         self.strongest = np.full((n_areas, n_units), -1, np.float32)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from epls import DeepFeatures, ImageFeatures
-from epls.images.collection import ImageCollection
-from epls.images.quick import learned_features, of_one_size, quick_features, resized
+from epls.images.reading import ImageCollection
+from epls.images.recipes import learned_features, of_one_size, quick_features, resized
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from threading import Lock
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,11 +14,10 @@ from ..datasets.decoding import require_pillow
 from ..learners.epls import EPLS
 from ..utils.threads import map_tasks
 from ..utils.types import Array
-from .collection import ImageCollection, Images
-from .deep import DeepFeatures
 from .features import ImageFeatures
 from .models import ImageModel, feature_rows
-from .stacks import tell_epochs, usual_layers
+from .reading import ImageCollection, Images
+from .stack import DeepFeatures, Layer, usual_layers
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 
@@ -127,7 +127,7 @@ def learned_features(
 
 def of_one_size(images: ImageCollection, progress: Progress = lambda stage, done, total: None) -> Any:
     """Return images of one size: unchanged, or all resized to a square, whatever their shape."""
-    shapes = {tuple(shape[:2]) for shape in shapes_of(images)}
+    shapes = {tuple(shape[:2]) for shape in images.shapes()}
     if len(shapes) == 1 and max(max(shapes)) <= _LARGEST_SIDE:
         return images.images
     side = min(_SIDE_OF_MANY if len(images) > _MANY_IMAGES else _SIDE, max(max(shape) for shape in shapes))
@@ -138,16 +138,6 @@ def of_one_size(images: ImageCollection, progress: Progress = lambda stage, done
         small[number] = image
         progress("shrink", number + 1, len(images))
     return small
-
-
-def shapes_of(images: ImageCollection) -> Any:
-    """Return the shape of each image, or of one of them if all have the same shape."""
-    source: Any = images.images
-    if hasattr(source, "shapes"):
-        return source.shapes
-    if hasattr(source, "shape"):
-        return [source.shape[1:]]
-    return [np.shape(source[number]) for number in range(len(images))]
 
 
 def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
@@ -165,3 +155,25 @@ def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
     ]
     found = np.stack(bands, axis=2)
     return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
+
+
+def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], None]) -> None:
+    """Let layers report the progress of learning: the stage, and the epochs of all groups, done and in total."""
+    for number, layer in enumerate(layers, 1):
+        if hasattr(layer.estimator, "set_callbacks"):
+            layer.estimator.set_callbacks(
+                OnEpoch(_EpochsOfGroups(f"learn layer {number}", layer.n_groups or 1, progress))
+            )
+
+
+class _EpochsOfGroups:
+    """Count the epochs of all groups of a layer, which several threads learn."""
+
+    def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
+        self._stage, self._n_groups, self._progress = stage, n_groups, progress
+        self._done, self._lock = 0, Lock()
+
+    def __call__(self, done: int, total: int) -> None:
+        with self._lock:
+            self._done += 1
+            self._progress(self._stage, self._done, self._n_groups * total)

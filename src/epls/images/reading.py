@@ -118,13 +118,18 @@ class ImageCollection:
             if min(shape[:2]) < smallest_side:
                 raise ValueError(self._too_small(number, shape))
 
+    def shapes(self, n_images: int | None = None) -> Sequence[tuple[int, ...]]:
+        """Return the shape of each image, or a single one if all are equal; of arrays in a sequence, some if asked."""
+        source: Any = self.images
+        if hasattr(source, "shapes"):
+            return source.shapes
+        if hasattr(source, "shape"):
+            return [source.shape[1:]]
+        return [np.shape(source[number]) for number in range(len(source))[:n_images]]
+
     def smallest_size(self) -> tuple[int, int]:
         """Return the smallest height and width of the images; of a sequence of arrays, those of the first hundred."""
-        shapes = getattr(self.images, "shapes", None)
-        if shapes is None and hasattr(self.images, "shape"):
-            shapes = [self.images.shape[1:]]
-        if shapes is None:
-            shapes = [np.shape(self.images[number]) for number in range(min(len(self.images), _SIZES_LOOKED_AT))]
+        shapes = self.shapes(_SIZES_LOOKED_AT)
         return min(int(shape[0]) for shape in shapes), min(int(shape[1]) for shape in shapes)
 
     def name(self, number: int) -> str:

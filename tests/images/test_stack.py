@@ -12,10 +12,9 @@ from sklearn.pipeline import make_pipeline
 
 from epls import EPLS, DeepFeatures, ImageFeatures, KMeansTriangle, Layer, LayerCheckpoint, load_model, save_model
 from epls.encoders.sparse_coding import SparseCodingEncoder
-from epls.images.channels import similar_channels
-from epls.images.deep import smallest_image
-from epls.images.pooling import Cells
-from epls.images.stacks import tell_epochs, usual_layers
+from epls.images.pooling import Cells, smallest_side
+from epls.images.recipes import tell_epochs
+from epls.images.stack import similar_channels, usual_layers
 from epls.utils.container import read_container, write_container
 
 
@@ -169,6 +168,7 @@ def test_a_model_file_gives_the_same_bits(stack, images, tmp_path):
         lambda layer: layer["attributes"].update(channels_=[[4, 3, 2, 1, 0]] * 3),
         lambda layer: layer["attributes"].update(channels_=[[0, 1, 2]] * 3),
         lambda layer: layer["attributes"].update(channels_=[[]] * 3),
+        lambda layer: layer["attributes"].update(channels_=[[0, 1, 2, 3, 4], [0, 1, 2, 3, 4], [0, 1, 2, 3]]),
         lambda layer: layer["attributes"].update(channels_="0"),
         lambda layer: layer["attributes"].update(n_channels_=13),
         lambda layer: layer["params"].update(n_groups=2),
@@ -177,6 +177,7 @@ def test_a_model_file_gives_the_same_bits(stack, images, tmp_path):
         lambda layer: layer["params"].update(pool=0),
         lambda layer: layer["parts"].pop("group1"),
         lambda layer: layer["parts"]["group1"]["params"].update(patch_size=5),
+        lambda layer: layer["parts"]["group1"]["params"].update(pooling="sum"),
     ],
 )
 def test_a_file_whose_layers_do_not_fit_is_refused(stack, tmp_path, change):
@@ -195,7 +196,7 @@ def test_what_cannot_work_is_refused_with_a_reason(stack, images):
         DeepFeatures([EPLS(5)]).fit(images)
     with pytest.raises(ValueError, match="there are layers 1 to 2"):
         next(stack.maps(images, layer=3))
-    least = smallest_image(stack.layers_, 2)
+    least = stack.smallest_side()
     assert stack.transform(images[:, :least, :least]).shape[0] == len(images)
     with pytest.raises(ValueError, match=f"height and width of at least {least}"):
         stack.transform(images[:, : least - 1, : least - 1])
@@ -218,7 +219,7 @@ def test_patches_of_one_value_are_refused(images):
 @pytest.mark.parametrize("side", [12, 28, 32, 64, 96, 200])
 def test_the_usual_layers_fit_the_images(side):
     layers = usual_layers(side, side + 10)
-    assert smallest_image(layers, 2) <= side
+    assert smallest_side([layer.geometry for layer in layers], 2) <= side
     assert len(layers) == 2
 
 

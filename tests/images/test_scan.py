@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures, Layer
-from epls.images.collection import ImageCollection
-from epls.images.dense import code_maps
 from epls.images.models import layers_of
-from epls.images.scanning import scan_layers
+from epls.images.reading import ImageCollection
+from epls.images.scan import scan_layers
 
 
 @pytest.fixture(scope="module")
@@ -30,12 +29,12 @@ def codes_at_all_positions(model, image, layer):
     below = image if layer == 0 else next(model.maps([image], layer))
     fitted = model.layers_[layer]
     groups = zip(fitted.features_, fitted.channels_, strict=True)
-    return np.concatenate([next(code_maps(part, [below[:, :, seen]])) for part, seen in groups], axis=2)
+    return np.concatenate([next(part.code_maps([below[:, :, seen]])) for part, seen in groups], axis=2)
 
 
 @pytest.mark.parametrize("area_grid", [1, 3])
 def test_the_strongest_answers_and_where_they_are(model, images, area_grid):
-    found = scan_layers(model, ImageCollection(images, 1), 50, area_grid=area_grid)
+    found = scan_layers(model.coders(), ImageCollection(images, 1), 50, area_grid=area_grid)
     for number, view in enumerate(layers_of(model)):
         assert found[number].strongest.shape == (5, area_grid**2, view.n_units)
         for k, image in enumerate(images):
@@ -51,7 +50,7 @@ def test_the_strongest_answers_and_where_they_are(model, images, area_grid):
 
 
 def test_codes_at_random_positions(model, images):
-    found = scan_layers(model, ImageCollection(images, 1), 50)
+    found = scan_layers(model.coders(), ImageCollection(images, 1), 50)
     for number in range(2):
         rows = found[number].codes.reshape(5, 10, -1)
         assert len(np.unique(found[number].codes, axis=0)) == 50  # no position twice
@@ -62,34 +61,36 @@ def test_codes_at_random_positions(model, images):
 
 
 def test_no_more_positions_than_there_are(model, images):
-    found = scan_layers(model, ImageCollection(images[:1], 1), 10_000)
+    found = scan_layers(model.coders(), ImageCollection(images[:1], 1), 10_000)
     assert len(found[0].codes) == 17 * 21
     assert len(found[1].codes) == 7 * 9
 
 
 def test_only_layers_that_are_asked_for(model, images):
-    both, second = (scan_layers(model, ImageCollection(images, 1), 50, layers=layers) for layers in (None, [1]))
+    both, second = (
+        scan_layers(model.coders(), ImageCollection(images, 1), 50, layers=layers) for layers in (None, [1])
+    )
     assert sorted(both) == [0, 1]
     assert sorted(second) == [1]
     assert_array_equal(both[1].strongest, second[1].strongest)
 
 
 def test_areas_without_a_position(model, images):
-    found = scan_layers(model, ImageCollection([images[0][:8, :8]], 1), 50, area_grid=2)[1]
+    found = scan_layers(model.coders(), ImageCollection([images[0][:8, :8]], 1), 50, area_grid=2)[1]
     assert (found.strongest == -1).sum() == 3 * 8  # there is a single position
 
 
 @pytest.mark.parametrize("n_threads", [2, 3])
 def test_threads_change_nothing(model, images, n_threads):
     with threadpool_limits(1, user_api="blas"):
-        one = scan_layers(model, ImageCollection(images, 1), 50)[1]
+        one = scan_layers(model.coders(), ImageCollection(images, 1), 50)[1]
     with threadpool_limits(n_threads, user_api="blas"):
-        more = scan_layers(model, ImageCollection(images, 1), 50)[1]
+        more = scan_layers(model.coders(), ImageCollection(images, 1), 50)[1]
     for name in ("codes", "strongest", "places"):
         assert_array_equal(getattr(one, name), getattr(more, name))
 
 
 def test_progress(model, images):
     done = []
-    scan_layers(model, ImageCollection(images, 1), 5, progress=done.append)
+    scan_layers(model.coders(), ImageCollection(images, 1), 5, progress=done.append)
     assert done == [1, 2, 3, 4, 5]

@@ -1,0 +1,356 @@
+"""From the pixels of an image to codes, features and a map: what a layer does, as a value, and in NumPy.
+
+A :class:`PatchCoder` says how: patches are cut out, normalised, whitened and encoded, and their codes are pooled. Image
+features make it of what they learned. This file computes with it in NumPy, :mod:`epls.torch.coder` in torch, and
+:mod:`epls.onnx` writes it to a file.
+
+The codes at all positions of an image are computed in blocks of positions and pooled at once, so a photograph with
+millions of positions needs no more memory than a small image.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..algorithm.activations import LOGISTIC
+from ..algorithm.layer import FoldedLayer, UnitLayer
+from ..data.coder import BlockEncoder, checked_encoder
+from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, take_channels
+from ..utils.threads import BLOCK_ROWS, row_blocks
+from ..utils.types import Array, Indices
+from .patches import Preparation
+from .pooling import Cells, Geometry, RegionGrid, log_scaled, pool_sums
+
+#: Called with the number of a group's first code, positions, and codes (n_positions, n_codes).
+SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
+#: A function from an image, a grid and whether a map is wanted to the features and the map; None if it is not wanted.
+StackEncoder: TypeAlias = Callable[[NDArray[Any], int, bool], tuple[Array, Array | None]]
+
+# Beyond that, products of pixels that an ImageCollection accepts might exceed single precision. No learner finds such.
+_LARGEST_WEIGHT = 1e15
+_LONGEST_STRETCH = 16  # positions whose outputs are added in single precision before they are in double
+
+
+@dataclass(frozen=True)
+class GroupCoder:
+    """How patches of one group of channels are encoded.
+
+    Attributes
+    ----------
+    preparation : Preparation
+        How patches are normalised and whitened.
+    name : str
+        The name of the encoder, for error messages.
+    n_codes : int
+        The number of codes of a patch.
+    block_encoders : callable
+        Creates the functions from prepared patches to codes that NumPy uses; see
+        :meth:`epls.encoders.base.Encoder.block_encoders`. The following attributes describe the same codes to others.
+    typical_code : float
+        The mean absolute code of patches of the training images: the scale of pooled codes.
+    layer : UnitLayer or None
+        The layer of units whose outputs are the codes, if they are.
+    centers : ndarray of shape (n_components, n_values) or None
+        The components whose distances give the codes max(0, mean distance - distance), if they do.
+    split_sign : bool
+        Whether the codes of mirrored components follow.
+    """
+
+    preparation: Preparation
+    name: str
+    n_codes: int
+    block_encoders: Callable[[np.dtype[np.floating]], Callable[[], BlockEncoder]]
+    typical_code: float
+    layer: UnitLayer | None = None
+    centers: Array | None = None
+    split_sign: bool = False
+
+    def folded(self) -> FoldedLayer:
+        """Return the layer of units whose outputs for normalised patches are the codes; it contains the whitening."""
+        if self.layer is None:
+            raise ValueError(
+                f"the codes of {self.name} are not the outputs of one layer of units, which other libraries can "
+                f"compute: use the soft threshold, or the natural encoder of EPLS, SparseAutoencoder or SparseRBM"
+            )
+        folded, mean, matrix = self.layer.folded(), self.preparation.mean, self.preparation.matrix
+        if mean is None or matrix is None:
+            return folded
+        return folded.after(mean.astype(np.float64), matrix.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class PatchCoder:
+    """How a layer turns an image into features and a map.
+
+    Attributes
+    ----------
+    geometry : Geometry
+        The sizes of patches and cells.
+    n_channels : int
+        The number of channels of an image.
+    groups : tuple of GroupCoder
+        How patches are encoded; the codes of all groups follow one another.
+    channels : ndarray of int of shape (n_groups, n) or None
+        The channels that each group sees. None is for one group of all channels.
+    pooling : {"log", "sum", "mean"}
+        How codes are pooled over regions, to features; see :class:`epls.ImageFeatures`.
+    map_pooling : {"log", "mean", "max"}
+        How codes are pooled over cells, to the map; see :class:`epls.Layer`.
+    """
+
+    geometry: Geometry
+    n_channels: int
+    groups: tuple[GroupCoder, ...]
+    channels: Indices | None = None
+    pooling: str = "log"
+    map_pooling: str = "log"
+
+    @property
+    def n_codes(self) -> int:
+        """The number of codes at a position, over all groups."""
+        return sum(group.n_codes for group in self.groups)
+
+    @property
+    def patch_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the patches of a group."""
+        size = self.geometry.patch_size
+        return size, size, self.n_channels if self.channels is None else self.channels.shape[1]
+
+
+def stack_encoders(coders: Sequence[PatchCoder], *, exact: bool = False) -> Callable[[], StackEncoder]:
+    """Return a function that creates encoders of a stack of layers, one for each thread.
+
+    An encoder returns the features of all layers side by side, and the map of the last layer. For ``exact`` see
+    :func:`dense_encoders`.
+    """
+    makers = [dense_encoders(coder, exact=exact) for coder in coders]
+
+    def new_encoder() -> StackEncoder:
+        encoders = [make() for make in makers]
+
+        def encode(image: NDArray[Any], grid: int, with_map: bool) -> tuple[Array, Array | None]:
+            found: list[Array] = []
+            for encoder in encoders:
+                features, below = encoder.encode(image, grid, with_map or encoder is not encoders[-1])
+                found.append(features.ravel())
+                image = image if below is None else below
+            return np.concatenate(found), image if with_map else None
+
+        return encode
+
+    return new_encoder
+
+
+def dense_encoders(coder: PatchCoder, *, exact: bool = False) -> Callable[[], DenseEncoder]:
+    """Return a function that creates encoders of images, one for each thread.
+
+    Layers of logistic units have a faster way, whose results differ from the usual ones in the last bits. ``exact``
+    encoders do without it.
+    """
+    if not exact and _is_logistic(coder):
+        return lambda: _LogisticEncoder(coder)
+    makers = [group.block_encoders(np.dtype(np.float32)) for group in coder.groups]
+    return lambda: _ExactEncoder(coder, [make() for make in makers])
+
+
+class DenseEncoder(ABC):
+    """Encodes the patches at all positions of one image after the other, in one thread; buffers are allocated once."""
+
+    def __init__(self, coder: PatchCoder) -> None:
+        self._coder = coder
+        self._places_of = lru_cache(1)(partial(_Places, coder))  # most images have one size
+
+    def encode(
+        self, image: NDArray[Any], grid: int, with_map: bool, see: SeeCodes | None = None
+    ) -> tuple[Array, Array | None]:
+        """Return the features (grid * grid, n_codes) of an image, and its map (rows, columns, n_codes) if asked for.
+
+        ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
+        which are valid only until it returns. It needs an exact encoder.
+        """
+        return self._pooled(self._images_of_groups(image), self._places_of(*image.shape[:2], grid), with_map, see)
+
+    def codes(self, image: NDArray[Any]) -> Array:
+        """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
+        shape = self._coder.geometry.positions(*image.shape[:2]).shape
+        codes = np.empty((shape[0] * shape[1], self._coder.n_codes), np.float32)
+
+        def see(first: int, positions: Indices, found: Array) -> None:
+            codes[positions, first : first + found.shape[1]] = found
+
+        self.encode(image, 1, False, see)
+        return codes.reshape(*shape, -1)
+
+    def _images_of_groups(self, image: NDArray[Any]) -> Sequence[NDArray[Any]] | NDArray[Any]:
+        """Return, for each group, the image (height, width, n) of its channels."""
+        channels = self._coder.channels
+        if channels is None:
+            return [image]
+        height, width = image.shape[:2]
+        lines = np.empty((len(channels), height, width * channels.shape[1]), image.dtype)
+        take_channels(image, channels, lines)
+        return lines.reshape(len(channels), height, width, -1)
+
+    @abstractmethod
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
+        """Return the features and the map, given the image of each group."""
+
+
+class _ExactEncoder(DenseEncoder):
+    """Computes the codes of any encoder; each of ``encoders`` encodes the prepared patches of a group."""
+
+    def __init__(self, coder: PatchCoder, encoders: Sequence[BlockEncoder]) -> None:
+        super().__init__(coder)
+        pairs = zip(encoders, coder.groups, strict=True)
+        self._encoders = [checked_encoder(encode, group.n_codes, group.name) for encode, group in pairs]
+        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape))), np.float32)
+
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
+        coder, features, maps, first = self._coder, [], [], 0
+        for group, encode, image in zip(coder.groups, self._encoders, images, strict=True):
+            see_group = None if see is None else partial(see, first)
+            sums, room = self._sums_and_cells(group, encode, image, places, with_map, see_group)
+            first += group.n_codes
+            features.append(pool_sums(sums, places.regions.counts, coder.pooling, group.typical_code))
+            if with_map:
+                pooled, is_log = places.cells.pooled(room), coder.map_pooling == "log"
+                maps.append(
+                    log_scaled(pooled, group.typical_code) if is_log else pooled / np.float32(group.typical_code)
+                )
+        return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
+
+    def _sums_and_cells(
+        self,
+        group: GroupCoder,
+        encode: BlockEncoder,
+        image: NDArray[Any],
+        places: _Places,
+        with_map: bool,
+        see: Callable[[Indices, Array], None] | None,
+    ) -> tuple[Array, Array]:
+        """Return the sums (n_regions, n_codes) of a group's codes, and its cells, which are empty without a map."""
+        positions, regions, cells = places.positions, places.regions, places.cells
+        # In float64, because float32 is not precise enough for the millions of patches of a photograph.
+        sums = np.zeros((len(regions.counts), group.n_codes))
+        room = cells.room(group.n_codes) if with_map else np.empty(0, np.float32)
+        for some in row_blocks(len(positions), BLOCK_ROWS):
+            block = regions.order(some.start, some.stop)
+            corners, patches = positions.corners(block), self._patches[: len(block)]
+            codes = encode(group.preparation.cut(image, corners, self._coder.geometry.patch_size, patches))
+            regions.add(codes, block, sums)
+            if with_map:
+                cells.add(codes, block, room)
+            if see is not None:
+                see(block, codes)
+        return sums.astype(np.float32), room
+
+
+class _LogisticEncoder(DenseEncoder):
+    """Computes the outputs of logistic units, and pools them, in half the time.
+
+    An :class:`_ExactEncoder` makes normalised patches, standardised patches and codes one after the other, which takes
+    longer than the products of some hundred units. Here, patches are only centred: their contrast, the standardisation
+    and the intercept are applied to the products (:mod:`epls.kernels.dense`). The results are as near to those in
+    double precision, but their last bits differ.
+    """
+
+    def __init__(self, coder: PatchCoder) -> None:
+        super().__init__(coder)
+        # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercepts are those of y.
+        layers = [group.folded() for group in coder.groups]
+        self._weights = [np.ascontiguousarray(layer.weights.T * -np.log2(np.e), np.float32) for layer in layers]
+        self._intercepts = [((layer.center - layer.intercept) * np.log2(np.e)).astype(np.float32) for layer in layers]
+        typical_codes = [group.typical_code for group in coder.groups]
+        n_units = [len(intercept) for intercept in self._intercepts]
+        self._inverse_typical = np.repeat(1 / np.array(typical_codes), n_units).astype(np.float32)
+        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape)) + LANES), np.float32)
+        self._factors = np.empty(BLOCK_ROWS, np.float32)
+        self._net = np.empty(BLOCK_ROWS * max(n_units), np.float32)
+
+    def _pooled(
+        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
+    ) -> tuple[Array, Array | None]:
+        assert see is None  # there is no array of codes to see
+        n_codes, first = len(self._inverse_typical), 0
+        sums = np.zeros((len(places.regions.counts), n_codes))
+        room = places.cells.room(n_codes) if with_map else np.empty((0, 0, n_codes), np.float32)
+        for number, image in enumerate(images):
+            self._add(number, image.reshape(len(image), -1), places, sums, first, room)
+            first += len(self._intercepts[number])
+        features = (sums / places.regions.counts[:, None]).astype(np.float32)
+        log_of_multiples(features, self._inverse_typical)
+        if not with_map:
+            return features, None
+        pooled = places.cells.pooled(room)
+        if self._coder.map_pooling == "log":
+            log_of_multiples(pooled.reshape(-1, n_codes), self._inverse_typical)
+        else:
+            pooled *= self._inverse_typical
+        return features, pooled
+
+    def _add(self, number: int, lines: NDArray[Any], places: _Places, sums: Array, first: int, room: Array) -> None:
+        """Add the outputs of a group at all positions to the sums of the regions, and to the cells."""
+        geometry, regions, ends = self._coder.geometry, places.regions, places.stretch_ends
+        floor = self._coder.groups[number].preparation.contrast_floor
+        size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
+        n_values, n_units = weights.shape
+        for some in row_blocks(len(places.positions), BLOCK_ROWS):
+            n_rows = some.stop - some.start
+            patches, factors = self._patches[:n_rows], self._factors[:n_rows]
+            net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
+            gather_centered(lines, some.start, some.stop, ends.size, size, stride, floor, patches, factors)
+            np.matmul(patches[:, :n_values], weights, out=net)
+            pool_logistic(
+                *(net, factors, self._intercepts[number], some.start, ends, regions.of_row, regions.of_column),
+                *(sums, first, room, geometry.pool, geometry.pool_stride),
+            )
+
+
+class _Places:
+    """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
+
+    def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
+        self._geometry = coder.geometry
+        self.positions = coder.geometry.positions(height, width)
+        self.regions = RegionGrid(self.positions.shape, grid)
+        pool, stride = coder.geometry.pool, coder.geometry.pool_stride
+        self.cells = Cells(self.positions.shape, pool, stride, coder.map_pooling == "max")
+
+    @cached_property
+    def stretch_ends(self) -> Indices:
+        """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
+        pool, stride = self._geometry.pool, self._geometry.pool_stride
+        return _stretch_ends(self.positions.shape[1], self.regions.column_cuts, pool, stride)
+
+
+def _is_logistic(coder: PatchCoder) -> bool:
+    """Return whether all codes are outputs of logistic units, pooled in a way that :class:`_LogisticEncoder` has."""
+    if coder.pooling != "log" or coder.map_pooling == "max":
+        return False
+    for group in coder.groups:
+        if group.layer is None or group.layer.activation is not LOGISTIC or group.split_sign:
+            return False
+        if max(np.abs(group.folded().weights).max(), 1 / group.typical_code) > _LARGEST_WEIGHT:
+            return False
+    return True
+
+
+def _stretch_ends(n_columns: int, region_cuts: list[int], size: int, step: int) -> Indices:
+    """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
+    cuts = {*region_cuts, *range(0, n_columns, step), *range(size, n_columns, step), n_columns}
+    cuts |= {cut for start, stop in pairwise(sorted(cuts)) for cut in range(start, stop, _LONGEST_STRETCH)}
+    ordered = np.array(sorted(cuts))
+    ends: Indices = ordered[np.searchsorted(ordered, np.arange(n_columns), side="right")]
+    return ends
