@@ -20,7 +20,7 @@ from sklearn.preprocessing import OneHotEncoder
 import epls
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
-from epls.images.pooling import pool_sums
+from epls.images.pooling import RegionGrid, pool_sums
 from epls.metrics import dead_outputs, noise_filters, redundancy
 from epls.plotting import filter_grid
 

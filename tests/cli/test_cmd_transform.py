@@ -239,16 +239,3 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
 def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):
     monkeypatch.chdir(work)
     check_error(capsys, work, arguments, code, message)
-
-
-def test_notes_of_version_0_1_0_are_understood(work, tmp_path, capsys):
-    """They have the British words for how images are converted."""
-    small = ["--n-components", 8, "--n-patches", 300, "--channels", "gray"]
-    assert epls(capsys, "fit", work / "photos", "-o", tmp_path / "new", *small)[0] == 0
-    notes = read_notes(tmp_path / "new")
-    assert notes["channels"] == "gray"
-    save_model(load_model(tmp_path / "new"), tmp_path / "old", notes=notes | {"channels": "grey"})
-    for name in ("new", "old"):
-        code, _, err = epls(capsys, "transform", tmp_path / name, work / "photos", "-o", tmp_path / f"{name}.npz")
-        assert code == 0, err
-    assert_array_equal(np.load(tmp_path / "old.npz")["features"], np.load(tmp_path / "new.npz")["features"])

@@ -161,8 +161,8 @@ def _image_model(
         with_settings(model, given["images"], "ImageFeatures")
     if not isinstance(found.data, ImageFolder):
         return model, found
-    geometries = [part.geometry for part in (model.layers if isinstance(model, DeepFeatures) else [model])]
-    side = smallest_side(geometries, model.grid)
+    parts = model.layers or [] if isinstance(model, DeepFeatures) else [model]
+    side = smallest_side([part.geometry for part in parts], model.grid)
     large = found.data.without_small(side, skip_bad=chosen["skip_bad"])
     options.tell_skipped(large, found.n_skipped)
     return model, replace(found, data=large, names=large.names)

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..encoders.natural import NaturalEncoder
 from ..images.features import ImageFeatures
-from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of, least_side
+from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of
 from ..images.patches import sample_placed_patches
 from ..images.reading import ImageCollection, Images
 from ..images.stack import DeepFeatures
@@ -152,7 +152,7 @@ def _some_images(
     model: ImageModel, X: Images, most: int, random: np.random.RandomState
 ) -> tuple[ImageCollection, ImageCollection]:
     """Return all images, and up to ``most`` of them to show, large enough for a unit of each layer."""
-    images = ImageCollection(X, least_side(model, 1), model.n_channels_, model.whole_numbers_)
+    images = ImageCollection(X(model, 1), model.n_channels_, model.whole_numbers_)
     return images, images.some(np.sort(random.permutation(len(images))[:most]))
 
 
