@@ -12,11 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
 from .algorithm.activations import Activation
-from .algorithm.layer import FoldedLayer, layer_of, patch_filters
+from .algorithm.layer import FoldedLayer, layer_of
 from .images.deep import DeepFeatures, smallest_image
 from .images.dense import patch_layer
 from .images.features import ImageFeatures
 from .images.layers import Layer
+from .images.patches import patch_filters
 from .images.pooling import PatchPositions, RegionGrid, image_regions, smallest_side
 from .utils.files import write_atomically
 from .utils.types import Array

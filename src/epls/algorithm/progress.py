@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..utils.types import Array
 from .activations import Activation
-from .engines.base import BatchReport
+from .engine import BatchReport
 
 _SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 
@@ -91,10 +91,6 @@ class Progress:
         self.reports.append(report)
         self.n_batches = 0
         return report
-
-    def has_settled(self, tol: float) -> bool:
-        """Return whether the last epoch reduced the error by less than a fraction ``tol``, or increased it."""
-        return has_settled([report.error for report in self.reports], tol)
 
 
 def has_settled(errors: Sequence[float], tol: float) -> bool:

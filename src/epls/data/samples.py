@@ -44,14 +44,11 @@ class Samples(ABC):
     moments : Moments
         Mean and spread, found in a pass over all samples. This pass checks that blocks are finite; arrays are checked
         earlier.
-    new_engine : callable or None
-        Creates the engine that computes where the samples are, if that is elsewhere; see :mod:`epls.distributed`.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     n_parts: int = 1
-    new_engine: Callable[..., Any] | None = None
 
     @property
     @abstractmethod
@@ -76,10 +73,6 @@ class Samples(ABC):
         """Return the number of mini-batches of an epoch, with ``batch_size`` samples of every part in each."""
         n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
         return n_whole + (n_left > 0 and not drop_last)
-
-    def n_dropped(self, batch_size: int) -> int:
-        """Return the number of samples of an epoch that ``drop_last`` leaves out."""
-        return self.shape[0] - self.n_batches(batch_size, drop_last=True) * batch_size * self.n_parts
 
     def describe(self) -> dict[str, Any]:
         """Describe these samples, to check whether training can continue with them."""

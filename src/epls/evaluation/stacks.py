@@ -12,7 +12,6 @@ from ..encoders.base import Encoder
 from ..images.deep import DeepFeatures
 from ..images.stacks import tell_epochs, usual_layers
 from ..learners.base import Learner
-from ..utils.fields import deciding
 from ..utils.types import Array
 from .cache import Cache
 
@@ -64,7 +63,7 @@ class Stack:
         self._views = settings.mirror == "decisions"
         self._cache, self._progress = cache, progress
         self._inputs = inputs | {
-            "layers": [repr(deciding(layer.get_params())) for layer in layers],
+            "layers": [repr(layer.get_params()) for layer in layers],
             "grid": settings.grid,
         }
         fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
@@ -96,7 +95,7 @@ class Stack:
 
         shape = (len(images), *([2] if self._views else []), features._n_features_out)
         inputs = self._inputs | {"images": name, "mirror": features.mirror, "views": self._views}
-        inputs |= deciding({"precision": features.precision})
+        inputs |= {"precision": features.precision}
         found, seconds = self._cache.rows(inputs, shape, rows)
         self.seconds["encode"] += seconds
         return found

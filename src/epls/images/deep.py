@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..algorithm.half import PRECISIONS
 from ..encoders.base import Encoder
 from ..utils.fields import Number
+from ..utils.optional import torch_room
 from ..utils.sklearn import HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
@@ -199,7 +200,7 @@ class DeepFeatures(ImageTransformer):
         some = layers_up_to(layer, self.layers_)
         images = self._images(X, smallest_image(some, 1, with_map=True))
         if self.device is not None:
-            from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
+            resolve_device = torch_room("engine").resolve_device
             from .torch_deep import maps_in_torch
 
             return maps_in_torch(self, images, layer, resolve_device(self.device))
@@ -211,7 +212,7 @@ class DeepFeatures(ImageTransformer):
         ``held`` says whether a user holds the iterator, and so may ask for the next result at any time, or never.
         """
         if self.device is not None:
-            from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
+            resolve_device = torch_room("engine").resolve_device
             from .torch_deep import views_in_torch
 
             return views_in_torch(self, images, start, resolve_device(self.device))

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..algorithm.half import tell_float32, uses_half
 from ..algorithm.layer import FoldedLayer
 from ..data.coder import BlockEncoder, checked_encoder
+from ..utils.optional import torch_room
 from ..utils.threads import BLOCK_ROWS, map_in_rounds, map_tasks, row_blocks
 from ..utils.types import Array, Indices
 from .collection import ImageCollection, Images
@@ -166,7 +167,7 @@ def sums_and_counts(
     ``held`` says whether a user holds the iterator, and so may ask for the next result at any time, or never.
     """
     if features.device is not None:
-        from ..algorithm.engines.torch.devices import resolve_device  # first: it says what to install without torch
+        resolve_device = torch_room("engine").resolve_device
         from .torch_dense import sums_and_counts as sums_in_torch
 
         return sums_in_torch(features, images, start, resolve_device(features.device))
@@ -204,7 +205,7 @@ def patch_encoders(features: ImageFeatures, precision: str) -> Callable[[], Bloc
     encoder, dtype = features.encoder_, np.dtype(np.float32)
     if uses_half(precision):
         if encoder.is_layer:
-            return encoder.as_layer().block_encoders(dtype, mirrored=encoder.split_sign, half=True)
+            return encoder.as_layer().block_encoders(dtype, mirrored=encoder.split_sign)
         if precision == "bfloat16":
             tell_float32(f"the codes of {type(encoder).__name__} are not the outputs of one layer of units")
     return encoder.block_encoders(dtype)

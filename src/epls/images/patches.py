@@ -177,3 +177,14 @@ def cut_patches(
     lines = image.reshape(height, width * n_channels)
     gather_patches(lines, tops, lefts * n_channels, size, np.float32(contrast_floor), out)
     return out if whitening is None else whitening.whitened(out)
+
+
+def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
+    """Return rows of flattened patches as convolution filters (n_components, channels, height, width)."""
+    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
+    if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
+        raise ValueError(
+            f"the components have {weights.shape[1]} values, which does not match patch_shape={tuple(patch_shape)}: "
+            f"give (height, width) or (height, width, channels) of the patches that they were learned from"
+        )
+    return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))

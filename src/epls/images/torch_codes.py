@@ -13,11 +13,11 @@ from sklearn.utils.validation import check_is_fitted
 from torch import nn
 from torch.nn import functional
 
-from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.layer import patch_filters
 from ..encoders.triangle import TriangleEncoder
+from ..utils.optional import torch_room
 from ..utils.types import Array
 from .dense import patch_layer
+from .patches import patch_filters
 from .pooling import RegionGrid
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ class _LayerCodes(nn.Module):
         self.weight = nn.Parameter(_float32(_channels_first(layer.weights, features)))
         self.center = nn.Parameter(_float32(layer.center[:, None]))
         self.intercept = nn.Parameter(_float32(layer.intercept[:, None]))
-        self.activation = in_torch(layer.activation).module()
+        self.activation = torch_room("engine").in_torch(layer.activation).module()
         self.half = False
 
     def forward(self, patches: torch.Tensor) -> torch.Tensor:

@@ -9,27 +9,26 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..algorithm.activations import LOGISTIC, Activation
+from ..algorithm.layer import UnitLayer
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
 from ..utils.blas import one_blas_thread
-from ..utils.diagrams import Illustrated, Illustration
 from ..utils.epochs import Epochs, earlier_fit_kept
-from ..utils.fields import Floats, Saved
+from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks
-from ..utils.tiles import bar_tiles, side_by_side
 from ..utils.types import Array
 
 DEFAULT_COMPONENTS = 100
-_UNITS_SHOWN = 60  # in a diagram
 _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Illustrated, Saved, Coder, Epochs):
+class Learner(Saved, Coder, Epochs):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
     A subclass implements :meth:`learn`, and either :meth:`encode` or, if it can prepare something for many blocks,
@@ -194,10 +193,38 @@ class Learner(Illustrated, Saved, Coder, Epochs):
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _illustrations(self) -> list[Illustration]:
-        components = getattr(self, "components_", None)
-        if components is None:
-            return []
-        shown = components[:_UNITS_SHOWN]
-        first = "the first " if len(shown) < len(components) else ""
-        return [(f"{first}{len(shown)} components, a bar for each feature", side_by_side(bar_tiles(shown), 12))]
+
+class UnitLearner(Learner):
+    """A learner of one layer of units: its codes are f(w·x + b) of centred and scaled samples."""
+
+    intercept_: Array
+    mean_: Array
+    scale_: float
+    loss_curve_: list[float]
+    n_iter_: int
+    saved: ClassVar[dict[str, Any]] = {
+        "components_": Floats("n_components", "n_features"),
+        "intercept_": Floats("n_components"),
+        "mean_": Floats("n_features"),
+        "scale_": Number(above=0),
+        "loss_curve_": CURVE,
+        "n_iter_": COUNT,
+    }
+
+    def as_layer(self) -> UnitLayer:
+        """Return the layer of units that :meth:`transform` computes.
+
+        Returns
+        -------
+        UnitLayer
+            Weights, intercept, activation, mean and scale.
+        """
+        check_is_fitted(self)
+        return UnitLayer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
+
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """Return a function that creates encoders for samples of a type, one for each thread."""
+        return self.as_layer().block_encoders(dtype)
+
+    def _activation(self) -> Activation:
+        return LOGISTIC

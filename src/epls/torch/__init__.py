@@ -3,11 +3,14 @@
 Needs torch (``pip install "epls[torch]"``).
 """
 
-from ..algorithm.engines import torch as _torch  # noqa: F401 (first: it says what to install where torch is missing)
+# ruff: noqa: E402 (the error that says what to install comes first)
+from ..utils.optional import require
+
+require("torch", "torch", "epls.torch, or device=... of a model,")
+
 from ..images.torch_deep import DeepNetwork
 from ..images.torch_dense import DenseFeatures
-from .convolution import fit_convolution
 from .export import to_conv2d, to_linear, to_module
 from .loss import EPLSLoss
 
-__all__ = ["DeepNetwork", "DenseFeatures", "EPLSLoss", "fit_convolution", "to_conv2d", "to_linear", "to_module"]
+__all__ = ["DeepNetwork", "DenseFeatures", "EPLSLoss", "to_conv2d", "to_linear", "to_module"]

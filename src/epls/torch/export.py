@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.layer import FoldedLayer, layer_of, patch_filters
+from ..algorithm.layer import FoldedLayer, layer_of
 from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
+from ..images.patches import patch_filters
 from ..images.torch_deep import DeepNetwork
 from ..images.torch_dense import DenseFeatures
+from .engine import in_torch
 
 
 def to_linear(model: Any) -> nn.Linear:

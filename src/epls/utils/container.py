@@ -47,19 +47,15 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
     write_atomically(path, save(arrays, metadata={"epls": text}))
 
 
-def read_container(
-    path: Path, format: int, *, unsigned_format: int | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_container(path: Path, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the plain values and the arrays of a file, if it is intact.
 
     Parameters
     ----------
     path : Path
         The file.
-    format : int
-        The ``format`` that the header must have.
-    unsigned_format : int or None, default=None
-        An earlier format, whose files have no checksum.
+    *formats : int
+        The formats that the header may have.
 
     Raises
     ------
@@ -78,11 +74,10 @@ def read_container(
         header = json.loads(metadata["epls"])
         if not isinstance(header, dict):
             raise DamagedError("its header is not a dict of settings")
-        if header["format"] not in (format, unsigned_format):
+        if header["format"] not in formats:
             raise VersionError(f"it has format {header['format']}, written by {_writer(header)}")
         digest = header.pop("digest", None)
-        unsigned = digest is None and header["format"] == unsigned_format
-        whole = unsigned or digest == _digest(header, arrays)
+        whole = digest == _digest(header, arrays)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, MemoryError, AttributeError) as error:
         if isinstance(error, DamagedError | VersionError):
             raise

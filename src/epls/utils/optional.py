@@ -1,0 +1,31 @@
+"""Optional libraries: their absence is an error that says what to install."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+
+def require(module: str, extra: str, purpose: str = "this") -> Any:
+    """Return a module of an optional library, or raise an error that names the extra to install.
+
+    Parameters
+    ----------
+    module : str
+        The full name of the module.
+    extra : str
+        The extra of epls that installs its library.
+    purpose : str
+        What needs it, for the error message.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] != module.partition(".")[0]:
+            raise  # the library is there, but lacks something itself
+        raise ImportError(f'{purpose} needs {module.partition(".")[0]}: pip install "epls[{extra}]"') from error
+
+
+def torch_room(name: str) -> Any:
+    """Return the module ``epls.torch.NAME``: the only way by which rooms below ``torch`` reach it."""
+    return import_module(f"epls.torch.{name}")
