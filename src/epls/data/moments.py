@@ -1,4 +1,4 @@
-"""Mean, scale and second moments of samples, in one pass, with little memory, in double precision."""
+"""Mean, scale and second moments of samples, in one pass, with little memory, in double precision; rows of norm 1."""
 
 from __future__ import annotations
 
@@ -94,6 +94,15 @@ def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) ->
             moments += found
     _check_squares(bool(np.isfinite(moments).all()), bool(moments.any() or not np.any(center != X)))
     return moments
+
+
+def unit_rows(rows: Array) -> Array:
+    """Return rows scaled to unit norm, in the same type; those of norm 0 are unchanged."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0).astype(np.float64)
+    # Squares of very large or small numbers overflow or underflow in every type.
+    scaled = rows / np.where(largest > 0, largest, 1)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(norms > 0, norms, 1), rows.dtype)
 
 
 def _check_squares(finite: bool, some: bool) -> None:

@@ -15,10 +15,9 @@ from ..data.parts import is_dask, lazy_transform
 from ..utils.fields import Saved
 from ..utils.types import Array
 from .collection import ImageCollection, Images
-from .illustrations import IllustratedFeatures
 
 
-class ImageTransformer(IllustratedFeatures, Saved, TransformerMixin, BaseEstimator, ABC):
+class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
     """An estimator whose ``transform`` returns a row of features for each image, pooled over a grid of regions."""
 
     grid: int

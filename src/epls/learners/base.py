@@ -31,9 +31,9 @@ _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block b
 class Learner(Saved, Coder, Epochs):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
-    A subclass implements :meth:`learn`, and either :meth:`encode` or, if it can prepare something for many blocks,
-    :meth:`block_encoders`. Its constructor has a ``random_state`` if anything is random, and ``n_components`` if the
-    user can choose it.
+    A subclass implements :meth:`learn`. Codes are the products with the components unless it implements
+    :meth:`encode` or, if it can prepare something for many blocks, :meth:`block_encoders`. Its constructor has a
+    ``random_state`` if anything is random, and ``n_components`` if the user can choose it.
     """
 
     #: The settings that a user has to tune, as counted in Table 1 of the paper.
@@ -46,6 +46,8 @@ class Learner(Saved, Coder, Epochs):
     usual_patches: ClassVar[int] = 100_000
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
+    #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
+    in_one_step: ClassVar[bool] = False
 
     components_: Array
     #: The constraints of parameters that most learners share. A subclass adds its own.
@@ -69,8 +71,12 @@ class Learner(Saved, Coder, Epochs):
         """
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples into a new array of their type. Several threads may call it at the same time."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither encode nor block_encoders")
+        """Encode some samples into a new array of their type; by default, their products with the components.
+
+        Several threads may call it at the same time.
+        """
+        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        return codes
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type, one for each thread."""
@@ -157,8 +163,13 @@ class Learner(Saved, Coder, Epochs):
     def _fit_samples(self, samples: Samples) -> Any:
         if samples.shape[0] < 2:
             raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), but needs at least 2")
+        random, attributes = check_random_state(getattr(self, "random_state", None)), {}
         with one_blas_thread():
-            attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
+            if self.in_one_step:
+                for _ in self.epochs(1):
+                    attributes = self.learn(samples, random)
+            else:
+                attributes = self.learn(samples, random)
         if "components_" not in attributes:
             raise TypeError(f"{type(self).__name__}.learn returned {sorted(attributes)}, without components_")
         for name, value in attributes.items():

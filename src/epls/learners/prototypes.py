@@ -9,7 +9,6 @@ import numpy as np
 from ..data.samples import Samples
 from ..utils.fields import COUNT, CURVE
 from ..utils.sklearn import AT_LEAST_ONE
-from ..utils.types import Array
 from .base import Learner
 from .epls import EPLS
 
@@ -79,7 +78,3 @@ class Prototypes(Learner):
         counts = np.bincount(winners, minlength=n_components)
         means = np.add.reduceat(X[order], cuts, axis=0, dtype=np.float64) / counts[:, None]
         return {"components_": means.astype(X.dtype), "loss_curve_": model.loss_curve_, "n_iter_": model.n_iter_}
-
-    def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        return X @ self.components_.T.astype(X.dtype, copy=False)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import HDBSCAN
 
 from ..balanced.kmeans import BalancedKMeans
-from ..solvers.dictionary import unit_rows
+from ..data.moments import unit_rows
 from ..utils.types import Array, Indices
 
 Kind: TypeAlias = Literal["balanced", "density"]

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
-from ..solvers.dictionary import unit_rows
+from ..data.moments import unit_rows
 from ..utils.types import Array, Indices
 
 N_NEAREST = 12

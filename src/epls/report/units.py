@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..data.moments import unit_rows
 from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
-from ..solvers.dictionary import unit_rows
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 
