@@ -28,6 +28,8 @@ from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
 from epls.metrics import dead_outputs, win_spread
+from epls.utils.epochs import Callback
+from epls.utils.sklearn import HAS_CALLBACKS
 
 
 @parametrize_with_checks(
@@ -401,6 +403,7 @@ class TestInScikitLearn:
         for fit in fits:
             np.testing.assert_allclose(fit.components_, expected, atol=1e-6)
 
+    @pytest.mark.skipif(not HAS_CALLBACKS, reason="fitted_estimator needs scikit-learn 1.9")
     def test_callbacks_see_every_epoch_and_can_stop(self, digits):
         class Watcher:
             errors: list
@@ -427,19 +430,10 @@ class TestInScikitLearn:
         assert watcher.ended
 
     def test_interrupted_fit_leaves_the_earlier_one(self, digits, model):
-        class Interrupt:
-            def setup(self, estimator, context):
-                pass
-
+        class Interrupt(Callback):
             def on_fit_task_begin(self, estimator, context):
                 if context.task_name == "epoch" and context.task_id == 2:
                     raise KeyboardInterrupt
-
-            def on_fit_task_end(self, estimator, context):
-                pass
-
-            def teardown(self, estimator, context):
-                pass
 
         fitted = clone(model).fit(digits)
         before = fitted.components_.copy()

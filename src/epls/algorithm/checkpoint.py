@@ -15,6 +15,7 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
+from ..utils.epochs import Callback
 from ..utils.locks import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
@@ -25,7 +26,7 @@ _FORMAT = 3
 _log = logging.getLogger(__name__)
 
 
-class Checkpoint:
+class Checkpoint(Callback):
     """Save the state of training to disk, and continue from there when the same training starts again.
 
     This is a callback for ``EPLS.set_callbacks``. At regular intervals, even within an epoch, it writes everything that
@@ -73,12 +74,6 @@ class Checkpoint:
             raise TypeError(f"{type(estimator).__name__} cannot resume from a checkpoint, only EPLS can: leave it out")
         self.lock.acquire()
         estimator.use_checkpoint(self)
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Release the learner and the folder."""

@@ -28,7 +28,7 @@ _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Saved, Coder, Epochs):
+class Learner(Saved, Epochs, Coder):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
     A subclass implements :meth:`learn`. Codes are the products with the components unless it implements

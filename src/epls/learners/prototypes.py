@@ -70,7 +70,7 @@ class Prototypes(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         n_components = self.checked_n_components(samples.shape[0])
         model = EPLS(n_components, max_iter=self.max_iter, random_state=random)
-        model.set_callbacks(*getattr(self, "_skl_callbacks", ())).fit_samples(samples)
+        model.set_callbacks(*self.callbacks).fit_samples(samples)
         X = samples.array()
         winners = model.winners(X)
         order = np.argsort(winners, kind="stable")
