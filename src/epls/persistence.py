@@ -249,7 +249,7 @@ def _model(description: dict[str, Any]) -> Any:
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
     params = dict(description["params"])
     settings = params.pop("settings", None)
-    if old := _SETTINGS_OF_FORMAT_2 & set(params):
+    if name == "EPLS" and (old := _SETTINGS_OF_FORMAT_2 & set(params)):
         settings = {key: params.pop(key) for key in old}
     params = {key: _value(value) for key, value in params.items()}
     if settings is not None:

@@ -75,17 +75,10 @@ class BatchReport:
 
 @dataclass(frozen=True)
 class BatchGradient:
-    """The gradient of a batch. The arrays are valid until the next batch.
+    """The gradient of a batch, (n_components, n_features + 1), valid until the next batch.
 
-    Attributes
-    ----------
-    gradient : ndarray of shape (n_components, n_features + 1)
-        The sum over the rows of the derivative of their loss with respect to the weights. If biases are steered, the
-        last column is the sum of output - target instead, whatever the loss.
-    report : BatchReport
-        Winners and errors.
-    factors : Factors or None
-        For optimisers that need them.
+    It is the sum over the rows of the derivative of their loss with respect to the weights. If biases are steered, the
+    last column is the sum of output - target instead, whatever the loss. ``factors`` are for optimisers that need them.
     """
 
     gradient: Array

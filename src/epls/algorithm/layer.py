@@ -130,16 +130,8 @@ class FoldedLayer:
 
     If the mean of the data is a thousand times their spread or more, this loses digits in single precision.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components, n_features)
-        A unit per row, divided by the scale of the data.
-    center : ndarray of shape (n_components,)
-        The projections of the mean sample.
-    intercept : ndarray of shape (n_components,)
-        The biases. The mirrored units have the outputs f(-(weights·x - center) + intercept).
-    activation : Activation
-        The function f.
+    ``center`` is the projection of the mean sample on each unit. The mirrored units have the outputs f(-(weights·x -
+    center) + intercept).
     """
 
     weights: Array

@@ -58,17 +58,11 @@ class Training:
         The number of batches that these weights have already seen.
     """
 
-    def __init__(
-        self,
-        weights: Array,
-        engine: Engine,
-        *,
-        n_steps: int | None = None,
-        n_steps_done: int = 0,
-    ) -> None:
-        settings, (n_components, n_inputs) = engine.objective.settings, weights.shape
+    def __init__(self, weights: Array, engine: Engine, *, n_steps: int | None = None, n_steps_done: int = 0) -> None:
         self.weights = weights
         self.engine = engine
+        self.objective = engine.objective
+        settings, (n_components, n_inputs) = self.objective.settings, weights.shape
         self.optimizer: Optimizer = OPTIMIZERS[settings.optimizer]()
         automatic = settings.max_norm == "auto"
         self.max_norm = norm_limit(n_components, n_inputs - 1) if automatic else settings.max_norm
@@ -92,26 +86,26 @@ class Training:
         else:
             random.set_state(progress.random_state)
         batches = samples.epoch(random, batch_size, skip=progress.n_batches)
-        if self.engine.objective.settings.drop_last:
+        if self.objective.settings.drop_last:
             batches = islice(batches, samples.n_batches(batch_size, drop_last=True) - progress.n_batches)
         for batch in batches:
             progress.add(self.step(batch))
             if after_batch is not None:
                 after_batch()
         self.limit_norms()
-        return progress.end_epoch(self.engine.objective.activation, perf_counter() - started)
+        return progress.end_epoch(self.objective.activation, perf_counter() - started)
 
     def step(self, batch: Any) -> BatchReport:
         """Learn from a batch: compute outputs, target and gradient, then move the weights."""
-        objective, found = self.engine.objective, self.engine.gradient(self.weights, batch)
+        found = self.engine.gradient(self.weights, batch)
         gradient = found.gradient
         gradient /= len(found.report.winners)
-        if objective.steered:
+        if self.objective.steered:
             wanted = wanted_activity(len(self.weights), self.n_steps_done, self.n_steps)
             biases = self.weights[:, -1]
-            biases += bias_steps(objective.activation, gradient[:, -1], found.report.winners, wanted)
+            biases += bias_steps(self.objective.activation, gradient[:, -1], found.report.winners, wanted)
             gradient[:, -1] = 0
-        elif objective.settings.biases == "none":
+        elif self.objective.settings.biases == "none":
             gradient[:, -1] = 0
         self.optimizer.step(self.weights, gradient, found.factors)
         self.n_steps_done += 1
@@ -128,7 +122,7 @@ class Training:
 
         With biases near 0, all outputs are half active, and the squared error drives them into saturation.
         """
-        objective, biases = self.engine.objective, self.weights[:, -1]
+        objective, biases = self.objective, self.weights[:, -1]
         if objective.settings.biases == "random":
             biases[:] = random.normal(scale=samples.shape[1] ** -0.5, size=len(biases))
         elif not objective.steered and objective.settings.biases != "none":
@@ -141,7 +135,7 @@ class Training:
         If a tight cluster of samples is worth several shares, its units split it between them, and each has a low
         output for the whole cluster.
         """
-        f = self.engine.objective.activation
+        f = self.objective.activation
         if not f.increasing:
             return
         largest_net = np.full(len(self.weights), -np.inf)

@@ -42,8 +42,7 @@ _MOST_TRIES = 1000
 
 @_maximum
 def _violation(slopes, codes, lower, upper):
-    """Return the largest violation. ``codes * huge`` moves the slope of a component in use to its end of the "
-    "interval."""
+    """Return the largest violation; ``codes * huge`` moves the slope of a used component to its end of the interval."""
     huge = slopes.dtype.type(1e30)
     worst = slopes.dtype.type(0)
     for j in range(slopes.size):
@@ -67,8 +66,7 @@ def _moved(slopes, codes, row, change, lower, upper, keep):
 
 @_kernel
 def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
-    """Repeatedly set the component with the largest violation to its best value; return whether all are small "
-    "enough."""
+    """Set the component with the largest violation to its best value, repeatedly; return whether all are small."""
     change, row = slopes.dtype.type(0), gram[0, : slopes.size]
     for _ in range(most_steps):
         worst = _moved(slopes, codes, row, change, lower, upper, keep)

@@ -239,3 +239,13 @@ class UnitLearner(Learner):
 
     def _activation(self) -> Activation:
         return LOGISTIC
+
+
+def unit_attributes(weights: Array, center: Array, scale: float) -> dict[str, Any]:
+    """Return the fitted attributes of units for samples with this mean and scale; the last column is the biases."""
+    return {
+        "components_": np.ascontiguousarray(weights[:, :-1]),
+        "intercept_": weights[:, -1].copy(),
+        "mean_": center,
+        "scale_": scale,
+    }

@@ -28,7 +28,7 @@ from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, StrOptions, fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .base import DEFAULT_COMPONENTS, UnitLearner
+from .base import DEFAULT_COMPONENTS, UnitLearner, unit_attributes
 
 # The first samples of a stream may be fewer than the units. They still limit the units, and so the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100
@@ -173,9 +173,7 @@ class EPLS(UnitLearner):
         if not resumed:
             training.start_biases(samples, batch_size, random)
 
-        def attributes() -> dict[str, Any]:
-            return _units(weights) | {"mean_": center, "scale_": scale}
-
+        attributes = partial(unit_attributes, weights, center, scale)
         reports, tol = training.progress.reports, settings.tol if self.tol is None else self.tol
         for _ in self.epochs(max_iter, fit_task, n_done=len(reports), attributes=attributes):
             training.epoch(samples, batch_size, random, after_batch)
@@ -262,7 +260,7 @@ class EPLS(UnitLearner):
         training.limit_norms()
         self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
         self.n_iter_ = len(self.loss_curve_)
-        self.__dict__.update(_units(training.weights))
+        self.__dict__.update(unit_attributes(training.weights, self.mean_, self.scale_))
         return self
 
     def winners(self, X: ArrayLike) -> NDArray[np.intp]:
@@ -344,11 +342,6 @@ class EPLS(UnitLearner):
         training.start_biases(samples, samples.shape[0], random)
         self.mean_, self.scale_ = center, scale
         return training
-
-
-def _units(weights: Array) -> dict[str, Array]:
-    """Return the fitted attributes of weights with the bias in the last column."""
-    return {"components_": np.ascontiguousarray(weights[:, :-1]), "intercept_": weights[:, -1].copy()}
 
 
 def _warn_unsettled(max_iter: int, tol: float) -> None:

@@ -28,7 +28,7 @@ from ..utils.fields import Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
-from .base import UnitLearner
+from .base import UnitLearner, unit_attributes
 
 # A batch must be large enough to estimate the mean activation: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
@@ -160,13 +160,9 @@ class SparseAutoencoder(UnitLearner):
                 optimizers[0].step(encoder, room.encoder_gradient)
                 optimizers[1].step(decoder, room.decoder_gradient)
             loss_curve.append(loss / n_batches)
-        return {
-            "components_": np.ascontiguousarray(encoder[:, :-1]),
-            "intercept_": encoder[:, -1].copy(),
+        return unit_attributes(encoder, center, scale) | {
             "decoder_": decoder[:-1].copy(),
             "decoder_intercept_": decoder[-1].copy(),
-            "mean_": center,
-            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }

@@ -30,7 +30,7 @@ from ..utils.fields import Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Interval
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
-from .base import UnitLearner
+from .base import UnitLearner, unit_attributes
 
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 
@@ -155,12 +155,8 @@ class SparseRBM(UnitLearner):
                 error += machine.step(inputs, fall) * len(inputs)
                 n_done += 1
             loss_curve.append(error / n_samples)
-        return {
-            "components_": np.ascontiguousarray(machine.weights[:, :-1]),
-            "intercept_": machine.weights[:, -1].copy(),
+        return unit_attributes(machine.weights, center, scale) | {
             "visible_intercept_": machine.visible_intercept,
-            "mean_": center,
-            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }
