@@ -19,18 +19,11 @@ class Factors:
     """The two factors of a gradient, and the second derivative.
 
     With one layer, every second moment of the gradients of single samples is a product of these.
-
-    Attributes
-    ----------
-    inputs : ndarray of shape (n, n_inputs)
-        The samples.
-    slopes, curvatures : ndarray of shape (n, n_components)
-        The first and second derivatives of each sample's loss with respect to the net input of each unit.
     """
 
-    inputs: Array
-    slopes: Array
-    curvatures: Array
+    inputs: Array  # (n, n_inputs), the samples
+    slopes: Array  # (n, n_components), derivatives of each sample's loss with respect to each net input
+    curvatures: Array  # the second derivatives
 
 
 class Optimizer(Stateful):

@@ -126,13 +126,6 @@ class BlockSamples(Samples):
     Each epoch reads the blocks in a new order, collects as many as fit in a buffer of 128 MiB, and shuffles the samples
     in it. Blocks of data on disk have a megabyte, so a buffer mixes samples from a hundred places or more. While one
     buffer is used for training, the next is read.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        The data.
-    buffer_bytes : int
-        The size of the samples that are shuffled together, to within a block.
     """
 
     def __init__(self, blocks: Blocks, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -192,14 +185,8 @@ class StreamSamples(Samples):
     """A stream of arrays, shuffled as far as little memory allows.
 
     Arrays of any size are copied to a buffer of 128 MiB, whose samples are shuffled once it is full. While one buffer
-    is used for training, the next is filled.
-
-    Parameters
-    ----------
-    arrays : callable
-        Returns a new iterator over all arrays on each call. It is called at once, to inspect the data.
-    buffer_bytes : int
-        The maximum size of the samples that are shuffled together.
+    is used for training, the next is filled. ``arrays`` returns a new iterator over all arrays on each call. It is
+    called at once, to inspect the data.
     """
 
     def __init__(self, arrays: Callable[[], Iterable[Array]], buffer_bytes: int = BUFFER_BYTES) -> None:

@@ -234,24 +234,12 @@ class Room:
 
 
 class Statistics(NamedTuple):
-    """The statistics of a batch; v' is the reconstruction, and h' the probabilities given v'.
+    """The statistics of a batch; v' is the reconstruction, and h' the probabilities given v'."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components, n_features + 1)
-        The mean of h v - h' v'; the last column is the mean of h - h'.
-    visible : ndarray of shape (n_features,)
-        The mean of v - v'.
-    activity : ndarray of shape (n_components,)
-        The mean of h.
-    error : float
-        The mean of ||v - v'||².
-    """
-
-    weights: Array
-    visible: Array
-    activity: Array
-    error: float
+    weights: Array  # the mean of h v - h' v'; the last column is the mean of h - h'
+    visible: Array  # the mean of v - v'
+    activity: Array  # the mean of h
+    error: float  # the mean of ||v - v'||²
 
 
 def contrastive_divergence(

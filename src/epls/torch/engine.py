@@ -60,25 +60,14 @@ Function = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True)
 class TorchActivation:
-    """The torch counterpart of :class:`epls.algorithm.activations.Activation`.
-
-    Attributes
-    ----------
-    module : callable
-        Creates f as a module.
-    in_place : callable
-        Replaces net inputs by outputs, and returns them.
-    slope, curvature : callable
-        f' and f''.
-    primitive : callable or None
-        A function whose slope is f: the matching loss of net inputs z is ``primitive(z) - target * z``. None if f is
-        not increasing.
-    """
+    """The torch counterpart of :class:`epls.algorithm.activations.Activation`."""
 
     module: Callable[[], nn.Module]
-    in_place: Function
+    in_place: Function  # replaces net inputs by outputs, and returns them
     slope: Function
     curvature: Function
+    #: A function whose slope is f: the matching loss of net inputs z is ``primitive(z) - target * z``. None if f is not
+    #: increasing.
     primitive: Function | None
 
 

@@ -48,21 +48,10 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
 
 
 def read_container(path: Path, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plain values and the arrays of a file, if it is intact.
+    """Return the plain values and the arrays of a file with one of these formats.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    *formats : int
-        The formats that the header may have.
-
-    Raises
-    ------
-    DamagedError
-        If :func:`write_container` did not write it like this.
-    VersionError
-        If it has another format.
+    Another format is a :class:`VersionError`; all that :func:`write_container` would not write is a
+    :class:`DamagedError`.
     """
     try:
         _check_size(path)

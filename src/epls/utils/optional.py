@@ -7,17 +7,7 @@ from typing import Any
 
 
 def require(module: str, extra: str, purpose: str = "this") -> Any:
-    """Return a module of an optional library, or raise an error that names the extra to install.
-
-    Parameters
-    ----------
-    module : str
-        The full name of the module.
-    extra : str
-        The extra of epls that installs its library.
-    purpose : str
-        What needs it, for the error message.
-    """
+    """Return a module of an optional library, or raise an error that names what needs it and the extra to install."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
