@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 
 EXTRAS = ("cli", "data", "distributed", "images", "onnx", "plot", "tables", "zarr")
-TOOLS = ("hypothesis", "onnxruntime", "pandas", "polars", "pytest", "torch")
+TOOLS = ("hypothesis", "onnxruntime", "pandas", "polars", "pytest", "selenium", "torch")
 
 
 def lowest_versions():
