@@ -1,6 +1,7 @@
 # make demo   install, learn from bundled data, end with figures, and with pictures and a page in demo_output/
 # make test   install what the tests need and run them all
 # make test-fast  the same without the slow ones: under three minutes
+# make test-lowest  the fast tests with the lowest versions that pyproject.toml allows, in an environment of their own
 # make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
 # make test-bounds  the fast tests with compiled loops that check every index; no core dumps, only errors
 # make lint   ruff and mypy
@@ -13,7 +14,7 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test test-fast browser lint docs bench clean test-bounds dist
+.PHONY: demo test test-fast browser lint docs bench clean test-bounds test-lowest dist
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
@@ -27,6 +28,13 @@ test-fast: $(VENV)/.installed-dev
 
 test-bounds: $(VENV)/.installed-dev
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-bounds OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+
+# Old releases warn of what newer ones of their own dependencies deprecate.
+test-lowest:
+	$(PYTHON) -m venv $(VENV)-lowest
+	$(PYTHON) tests/lowest.py > $(VENV)-lowest/versions.txt
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)-lowest/versions.txt --editable .
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -m "not slow" -W default::DeprecationWarning
 
 # Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a
 # browser the tests of pages in one are skipped; where CI is set, as in .ci/run, they fail.
@@ -55,7 +63,7 @@ dist: $(VENV)/.installed-dev
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:
-	rm -rf $(VENV)
+	rm -rf $(VENV) $(VENV)-lowest
 
 # The stamps are written only after a successful install, so that an interrupted one is done again.
 $(VENV)/.installed: pyproject.toml

@@ -52,7 +52,9 @@ def new_cases(quick):
     return {
         "digits, EPLS(50)": lambda: epls.EPLS(50, random_state=0).fit(digits).components_,
         f"training, {n_units} units": lambda: (
-            epls.EPLS(n_units, max_iter=2, wake=False, random_state=0).fit(samples).components_
+            epls.EPLS(n_units, max_iter=2, settings=epls.TrainingSettings(wake=False), random_state=0)
+            .fit(samples)
+            .components_
         ),
         f"dense encoding, {n_units} units": lambda: features.transform(images),
     }

@@ -37,8 +37,7 @@ from distributed import Client, LocalCluster
 
 from epls import EPLS, open_shards
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.base import BatchReport, LayerSettings
-from epls.algorithm.optimizers.adam import Adam
+from epls.algorithm.engine import BatchReport, Objective
 from epls.algorithm.training import Training
 from epls.distributed import fit, fitting, transform, tree
 from epls.distributed.cluster import DaskShards, LocalShards
@@ -186,7 +185,7 @@ def exchange_milliseconds(client: Client, shards, n_below: int, shapes, n_calls:
         for shape in shapes:
             workers = DaskShards(own, fitting._parts(shards, n_workers))
             weights = np.zeros(shape, np.float32)
-            settings = Settings(LayerSettings(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
+            settings = Settings(Objective(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
             seconds, before = [], 0.0
             for number in range(n_calls + 3):
                 if number == 3:
@@ -224,10 +223,8 @@ class CannedShards(LocalShards):
 def update_milliseconds(n_shards: int, shape: tuple[int, int], batch_size: int) -> tuple[float, int]:
     """Of the calling process's own work in a step; and the bytes of what a shard found besides the gradient."""
     shards = CannedShards(n_shards, shape, batch_size)
-    settings = Settings(LayerSettings(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
-    training = Training(
-        np.zeros(shape, np.float32), fitting.ShardedEngine(shards, settings, shape[0]), Adam(), n_steps=50
-    )
+    settings = Settings(Objective(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
+    training = Training(np.zeros(shape, np.float32), fitting.ShardedEngine(shards, settings, shape[0]), n_steps=50)
     training.progress.start_epoch(shape[0], np.random.RandomState(0))
     seconds = []
     for number in range(20):

@@ -19,7 +19,7 @@ os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"
 import numpy as np
 
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.base import LayerSettings, new_engine
+from epls.algorithm.engine import Objective, new_engine
 
 NEEDED = {"dask-tasks": "distributed", "dask-actors": "distributed", "gloo": "torch", "ray": "ray"}
 
@@ -27,7 +27,7 @@ NEEDED = {"dask-tasks": "distributed", "dask-actors": "distributed", "gloo": "to
 @functools.cache
 def engine_and_data(n_components, n_features, rows):
     X = np.random.RandomState(0).laplace(size=(10 * rows, n_features)).astype(np.float32)
-    return new_engine(LayerSettings(np.zeros(n_features), 1.0, LOGISTIC), n_components), X
+    return new_engine(Objective(np.zeros(n_features), 1.0, LOGISTIC), n_components), X
 
 
 def work(weights, rows, step):

@@ -5,16 +5,14 @@
 
 First, one batch of N_h samples: the mean output at the winners as a share of the exact optimum's, which is that of
 scipy.optimize.linear_sum_assignment. Beside it the auction of balanced_assignment, whose rows bid in rounds that
-threads share (tol=0.01), for comparison. Then, with --data, an epoch: from time to time in a training with the epoch's
-target, the outputs of all samples at the weights of that moment, cut in batches, against the best target that is
-balanced over all of them. That best is between what an auction over all samples reaches and its dual bound. The epoch's
-target goes on from the prices that it has in the training, and is measured again when it has settled, after four more
-epochs with the same weights. The literal rule has N = samples of the epoch, and carries its inhibitor from batch to
-batch, as in the paper. One column is again the auction against the best of a batch.
+threads share (tol=0.01), for comparison. Then, with --data, an epoch: from time to time in a training, the outputs of
+all samples at the weights of that moment, cut in batches, against the best target that is balanced over all of them.
+That best is between what an auction over all samples reaches and its dual bound. The literal rule has N = samples of
+the epoch, and carries its inhibitor from batch to batch, as in the paper. One column is again the auction against the
+best of a batch.
 """
 
 import argparse
-import copy
 import time
 from pathlib import Path
 
@@ -25,8 +23,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epls import balanced_assignment
-from epls.algorithm.defaults import batch_rows, number_of_epochs
-from epls.algorithm.epoch_target import EpochTarget
+from epls.algorithm.settings import batch_rows, number_of_epochs
 from epls.algorithm.target import AuctionTarget, ExactTarget, LargestTarget, LiteralTarget
 from epls.kernels.auction import auction
 from epls.metrics import win_spread
@@ -47,18 +44,18 @@ def made_up_outputs(n):
 
 
 def outputs_in_training(X, n_components, batch_size):
-    """At each stage of a training: its epoch, the outputs of all samples in random order, and the training's target."""
+    """At each stage of a training: its epoch, the outputs of all samples in random order."""
     n_epochs = number_of_epochs(-(-len(X) // batch_size))
     stages = {max(round(stage * n_epochs), 1) for stage in STAGES}
-    training, reports = new_training(X, n_components, n_epochs, "epoch", batch_size)
-    layer = training.engine.settings
+    training, reports = new_training(X, n_components, n_epochs, "auction", batch_size)
+    layer = training.engine.objective
     order = np.random.RandomState(1).permutation(len(X))
     for report in reports:
         if report.epoch in stages:
             weights = training.weights
             outputs = (X[order] - layer.center.astype(X.dtype)) @ (weights[:, :-1].T / X.dtype.type(layer.scale))
             outputs += weights[:, -1]
-            yield f"epoch {report.epoch} of {n_epochs}", expit(outputs, out=outputs), training.engine.target
+            yield f"epoch {report.epoch} of {n_epochs}", expit(outputs, out=outputs)
 
 
 def assigned(target, outputs, batch_size):
@@ -80,9 +77,8 @@ def best_of_epoch(outputs):
     n_samples, n_components = outputs.shape
     shares = np.full(n_components, n_samples // n_components)
     assert shares.sum() == n_samples
-    winners, zero = np.empty(n_samples, np.intp), np.float32(0)
-    small, precision = np.float32(0.002), np.finfo(np.float32).eps
-    prices = auction(outputs, shares, np.zeros(n_components, np.float32), zero, small, zero, precision, winners)
+    winners = np.empty(n_samples, np.intp)
+    prices = auction(outputs, shares, np.float32(0.002), np.finfo(np.float32).eps, winners)
     bound = shares @ prices.astype(np.float64)
     for start in range(0, n_samples, 2000):
         bound += (outputs[start : start + 2000] - prices).max(axis=1).sum(dtype=np.float64)
@@ -116,38 +112,30 @@ def in_rounds(H, n_threads):
     return H[np.arange(len(H)), winners].mean(dtype=np.float64), min(seconds)
 
 
-def judge_epoch(name, outputs, batch_size, trained):
+def judge_epoch(name, outputs, batch_size):
     n_samples, n_components = outputs.shape
     reached, bound = best_of_epoch(outputs)
-    kinds = (AuctionTarget, EpochTarget, LiteralTarget, LargestTarget)
-    targets = [copy.deepcopy(trained) if kind is EpochTarget else kind(n_components) for kind in kinds]
-    results = [assigned(target, outputs, batch_size) for target in targets]
-    random = np.random.RandomState(2)
-    settled = [assigned(targets[1], outputs[random.permutation(n_samples)], batch_size)[0] for _ in range(4)][-1]
+    kinds = (AuctionTarget, LiteralTarget, LargestTarget)
+    results = [assigned(kind(n_components), outputs, batch_size) for kind in kinds]
     quality = " | ".join(f"{mean / bound:.4f}" for mean, _, _ in results)
     spreads = " | ".join(str(spread) for _, spread, _ in results)
     first = outputs[:batch_size]
     of_batch = assigned(AuctionTarget(n_components), first, batch_size)[0]
     of_batch /= assigned(ExactTarget(n_components), first, batch_size)[0]
-    times = " | ".join(f"{1e3 * seconds * batch_size / n_samples:.1f}" for _, _, seconds in results[:3])
+    times = " | ".join(f"{1e3 * seconds * batch_size / n_samples:.1f}" for _, _, seconds in results[:2])
     best = f"{bound:.4g} | {reached / bound:.5f} | {of_batch:.5f}"
-    print(f"| {name} | {best} | {quality} | {settled / bound:.4f} | {spreads} | {times} |", flush=True)
+    print(f"| {name} | {best} | {quality} | {spreads} | {times} |", flush=True)
 
 
 def epochs_of_training(folder, n_components, n_samples, batch_size):
     print(f"\n{n_components} units, {n_samples:,} samples, batches of {batch_size}: against the best of the epoch")
-    names = ("auction", "epoch", "literal", "largest")
-    columns = [
-        *names,
-        "epoch, settled",
-        *(f"spread: {name}" for name in names),
-        *(f"ms a batch: {name}" for name in names[:3]),
-    ]
+    names = ("auction", "literal", "largest")
+    columns = [*names, *(f"spread: {name}" for name in names), *(f"ms a batch: {name}" for name in names[:2])]
     print(f"| outputs | best mean, at most | at least | auction, of its batch's | {' | '.join(columns)} |")
     print("|---" * (4 + len(columns)) + "|")
     X = load_patches(folder, n_samples).astype(np.float32)
-    for name, outputs, trained in outputs_in_training(X, n_components, batch_size):
-        judge_epoch(name, outputs, batch_size, trained)
+    for name, outputs in outputs_in_training(X, n_components, batch_size):
+        judge_epoch(name, outputs, batch_size)
 
 
 def main():

@@ -19,8 +19,8 @@ import numpy as np
 from common import normalized_patches
 
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.base import LayerSettings, new_engine
-from epls.algorithm.optimizers import Adam
+from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
 from epls.datasets import load_stl10
@@ -35,8 +35,8 @@ class TimedTarget:
     def __init__(self, target):
         self.target, self.seconds = target, 0.0
 
-    def start_epoch(self, n_samples, n_dropped=0):
-        self.target.start_epoch(n_samples, n_dropped)
+    def start_epoch(self, n_samples):
+        self.target.start_epoch(n_samples)
 
     def assign(self, outputs):
         started = time.perf_counter()
@@ -53,11 +53,11 @@ def load_patches(folder, n_patches, patch_size=10):
 def new_training(X, n_components, n_epochs, target_name, batch_size=None):
     """A training as that of EPLS, with an iterator over its epochs' reports."""
     random, samples = np.random.RandomState(0), ArraySamples(X)
-    settings = LayerSettings(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC, target=target_name)
-    engine = new_engine(settings, n_components)
+    settings = TrainingSettings(target=target_name, max_norm=1.0)
+    engine = new_engine(Objective(X.mean(axis=0, dtype=np.float64), float(X.std()), LOGISTIC, settings), n_components)
     weights = initial_weights(n_components, X.shape[1], random, X.dtype)
     batch_size = batch_size or n_components
-    training = Training(weights, engine, Adam(), max_norm=1.0, n_steps=n_epochs * samples.n_batches(batch_size))
+    training = Training(weights, engine, n_steps=n_epochs * samples.n_batches(batch_size))
     return training, (training.epoch(samples, batch_size, random) for _ in range(n_epochs))
 
 

@@ -25,7 +25,7 @@ from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
-from epls.algorithm.defaults import batch_rows, number_of_epochs
+from epls.algorithm.settings import batch_rows, number_of_epochs
 from epls.images.patches import usual_n_patches
 from epls.learners.random_patches import RandomPatches
 

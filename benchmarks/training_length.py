@@ -15,7 +15,7 @@ import numpy as np
 from paper_mends import on_digits
 from stl10_proxy import judged
 
-from epls.algorithm.defaults import batch_rows, number_of_epochs
+from epls.algorithm.settings import batch_rows, number_of_epochs
 from epls.datasets import load_stl10
 
 FACTORS = (0.25, 0.5, 1, 2, 4)

@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
-from epls import EPLS, OMP
+from epls import EPLS, OMP, TrainingSettings
 from epls.algorithm.target import LargestTarget
 
 N_UNITS, N_ROUNDS = 30, 100
@@ -54,9 +54,15 @@ for _ in range(N_ROUNDS):
 #
 # Components may have any length here, and start at random.
 
-settings = {"activation": "absolute", "loss": "squared", "biases": "none", "max_norm": None, "random_state": 0}
-largest = EPLS(N_UNITS, target="largest", **settings).fit(X)
-balanced = EPLS(N_UNITS, target="auction", **settings).fit(X)
+largest, balanced = (
+    EPLS(
+        N_UNITS,
+        activation="absolute",
+        settings=TrainingSettings(target=target, loss="squared", biases="none", max_norm=None),
+        random_state=0,
+    ).fit(X)
+    for target in ("largest", "auction")
+)
 
 found = {
     "OMP-1": omp_1.components_,

@@ -4,6 +4,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,13 @@ from epls import (
     ImageFeatures,
     Raw,
     SoftThresholdEncoder,
+    TrainingSettings,
     load_model,
     read_notes,
     save_model,
 )
 from epls.algorithm.activations import Activation
+from epls.persistence import FORMAT_VERSION
 from epls.utils.container import read_container, write_container
 
 
@@ -54,7 +57,8 @@ def test_a_model_comes_back_the_same(model, blobs, tmp_path):
 
 def test_feature_names_and_types_come_back(blobs, tmp_path):
     pandas_like = np.array([f"x{k}" for k in range(6)], dtype=object)
-    model = EPLS(8, max_iter=2, random_state=np.int64(3), max_norm=np.float32(1.5)).fit(blobs.astype(np.float32))
+    model = EPLS(8, max_iter=2, random_state=np.int64(3), settings=TrainingSettings(max_norm=np.float32(1.5)))
+    model.fit(blobs.astype(np.float32))
     model.feature_names_in_ = pandas_like
     save_model(model, tmp_path / "model")
     again = load_model(tmp_path / "model")
@@ -103,15 +107,30 @@ def test_a_foreign_file_is_refused(tmp_path, content):
             "format 99.*9.0",
         ),
         ({"epls": '{"format": 99}'}, "format 99, written by an unknown version"),
-        ({"epls": '{"format": 1, "learner": "os.system", "params": {}, "attributes": {}}'}, "holds a 'os.system'"),
-        ({"epls": '{"format": 1, "learner": [], "params": {}, "attributes": {}}'}, "holds a"),
-        ({"epls": '{"format": 1, "learner": "EPLS", "params": {}, "attributes": {}}'}, "is damaged"),
-        ({"epls": '{"format": 1, "learner": "EPLS", "params": {"a": 1}, "attributes": {}}'}, "is damaged"),
+        ({"epls": '{"format": 3, "learner": "EPLS", "params": {}, "attributes": {}}'}, "its checksum is missing"),
     ],
 )
-@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_a_safetensors_file_that_is_no_model_is_refused(tmp_path, metadata, message):
     save_file({"components_": np.ones((2, 2))}, tmp_path / "model", metadata=metadata)
+    with pytest.raises(ValueError, match=message):
+        load_model(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"learner": "os.system"}, "holds a 'os.system'"),
+        ({"learner": []}, "holds a"),
+        ({"params": {}, "attributes": {}}, "is damaged"),
+        ({"params": {"a": 1}}, "is damaged"),
+        ({"params": {"settings": {"a": 1}}}, "is damaged"),
+        ({"params": {"settings": 7}}, "is damaged"),
+    ],
+)
+def test_a_header_of_a_stranger_is_refused(model, tmp_path, change, message):
+    save_model(model, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
+    write_container(tmp_path / "model", header | change, arrays)
     with pytest.raises(ValueError, match=message):
         load_model(tmp_path / "model")
 
@@ -242,20 +261,6 @@ def test_a_file_whose_parts_do_not_fit_is_damaged(tmp_path):
         load_model(tmp_path / "features.epls")
 
 
-FILES_OF_0_1_0 = Path(__file__).parent / "files" / "0.1.0"
-
-
-@pytest.mark.parametrize("name", ["epls", "pipeline", "sparse_coding", "triangle"])
-def test_files_of_epls_0_1_0_give_what_they_gave(name):
-    """ImageFeatures had a `learner`, the activations `relu` and `identity` were called `rectifier` and `linear`."""
-    with pytest.warns(UserWarning, match=r"epls 0.1.0 and has no checksum"):
-        model = load_model(FILES_OF_0_1_0 / f"{name}.epls")
-    digits = load_digits()
-    data = digits.images[:20].astype(np.uint8) if isinstance(model, ImageFeatures) else digits.data[:20]
-    with np.load(FILES_OF_0_1_0 / "expected.npz") as expected:
-        np.testing.assert_allclose(model.transform(data), expected[name], rtol=1e-5, atol=1e-6)
-
-
 FILES_OF_0_2_0 = Path(__file__).parent / "files" / "0.2.0"
 
 
@@ -279,14 +284,37 @@ def test_the_files_of_a_release_are_complete():
         assert {"epls", "pipeline", "balanced", "whitening", "images", "deep"} < set(expected)
 
 
-@pytest.mark.filterwarnings("ignore:.*has no checksum")
-def test_old_names_are_replaced_by_new_ones(tmp_path):
-    model = load_model(FILES_OF_0_1_0 / "epls.epls")
-    assert model.activation == "relu"
-    features = load_model(FILES_OF_0_1_0 / "sparse_coding.epls")
-    assert features.estimator.activation == features.estimator_.activation == "identity"
-    save_model(features, tmp_path / "features.epls")
-    assert not any(name.startswith("learner") for name in load_file(tmp_path / "features.epls"))
+def file_of_format_2(model, path, **settings):
+    """What epls 0.2.0 wrote: settings of training among the parameters."""
+    save_model(model, path)
+    header, arrays = read_container(path, FORMAT_VERSION)
+    old = asdict(TrainingSettings(batch_size="n_components")) | header["params"] | settings
+    del old["settings"]
+    write_container(path, header | {"format": 2, "params": old}, arrays)
+    return path
+
+
+def test_settings_of_training_in_files_of_epls_0_2_0(model, blobs, tmp_path):
+    again = load_model(file_of_format_2(model, tmp_path / "model", loss="squared", biases="none", tol=0.5))
+    assert again.settings == TrainingSettings(loss="squared", biases="none")
+    assert (again.batch_size, again.tol) == (None, 0.5)
+    assert (again.transform(blobs) == model.transform(blobs)).all()
+
+
+@pytest.mark.parametrize("gone", [{"target": "epoch"}, {"optimizer": "capped_vsgd"}])
+def test_what_was_removed_is_refused_and_not_called_damaged(model, tmp_path, gone):
+    ((name, value),) = gone.items()
+    with pytest.raises(ValueError, match=rf"cannot be loaded: .* does not have its {name}='{value}': give '"):
+        load_model(file_of_format_2(model, tmp_path / "model", **gone))
+
+
+def test_files_of_other_formats_are_refused(model, tmp_path):
+    save_model(model, tmp_path / "model")
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
+    for format in (1, FORMAT_VERSION + 1):
+        write_container(tmp_path / "model", header | {"format": format}, arrays)
+        with pytest.raises(ValueError, match=rf"it has format {format}, .* reads formats 2 and 3"):
+            load_model(tmp_path / "model")
 
 
 def test_a_value_that_cannot_be_looked_up_is_refused(model, tmp_path):
@@ -363,7 +391,7 @@ def features():
 def crafted(features, tmp_path, **changes):
     """A file with other settings or values, and a checksum that is right: what a stranger can write."""
     save_model(features, tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
     for place, values in changes.items():
         header[place] |= values
     write_container(tmp_path / "model", header, arrays)
@@ -410,7 +438,7 @@ def test_raw_with_arrays_of_another_shape(tmp_path):
 def test_a_pipeline_of_a_stranger(tmp_path):
     pipeline = make_pipeline(StandardScaler(), EPLS(3, max_iter=2)).fit(load_digits().data[:50])
     save_model(pipeline, tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
     header["steps"]["epls"]["params"]["n_components"] = -3
     header["parts"]["epls"]["params"]["n_components"] = -3
     write_container(tmp_path / "model", header, arrays)
@@ -421,7 +449,7 @@ def test_a_pipeline_of_a_stranger(tmp_path):
 def test_a_pipeline_without_steps(tmp_path):
     pipeline = make_pipeline(StandardScaler(), EPLS(3, max_iter=2)).fit(load_digits().data[:50])
     save_model(pipeline, tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
     write_container(tmp_path / "model", header | {"steps": {}}, arrays)
     with pytest.raises(ValueError, match="a pipeline must have at least one step"):
         load_model(tmp_path / "model")
@@ -441,8 +469,8 @@ def test_a_pipeline_without_steps(tmp_path):
 )
 def test_settings_of_a_learner_are_checked_on_loading(model, tmp_path, name, value):
     save_model(model, tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
-    header["params"][name] = value
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
+    header["params"] |= {name: value} if name in header["params"] else {"settings": {name: value}}
     write_container(tmp_path / "model", header, arrays)
     with pytest.raises(ValueError, match=name):
         load_model(tmp_path / "model")
@@ -470,7 +498,7 @@ def test_without_set_output_the_configuration_of_scikit_learn_counts(model, blob
 @pytest.mark.parametrize("change", [{"output": "spreadsheet"}, {"output": ["pandas"]}])
 def test_unknown_outputs_are_refused(model, tmp_path, change):
     save_model(model, tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
     write_container(tmp_path / "model", header | change, arrays)
     with pytest.raises(ValueError, match=r"its output is .* default, pandas, polars"):
         load_model(tmp_path / "model")
@@ -479,7 +507,7 @@ def test_unknown_outputs_are_refused(model, tmp_path, change):
 @pytest.mark.parametrize("names", [["a"], [1] * 6, "abcdef"])
 def test_names_of_a_scaler_are_checked(blobs, tmp_path, names):
     save_model(make_pipeline(StandardScaler(), EPLS(8, max_iter=2)).fit(blobs), tmp_path / "model")
-    header, arrays = read_container(tmp_path / "model", 2)
+    header, arrays = read_container(tmp_path / "model", FORMAT_VERSION)
     header["parts"]["standardscaler"]["attributes"]["feature_names_in_"] = names
     write_container(tmp_path / "model", header, arrays)
     with pytest.raises(ValueError, match="feature_names_in_ must be 6 strings"):

@@ -105,7 +105,7 @@ def subjects(folder):
 
 def crafted(path, target, random):
     """A model file with something replaced, and a checksum that is right."""
-    header, arrays = read_container(path, 2)
+    header, arrays = read_container(path, 3)
     holders = []
 
     def walk(value):

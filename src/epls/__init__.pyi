@@ -7,7 +7,8 @@ from . import plotting as plotting
 from ._version import __version__ as __version__
 from .algorithm.activations import Activation as Activation
 from .algorithm.checkpoint import Checkpoint as Checkpoint
-from .algorithm.defaults import PAPER as PAPER
+from .algorithm.settings import PAPER as PAPER
+from .algorithm.settings import TrainingSettings as TrainingSettings
 from .balanced.assignment import balanced_assignment as balanced_assignment
 from .balanced.kmeans import BalancedKMeans as BalancedKMeans
 from .data.blocks import open_shards as open_shards

@@ -1,12 +1,14 @@
-"""Callbacks for scikit-learn's ``set_callbacks``."""
+"""Callbacks for ``set_callbacks``."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from .utils.epochs import Callback
 
-class OnEpoch:
+
+class OnEpoch(Callback):
     """Call ``report(epochs_done, epochs_at_most)`` after each epoch of a learner.
 
     Examples
@@ -23,16 +25,7 @@ class OnEpoch:
     def __init__(self, report: Callable[[int, int], None]) -> None:
         self._report = report
 
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
-
     def on_fit_task_end(self, estimator: Any, context: Any) -> None:
         """Report if the task that ended is an epoch."""
         if context.task_name == "epoch":
             self._report(context.task_id + 1, context.parent.max_subtasks)
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""

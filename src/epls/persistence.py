@@ -10,6 +10,7 @@ import hashlib
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from ._version import __version__
+from .algorithm.settings import TrainingSettings
 from .balanced.kmeans import BalancedKMeans
 from .encoders import ENCODERS
 from .images.features import ImageFeatures
@@ -27,16 +29,15 @@ from .images.patches import ZCAWhitening
 from .images.stack import DeepFeatures, Layer
 from .learners import LEARNERS
 from .utils.container import DamagedError, ForeignError, VersionError, read_container, write_container
-from .utils.fields import checked_names, deciding
+from .utils.fields import checked_names
 from .utils.locks import FolderLock
 
-FORMAT_VERSION, _UNSIGNED_FORMAT = 2, 1
+FORMAT_VERSION = 3
+_READ_FORMATS = (2, FORMAT_VERSION)
 _OUTPUTS = ("default", "pandas", "polars")  # supported by scikit-learn's set_output
-_NOT_SAVED = {"device", "precision", "checkpoint"}  # of the machine, not of the model
-
-# Names that epls 0.1.0 wrote, and the current ones: parameters, attributes and parts of a class, and parameter values.
-_NEW_NAMES = {"ImageFeatures": {"learner": "estimator", "learner_": "estimator_"}, "EPLS": {"n_epochs_": "n_iter_"}}
-_NEW_VALUES = {"activation": {"rectifier": "relu", "linear": "identity"}}
+_NOT_SAVED = {"device", "checkpoint"}  # of the machine, not of the model
+# Parameters of EPLS that format 2 (epls 0.2.0) has in place of ``settings``.
+_SETTINGS_OF_FORMAT_2 = {"target", "loss", "optimizer", "biases", "drop_last", "max_norm", "wake"}
 
 
 @cache
@@ -119,6 +120,10 @@ def _state(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     return model._fitted_state()
 
 
+class RemovedError(ValueError):
+    """A model uses something that this version does not have."""
+
+
 def load_model(path: str | os.PathLike[str]) -> Any:
     """Load a model that :func:`save_model` wrote.
 
@@ -145,6 +150,8 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     header, arrays = _read(Path(path))
     try:
         return _fitted_model(header, arrays), _notes(path, header)
+    except RemovedError as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
 
@@ -181,11 +188,11 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}: check the path")
     try:
-        header, arrays = read_container(path, FORMAT_VERSION, unsigned_format=_UNSIGNED_FORMAT)
+        header, arrays = read_container(path, *_READ_FORMATS)
     except VersionError as error:
         raise ValueError(
-            f"{path} cannot be read: {error}; this is epls {__version__}, which reads formats {_UNSIGNED_FORMAT} and "
-            f"{FORMAT_VERSION}: install the version that wrote it"
+            f"{path} cannot be read: {error}; this is epls {__version__}, which reads formats "
+            f"{' and '.join(map(str, _READ_FORMATS))}: install the version that wrote it"
         ) from error
     except ForeignError as error:
         raise ValueError(
@@ -196,23 +203,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{path} is not a model that epls wrote, or it is damaged ({error}): get an intact copy, or learn the "
             f"model again with `epls fit`"
         ) from error
-    if header["format"] == _UNSIGNED_FORMAT:
-        warnings.warn(
-            f"{path} was written by epls 0.1.0 and has no checksum, so damage cannot be detected: load it and "
-            f"save it again to give it one",
-            stacklevel=4,
-        )
     return header, arrays
 
 
 def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model = _model(header)
-    new_names = _NEW_NAMES.get(header["learner"], {})
     state = {name: array for name, array in arrays.items() if "." not in name}
     for part, part_header in header["parts"].items():
         of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
-        state[new_names.get(part, part)] = _fitted_model(part_header, of_part)
-    _restore(model, state, {new_names.get(name, name): value for name, value in header["attributes"].items()})
+        state[part] = _fitted_model(part_header, of_part)
+    _restore(model, state, header["attributes"])
     if "output" in header:  # if the user called set_output
         if header["output"] not in _OUTPUTS:  # set_output accepts anything
             raise ValueError(f"its output is {header['output']!r}, but must be one of {', '.join(_OUTPUTS)}")
@@ -246,19 +246,28 @@ def _model(description: dict[str, Any]) -> Any:
         raise ValueError(f"it holds a {name!r}; this version of epls knows {sorted(_classes())}")
     if name == "Pipeline":
         return Pipeline([(key, _model(step)) for key, step in description["steps"].items()])
-    new_names = _NEW_NAMES.get(name, {})
-    model = _classes()[name](**{new_names.get(key, key): _value(key, v) for key, v in description["params"].items()})
+    params = dict(description["params"])
+    settings = params.pop("settings", None)
+    if name == "EPLS" and (old := _SETTINGS_OF_FORMAT_2 & set(params)):
+        settings = {key: params.pop(key) for key in old}
+    params = {key: _value(value) for key, value in params.items()}
+    if settings is not None:
+        try:
+            params["settings"] = TrainingSettings(**settings)
+        except ValueError as error:
+            raise RemovedError(f"this version of epls does not have its {error}") from error
+    model = _classes()[name](**params)
     model._validate_params()  # as fit does, since the settings of an untrusted file may be wrong
     return model
 
 
-def _value(name: str, value: Any) -> Any:
-    """Return the value of a parameter: a model from its description, or a plain value under its current name."""
+def _value(value: Any) -> Any:
+    """Return the value of a parameter: a model from its description, or a plain value."""
     if isinstance(value, dict):
         return _model(value)
     if isinstance(value, list):  # of models, or of numbers
         return [_model(item) if isinstance(item, dict) else item for item in value]
-    return _NEW_VALUES.get(name, {}).get(value, value)
+    return value
 
 
 def _plain(name: str, value: Any) -> Any:
@@ -266,6 +275,8 @@ def _plain(name: str, value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, TrainingSettings):
+        return {field: _plain(field, item) for field, item in asdict(value).items()}
     if type(value).__name__ in _classes():
         return _description(value)
     if isinstance(value, list | tuple) and all(type(item).__name__ in _classes() for item in value):
@@ -307,7 +318,7 @@ class LayerCheckpoint:
 
     def keep(self, number: int, layer: Layer) -> Callable[[int, Any, Callable[[], ImageFeatures]], ImageFeatures]:
         """Return a function that reads the features of a group from the folder, or learns and writes them."""
-        settings = {name: repr(value) for name, value in deciding(layer.get_params()).items()}
+        settings = {name: repr(value) for name, value in layer.get_params().items()}
 
         def kept(group: int, patches: Any, learn: Callable[[], ImageFeatures]) -> ImageFeatures:
             self.folder.mkdir(parents=True, exist_ok=True)

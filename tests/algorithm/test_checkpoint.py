@@ -2,7 +2,6 @@
 
 import pickle
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,14 +9,12 @@ from numpy.testing import assert_array_equal
 from sklearn.base import clone
 from stopped_training import StopAfter, StopError
 
-from epls import EPLS, OMP, PAPER, ImageFeatures
+from epls import EPLS, OMP, PAPER, ImageFeatures, TrainingSettings
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.checkpoint import Checkpoint
 from epls.callbacks import OnEpoch
 from epls.data.blocks import ArrayBlocks, JoinedBlocks
 from epls.utils.container import DamagedError, VersionError, read_container, write_container
-
-FILES_OF_0_1_0 = Path(__file__).parents[1] / "files" / "0.1.0"
 
 
 def stopped(model, X, folder, n_batches):
@@ -32,10 +29,9 @@ def files_in(folder):
 
 SETTINGS = [
     {},
-    {"target": "epoch", "batch_size": 37},
-    PAPER | {"batch_size": 40, "max_iter": 4, "tol": None},
+    {"batch_size": 37},
+    {"settings": replace(PAPER, tol=None)},
     {"batch_size": 37, "random_state": None},
-    {"target": "epoch"},
 ]
 
 
@@ -161,9 +157,9 @@ def test_a_byte_anywhere_is_noticed(blobs, tmp_path, seed):
                 continue  # a space of the header became another
             path.write_bytes(bytes(flipped))
             with pytest.raises((DamagedError, VersionError)):
-                read_container(path, 2)
+                read_container(path, 3)
         path.write_bytes(content)
-        read_container(path, 2)
+        read_container(path, 3)
 
 
 @pytest.mark.parametrize(
@@ -222,11 +218,12 @@ def test_a_learner_that_cannot_go_on_says_so(blobs, tmp_path):
 
 def test_a_checkpoint_of_another_version_is_refused(blobs, tmp_path):
     """Not ignored like a damaged one: the training would begin again without a word."""
-    written = (FILES_OF_0_1_0 / "checkpoint-00000004.safetensors").read_bytes()
-    (tmp_path / "checkpoint-00000004.safetensors").write_bytes(written)
-    with pytest.raises(ValueError, match=r"by another version of epls .*format 1.*empty the folder"):
+    path = tmp_path / "checkpoint-00000004.safetensors"
+    write_container(path, {"format": 2, "epls": "0.2.0"}, {})
+    written = path.read_bytes()
+    with pytest.raises(ValueError, match=r"by another version of epls .*format 2.*empty the folder"):
         EPLS(3, max_iter=3, random_state=0).set_callbacks(Checkpoint(tmp_path)).fit(blobs)
-    assert (tmp_path / "checkpoint-00000004.safetensors").read_bytes() == written
+    assert path.read_bytes() == written
 
 
 @pytest.mark.parametrize("as_blocks", [lambda X: JoinedBlocks([ArrayBlocks(X[:150]), ArrayBlocks(X[150:])])])
@@ -277,18 +274,16 @@ def test_a_checkpoint_travels_to_other_processes(tmp_path):
     ("target", "name", "value"),
     [
         ("auction", "target.counts", np.array([10**6, -(10**6), 0, 0, 0, 0, 0, 0])),
-        ("epoch", "target.counts", np.array([10**6, -(10**6), 0, 0, 0, 0, 0, 0])),
-        ("epoch", "target.prices", np.full(8, np.nan)),
         ("literal", "target.inhibitor", np.full(8, np.inf)),
         ("auction", "weights", np.full((8, 7), np.nan)),
     ],
 )
 def test_a_crafted_state_is_refused_before_a_kernel_sees_it(blobs, tmp_path, target, name, value):
     """With a checksum that is right. Counts like these would let the auction write past its arrays."""
-    settings = {"target": target, "max_iter": 3, "batch_size": 40, "random_state": 0}
+    settings = {"settings": TrainingSettings(target=target), "max_iter": 3, "batch_size": 40, "random_state": 0}
     stopped(EPLS(8, **settings), blobs, tmp_path, 3)
     for path in tmp_path.glob("checkpoint-*"):
-        header, arrays = read_container(path, 2)
+        header, arrays = read_container(path, 3)
         arrays[f"training.{name}"] = value.astype(arrays[f"training.{name}"].dtype)
         write_container(path, header, arrays)
     with pytest.raises(ValueError, match=r"finite|counts are damaged"):
@@ -311,7 +306,7 @@ def test_a_crafted_progress_is_refused(blobs, tmp_path, change):
     settings = {"max_iter": 3, "batch_size": 40, "random_state": 0}
     stopped(EPLS(8, **settings), blobs, tmp_path, 3)
     for path in tmp_path.glob("checkpoint-*"):
-        header, arrays = read_container(path, 2)
+        header, arrays = read_container(path, 3)
         header["progress"] |= change
         write_container(path, header, arrays)
     with pytest.raises(ValueError, match="is not a checkpoint that epls wrote"):

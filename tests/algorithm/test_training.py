@@ -7,8 +7,10 @@ import pytest
 from scipy.special import expit
 
 from epls.algorithm.activations import ABSOLUTE, ACTIVATIONS, LOGISTIC, TANH
-from epls.algorithm.engines.base import LayerSettings, new_engine
+from epls.algorithm.engine import Objective, new_engine
 from epls.algorithm.optimizers import Adam
+from epls.algorithm.progress import has_settled
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
 
@@ -25,10 +27,17 @@ class RecordingOptimizer:
             self.slopes, self.curvatures = factors.slopes.copy(), factors.curvatures.copy()
 
 
-def small_training(device=None, activation=LOGISTIC, loss="matching", **settings):
+def recorded(training):
+    """The same training with an optimiser that leaves the weights as they are."""
+    training.optimizer = RecordingOptimizer()
+    return training
+
+
+def small_training(device=None, activation=LOGISTIC, **settings):
     weights = np.random.RandomState(0).normal(size=(4, 4))
-    layer = LayerSettings(np.array([1.0, 2.0, 3.0]), 2.0, activation, loss, needs_factors=True, device=device)
-    return Training(weights, new_engine(layer, 4), RecordingOptimizer(), **settings)
+    settings = TrainingSettings(optimizer="vsgd", **settings)  # which needs the factors of the gradient
+    objective = Objective(np.array([1.0, 2.0, 3.0]), 2.0, activation, settings)
+    return recorded(Training(weights, new_engine(objective, 4, device)))
 
 
 def losses(name, f, net, winners):
@@ -58,7 +67,7 @@ def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss, devic
     np.testing.assert_allclose(training.optimizer.slopes, (up - down) / (2 * step), atol=2e-4)
     np.testing.assert_allclose(training.optimizer.curvatures, (up - 2 * here + down) / step**2, atol=2e-2)
     expected = training.optimizer.slopes.T @ standard / 8
-    if training.engine.settings.steered:
+    if training.engine.objective.steered:
         expected[:, -1] = 0  # the biases go their own way
     np.testing.assert_allclose(training.optimizer.gradient, expected, atol=1e-5)
 
@@ -78,16 +87,16 @@ def test_a_step_reports_winners_their_outputs_and_the_squared_error(activation, 
 
 def test_an_activation_without_a_matching_loss_takes_the_squared_one(device):
     training = small_training(device, ABSOLUTE, loss="matching")
-    assert not training.engine.settings.matching
-    assert not training.engine.settings.steered
+    assert not training.engine.objective.matching
+    assert not training.engine.objective.steered
 
 
 @pytest.mark.parametrize("activation", [LOGISTIC, TANH])
 def test_mean_outputs_are_steered_from_one_half_to_the_share(activation, device):
     random = np.random.RandomState(0)
     X = random.normal(size=(256, 3))
-    engine = new_engine(LayerSettings(np.zeros(3), 1.0, activation, device=device), 16)
-    training = Training(initial_weights(16, 3, random, np.dtype(float)), engine, RecordingOptimizer(), n_steps=400)
+    engine = new_engine(Objective(np.zeros(3), 1.0, activation), 16, device)
+    training = recorded(Training(initial_weights(16, 3, random, np.dtype(float)), engine, n_steps=400))
     mean_outputs = []
     for _ in range(400):
         training.step((X, np.arange(256)))
@@ -105,8 +114,8 @@ def test_units_are_woken_however_deep_they_sleep(bias, dtype, device):
     X = random.normal(size=(100, 3)).astype(dtype)
     weights = initial_weights(5, 3, random, np.dtype(dtype))
     weights[:, -1] = [bias, 1, 2, 3, 4]
-    engine = new_engine(LayerSettings(np.zeros(3), 1.0, LOGISTIC, device=device), 5)
-    training = Training(weights, engine, RecordingOptimizer())
+    engine = new_engine(Objective(np.zeros(3), 1.0, LOGISTIC), 5, device)
+    training = Training(weights, engine)
     awake = weights[1:].copy()
     training.wake(ArraySamples(X), 30, random)
     H = expit(X @ weights[:, :-1].T + weights[:, -1])
@@ -127,16 +136,16 @@ def test_norms_are_limited_only_where_they_are_larger():
 
 def run(device, X, target="auction", max_iter=5, tol=0.0, batch_size=40):
     random, samples = np.random.RandomState(0), ArraySamples(X)
-    settings = LayerSettings(X.mean(axis=0), float(X.std()) or 1.0, LOGISTIC, target=target, device=device)
+    settings = TrainingSettings(target=target, max_norm=None)
+    objective = Objective(X.mean(axis=0), float(X.std()) or 1.0, LOGISTIC, settings)
     training = Training(
         initial_weights(20, X.shape[1], random, np.dtype(float)),
-        new_engine(settings, 20),
-        Adam(),
+        new_engine(objective, 20, device),
         n_steps=max_iter * samples.n_batches(batch_size),
     )
     for _ in range(max_iter):
         training.epoch(samples, batch_size, random)
-        if training.progress.has_settled(tol):
+        if has_settled([report.error for report in training.progress.reports], tol):
             break
     return training.progress.reports
 

@@ -15,8 +15,8 @@ from epls.datasets.labels import read_labels
 @pytest.fixture(autouse=True)
 def _short_training(monkeypatch):
     """What is learned by default does not matter here."""
-    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
     monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 

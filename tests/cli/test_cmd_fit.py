@@ -216,8 +216,8 @@ def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys
 @pytest.fixture
 def short_training(monkeypatch):
     """What is learned does not matter."""
-    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.defaults._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
     monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 

@@ -10,7 +10,8 @@ from stopped_training import StopAfter, StopError
 
 from epls import EPLS, OMP, Checkpoint
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engines.base import LayerSettings
+from epls.algorithm.engine import Objective
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.target import AuctionTarget, ExactTarget
 from epls.data.blocks import ArrayBlocks, JoinedBlocks
 from epls.data.samples import BlockSamples
@@ -71,10 +72,20 @@ def test_one_shard_learns_what_fit_learns(blobs):
     assert sharded.loss_curve_[-1] == pytest.approx(alone.loss_curve_[-1], abs=0.05)
 
 
-@pytest.mark.parametrize("settings", [{}, {"loss": "squared"}, {"activation": "tanh"}, {"tol": 0.5}, {"max_norm": 0.3}])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"settings": TrainingSettings(target="exact", loss="squared")},
+        {"activation": "tanh"},
+        {"tol": 0.5},
+        {"settings": TrainingSettings(target="exact", max_norm=0.3)},
+    ],
+)
 def test_settings_reach_the_shards(blobs, settings):
     """With one shard, one batch an epoch and the exact target, the order of samples does not matter."""
-    model = EPLS(8, max_iter=6, batch_size=400, target="exact", random_state=0, **settings)
+    settings = {"settings": TrainingSettings(target="exact")} | settings
+    model = EPLS(8, max_iter=6, batch_size=400, random_state=0, **settings)
     alone = clone(model).fit(blobs)
     sharded = fit(model, blobs, n_shards=1)
     assert_allclose(sharded.components_, alone.components_, rtol=1e-6, atol=1e-8)
@@ -83,7 +94,7 @@ def test_settings_reach_the_shards(blobs, settings):
 
 def test_gradients_of_shards_add_up(blobs):
     """With the winners that shards found, the sum is the gradient of all their samples."""
-    layer = LayerSettings(blobs.mean(axis=0), 20.0, LOGISTIC)
+    layer = Objective(blobs.mean(axis=0), 20.0, LOGISTIC)
     weights = np.random.RandomState(0).normal(size=(8, 7))
     parts = [ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])]
     sharded = ShardedEngine(LocalShards(parts), Settings(layer), 8)
@@ -101,7 +112,7 @@ def test_gradients_of_shards_add_up(blobs):
 def test_a_shard_answers_alike_whatever_it_was_asked_before(blobs):
     """What a dead worker was to do, another one does with the same result."""
     weights = np.random.RandomState(0).normal(size=(8, 7))
-    settings = Settings(LayerSettings(blobs.mean(axis=0), 20.0, LOGISTIC))
+    settings = Settings(Objective(blobs.mean(axis=0), 20.0, LOGISTIC))
     used, new = Shard(ArrayBlocks(blobs), 0), Shard(ArrayBlocks(blobs), 0)
     counts = np.zeros(8, np.int64)
     for number in range(7):
@@ -136,12 +147,12 @@ def test_a_sharded_training_goes_on_from_its_checkpoint(blobs, tmp_path):
 
 def test_what_shards_cannot_do(blobs):
     with pytest.raises(ValueError, match="the optimizer must see each sample's gradient"):
-        fit(EPLS(8, optimizer="vsgd"), blobs)
+        fit(EPLS(8, settings=TrainingSettings(optimizer="vsgd")), blobs)
     with pytest.raises(TypeError, match="only EPLS can be trained on several machines, got OMP"):
         fit(OMP(8), blobs)
-    for target in ("literal", "epoch"):
+    for target in ("literal", "largest"):
         with pytest.raises(ValueError, match=f"target='{target}' .* use 'auction'"):
-            fit(EPLS(8, target=target), blobs)
+            fit(EPLS(8, settings=TrainingSettings(target=target)), blobs)
     for n_shards in (0, 401):
         with pytest.raises(ValueError, match=f"n_shards={n_shards}: give 1 to 400"):
             fit(EPLS(8), blobs, n_shards=n_shards)

@@ -56,12 +56,12 @@ def test_chunks_hold_every_row_once(n_rows, n_columns, flat):
 def test_a_shard_without_a_batch_changes_nothing(blobs, method):
     """Shards of 100, 100 and 40 samples in batches of 60: at the second place, the last one has nothing left."""
     from epls.algorithm.activations import LOGISTIC
-    from epls.algorithm.engines.base import LayerSettings
+    from epls.algorithm.engine import Objective
     from epls.distributed.shard import Place, Settings, Step
 
     parts = [ArrayBlocks(blobs[:100]), ArrayBlocks(blobs[100:200]), ArrayBlocks(blobs[200:240])]
     weights = np.random.RandomState(0).normal(size=(8, 7))
-    settings = Settings(LayerSettings(blobs.mean(axis=0), 20.0, LOGISTIC))
+    settings = Settings(Objective(blobs.mean(axis=0), 20.0, LOGISTIC))
     step = Step(method, Place(3, 1, 60), settings, (0.9,) if method == "net_quantile" else ())
     own = [np.zeros(8, np.int64)] * 3
     combined, found = LocalShards(parts).combine(step, weights, own)

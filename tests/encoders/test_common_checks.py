@@ -10,6 +10,9 @@ from sklearn.utils.estimator_checks import estimator_checks_generator
 from epls import EPLS, RandomPatches
 from epls.encoders import ENCODERS
 
+if SparseCoder not in PER_ESTIMATOR_CHECK_PARAMS:
+    pytest.skip("this release of scikit-learn does not check its own encoder", allow_module_level=True)
+
 USUAL_WIDTH = 3
 # scikit-learn's own table for the same problem; a check that is not in it has samples of the usual width.
 WIDTHS = {name: settings["dictionary"].shape[1] for name, settings in PER_ESTIMATOR_CHECK_PARAMS[SparseCoder].items()}

@@ -14,7 +14,7 @@ from epls.images.reading import ImageCollection
 from epls.onnx import to_onnx
 from epls.plotting import false_colors, filter_grid
 from epls.report import model_page
-from epls.torch import fit_convolution, to_module
+from epls.torch import to_module
 
 TYPES = (np.uint8, np.uint16, np.float32)
 SIZE = 4
@@ -76,12 +76,6 @@ def test_torch(features, images):
     module = to_module(features)
     rows = module(torch.tensor(images.astype(np.float32)).permute(0, 3, 1, 2)).detach().numpy()
     assert_allclose(rows, features.transform(images), rtol=1e-3, atol=1e-3)
-
-
-def test_a_convolution_of_torch():
-    images = torch.tensor(cubes(np.float32)).permute(0, 3, 1, 2)
-    layer = fit_convolution(images, 5, SIZE, max_iter=1, random_state=0)
-    assert layer(images[:2]).shape == (2, 5, 14 - SIZE + 1, 13 - SIZE + 1)
 
 
 def test_onnx(features, images, tmp_path):

@@ -8,7 +8,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
 
-from epls import EPLS, OMP, Checkpoint, ImageFeatures, ZCAWhitening, load_model, save_model
+from epls import EPLS, OMP, Checkpoint, ImageFeatures, TrainingSettings, ZCAWhitening, load_model, save_model
 from epls.callbacks import OnEpoch
 from epls.images.patches import Preparation, normalize_patches, patches_per_image
 from epls.images.reading import ImageCollection
@@ -216,7 +216,7 @@ class TestFeatures:
                 yield batch
 
         monkeypatch.setattr(ImagePatchSamples, "epoch", noting)
-        learner = EPLS(20, batch_size=500, max_iter=1, wake=False)
+        learner = EPLS(20, batch_size=500, max_iter=1, settings=TrainingSettings(wake=False))
         ImageFeatures(learner, patch_size=6, n_patches=4000, sampling="images", random_state=0).fit(photographs)
         assert sizes == [500] * 8
 
@@ -253,16 +253,7 @@ class TestFeatures:
             ImageFeatures(KMeans(4), patch_size=5, sampling="images").fit(photographs)
 
 
-def test_an_epoch_is_balanced_whatever_is_dropped():
-    """Whole images leave no remainder: the target of an epoch must know that."""
-    images = noise_images([(9, 9)] * 10 + [(7, 12)] * 5)
-    for drop_last in (False, True):
-        estimator = EPLS(6, target="epoch", drop_last=drop_last, batch_size=20, max_iter=3)
-        features = ImageFeatures(estimator, patch_size=4, sampling="images", n_patches=400, random_state=0).fit(images)
-        assert max(report.win_spread for report in features.estimator_.epoch_reports_) <= 1
-
-
 def test_the_papers_batch_size_is_that_of_whole_images():
     from epls import PAPER
 
-    assert patches_per_image(EPLS(20, **PAPER), 2000, 1000) == 20
+    assert patches_per_image(EPLS(20, settings=PAPER), 2000, 1000) == 20

@@ -6,7 +6,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import OMP, PSD, SparseCoding
 from epls.learners.psd import prediction_gradient
-from epls.solvers.dictionary import RunningProducts, first_components, improve_components, replace_unused
+from epls.solvers.dictionary import (
+    CodedBatch,
+    first_components,
+    improve_components,
+    learn_online,
+    replace_unused,
+)
 
 LEARNERS = [OMP(), OMP(3, n_nonzero_coefs=2), SparseCoding(max_iter=2), PSD(max_iter=2)]
 
@@ -99,18 +105,21 @@ def test_unused_components_are_drawn_anew_and_counted():
 
 def test_components_drawn_anew_do_not_turn_back():
     """What the batches so far said about the component before is forgotten."""
-    random = np.random.default_rng(0)
-    components = np.eye(3)
-    so_far = RunningProducts(components)
-    for _ in range(3):
-        codes = random.normal(size=(20, 3))
-        so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
-    components[1] = [0.6, 0.8, 0]
-    so_far.forget(np.array([1]))
-    codes = random.normal(size=(20, 3)) * [1, 0, 1]  # nobody uses it in the next batch
-    so_far.add(codes.T @ codes, codes.T @ random.normal(size=(20, 3)))
-    improve_components(components, so_far.squares, so_far.products)
-    np.testing.assert_array_equal(components[1], [0.6, 0.8, 0])
+    random = np.random.RandomState(0)
+    X, components, drawn = random.normal(size=(12, 3)), np.eye(3), []
+
+    def coded(batch):
+        codes = random.normal(size=(12, 3))
+        if drawn:
+            codes[:, 1] = 0  # nobody uses it in the next batch
+        return CodedBatch(1.0, np.array([12, 0, 12]), codes.T @ codes, codes.T @ batch)
+
+    def redrawn(which):
+        assert which.tolist() == [1]
+        drawn.append(components[1].copy())
+
+    learn_online(X, components, (epoch for epoch in range(2)), random, coded, redrawn)
+    np.testing.assert_array_equal(components[1], drawn[0])
 
 
 @pytest.mark.parametrize(("dtype", "scale"), [(np.float64, 1e140), (np.float64, 1e-140), (np.float32, 1e22)])

@@ -1,9 +1,11 @@
 """The estimator: scikit-learn's checks, what users do with estimators, and what they do wrong."""
 
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from importlib.util import find_spec
 from itertools import product
 from unittest.mock import patch
@@ -15,22 +17,25 @@ import pytest
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls import EPLS, PAPER
+from epls import EPLS, PAPER, TrainingSettings
 from epls.algorithm.activations import ACTIVATIONS, Activation
+from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
 from epls.metrics import dead_outputs, win_spread
+from epls.utils.epochs import Callback
+from epls.utils.sklearn import HAS_CALLBACKS
 
 
 @parametrize_with_checks(
     [
         EPLS(),
-        EPLS(n_components=2, max_iter=3, activation="tanh", loss="squared"),
+        EPLS(n_components=2, max_iter=3, activation="tanh", settings=TrainingSettings(loss="squared")),
         *([EPLS(n_components=2, max_iter=3, device="cpu")] if find_spec("torch") else []),
     ]
 )
@@ -119,7 +124,9 @@ def test_units_and_origin_of_the_data_do_not_matter(digits, dtype, a, c):
 @pytest.mark.slow
 def test_mean_outputs_end_at_the_share_even_after_a_batch_of_one(n_samples, device):
     X = np.random.RandomState(0).normal(size=(n_samples, 20))
-    means = EPLS(10, max_norm=None, random_state=0, device=device).fit_transform(X).mean(axis=0)
+    means = (
+        EPLS(10, settings=TrainingSettings(max_norm=None), random_state=0, device=device).fit_transform(X).mean(axis=0)
+    )
     np.testing.assert_allclose(means, 0.1, atol=0.02)
 
 
@@ -144,25 +151,51 @@ def test_layout_does_not_matter(digits, order, device):
     sorted(set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd"])) - {("relu", "squared", "vsgd")}),
 )
 def test_all_parts_work_together(digits, activation, loss, optimizer, device):
-    model = EPLS(
-        20, activation=activation, loss=loss, optimizer=optimizer, max_iter=30, random_state=0, device=device
-    ).fit(digits)
+    settings = TrainingSettings(loss=loss, optimizer=optimizer)
+    model = EPLS(20, activation=activation, settings=settings, max_iter=30, random_state=0, device=device).fit(digits)
     assert np.isfinite(model.transform(digits)).all()
     assert model.loss_curve_[-1] < 0.97 * error_of_constant_outputs(20, activation)
 
 
-@pytest.mark.parametrize("target", ["auction", "epoch", "exact", "literal", "largest"])
+@pytest.mark.parametrize("target", TARGETS)
 def test_all_targets_learn(digits, target, device):
-    model = EPLS(20, target=target, max_iter=10, random_state=0, device=device).fit(digits)
+    model = EPLS(20, settings=TrainingSettings(target=target), max_iter=10, random_state=0, device=device).fit(digits)
     assert model.loss_curve_[-1] < 0.7 * error_of_constant_outputs(20)
 
 
 def test_few_mends_keep_the_printed_algorithm_from_collapsing(digits):
     """As printed, all outputs saturate at 0 and the error stays at 1: tests/algorithm/test_paper.py."""
-    mends = {"biases": "quantile", "optimizer": "capped_vsgd", "wake": True, "max_iter": None, "tol": None}
-    model = EPLS(30, **(PAPER | mends), random_state=0).fit(digits)
+    mended = replace(PAPER, biases="quantile", optimizer="adam", wake=True, tol=None)
+    model = EPLS(30, settings=mended, random_state=0).fit(digits)
     assert model.loss_curve_[-1] < 0.95
     assert len(dead_outputs(model.transform(digits))) == 0
+
+
+def test_settings_are_one_value_to_scikit_learn(digits):
+    """It is cloned, searched, compared and shown like any other parameter."""
+    assert repr(EPLS()) == "EPLS()"
+    model = EPLS(5, max_iter=2, settings=PAPER, random_state=0)
+    assert clone(model).settings == PAPER
+    assert "optimizer='vsgd'" in repr(model)
+    choices = [TrainingSettings(), replace(PAPER, optimizer="adam", tol=None)]
+    search = GridSearchCV(make_pipeline(model, LogisticRegression()), {"epls__settings": choices}, cv=2)
+    search.fit(digits[:200], load_digits().target[:200])
+    assert search.best_params_["epls__settings"] in choices
+
+
+def test_the_constructor_goes_before_the_settings(digits):
+    """The paper's size of batches and stop rule hold where the constructor leaves them open."""
+    sizes, paper = {}, replace(PAPER, tol=None)
+    for batch_size in (None, 25):
+        sizes[batch_size] = []
+        model = EPLS(10, batch_size=batch_size, max_iter=1, settings=paper, random_state=0)
+        with patch.object(Training, "step", autospec=True, side_effect=recording(Training.step, sizes[batch_size])):
+            model.fit(digits[:100])
+    assert sizes == {None: [10] * 10, 25: [25] * 4}
+    with pytest.warns(ConvergenceWarning, match="tol=1e-06"):
+        EPLS(10, max_iter=1, settings=PAPER, random_state=0).fit(digits)
+    with pytest.warns(ConvergenceWarning, match="tol=1e-08"):
+        EPLS(10, max_iter=1, tol=1e-8, settings=PAPER, random_state=0).fit(digits)
 
 
 def test_the_remainder_of_an_epoch_can_be_dropped(digits):
@@ -170,14 +203,14 @@ def test_the_remainder_of_an_epoch_can_be_dropped(digits):
     counts = {}
     for drop_last in (False, True):
         seen = []
-        model = EPLS(10, batch_size=25, drop_last=drop_last, max_iter=2, random_state=0)
+        model = EPLS(10, batch_size=25, settings=TrainingSettings(drop_last=drop_last), max_iter=2, random_state=0)
         with patch.object(Training, "step", autospec=True, side_effect=recording(Training.step, seen)):
             model.fit(X)
         counts[drop_last] = seen
     assert counts[False] == [25, 25, 25, 25, 7] * 2
     assert counts[True] == [25, 25, 25, 25] * 2
     with pytest.raises(ValueError, match="smaller batch_size"):
-        EPLS(10, batch_size=200, drop_last=True).fit(X)
+        EPLS(10, batch_size=200, settings=TrainingSettings(drop_last=True)).fit(X)
 
 
 def recording(step, sizes):
@@ -191,23 +224,26 @@ def recording(step, sizes):
 @pytest.mark.parametrize("loss", ["matching", "squared"])
 def test_biases_can_be_steered_with_either_loss(digits, loss, device):
     """At the end the mean output of every unit is its share, which a learned bias does not see to."""
-    settings = {"loss": loss, "wake": False, "random_state": 0, "device": device}
-    means = EPLS(20, biases="steered", **settings).fit_transform(digits).mean(axis=0)
-    np.testing.assert_allclose(means, 1 / 20, rtol=0.35)
-    random = EPLS(20, biases="random", max_iter=1, **settings).fit(digits).intercept_
-    quantile = EPLS(20, biases="quantile", max_iter=1, **settings).fit(digits).intercept_
+
+    def fitted(biases, max_iter=None):
+        settings = TrainingSettings(loss=loss, biases=biases, wake=False)
+        return EPLS(20, max_iter=max_iter, settings=settings, random_state=0, device=device).fit(digits)
+
+    np.testing.assert_allclose(fitted("steered").transform(digits).mean(axis=0), 1 / 20, rtol=0.35)
+    random, quantile = fitted("random", 1).intercept_, fitted("quantile", 1).intercept_
     assert random.mean() > quantile.mean() + 0.2
 
 
 def test_biases_cannot_be_steered_without_an_inverse(digits):
     with pytest.raises(ValueError, match="'absolute' has none"):
-        EPLS(20, activation="absolute", biases="steered").fit(digits)
+        EPLS(20, activation="absolute", settings=TrainingSettings(biases="steered")).fit(digits)
 
 
 def test_without_balance_units_starve(digits):
     wins = {}
     for target in ("largest", "auction"):
-        model = EPLS(40, target=target, biases="random", loss="squared", wake=False, random_state=0).fit(digits)
+        settings = TrainingSettings(target=target, biases="random", loss="squared", wake=False)
+        model = EPLS(40, settings=settings, random_state=0).fit(digits)
         wins[target] = np.bincount(model.transform(digits).argmax(axis=1), minlength=40)
     assert (wins["largest"] == 0).sum() > (wins["auction"] == 0).sum()
 
@@ -231,7 +267,7 @@ def test_the_limit_of_norms_leaves_room_for_sparse_outputs(n_components, n_featu
 
 
 def test_max_norm_limits_the_components(digits):
-    model = EPLS(20, max_norm=0.5, max_iter=10, random_state=0).fit(digits)
+    model = EPLS(20, settings=TrainingSettings(max_norm=0.5), max_iter=10, random_state=0).fit(digits)
     assert np.linalg.norm(model.components_, axis=1).max() <= 0.5 + 1e-9
 
 
@@ -276,7 +312,7 @@ class TestStreams:
         assert np.linalg.norm(model.components_, axis=1).max() <= 1 + 1e-9
 
     def test_each_call_is_an_epoch_of_the_literal_rule(self, digits):
-        model = EPLS(20, target="literal", random_state=0)
+        model = EPLS(20, settings=TrainingSettings(target="literal"), random_state=0)
         for _ in range(5):
             model.partial_fit(digits)
         assert model._training.engine.target.inhibitor.max() < 3
@@ -367,6 +403,7 @@ class TestInScikitLearn:
         for fit in fits:
             np.testing.assert_allclose(fit.components_, expected, atol=1e-6)
 
+    @pytest.mark.skipif(not HAS_CALLBACKS, reason="fitted_estimator needs scikit-learn 1.9")
     def test_callbacks_see_every_epoch_and_can_stop(self, digits):
         class Watcher:
             errors: list
@@ -393,19 +430,10 @@ class TestInScikitLearn:
         assert watcher.ended
 
     def test_interrupted_fit_leaves_the_earlier_one(self, digits, model):
-        class Interrupt:
-            def setup(self, estimator, context):
-                pass
-
+        class Interrupt(Callback):
             def on_fit_task_begin(self, estimator, context):
                 if context.task_name == "epoch" and context.task_id == 2:
                     raise KeyboardInterrupt
-
-            def on_fit_task_end(self, estimator, context):
-                pass
-
-            def teardown(self, estimator, context):
-                pass
 
         fitted = clone(model).fit(digits)
         before = fitted.components_.copy()
@@ -481,11 +509,8 @@ class TestBadInput:
             {"n_components": -1},
             {"n_components": 1.5},
             {"activation": "sigmoid"},
-            {"target": "hungarian"},
-            {"loss": "log"},
-            {"optimizer": "sgd"},
             {"batch_size": 0},
-            {"max_norm": 0},
+            {"settings": "paper"},
             {"max_iter": 0},
             {"tol": -1},
             {"random_state": "seed"},
@@ -496,6 +521,26 @@ class TestBadInput:
         (name,) = settings
         with pytest.raises(ValueError, match=f"'{name}' parameter of EPLS must be"):
             EPLS(**settings).fit(digits)
+
+    @pytest.mark.parametrize(
+        ("settings", "allowed"),
+        [
+            ({"target": "epoch"}, "'auction', 'exact', 'literal' or 'largest'"),
+            ({"loss": "log"}, "'matching' or 'squared'"),
+            ({"optimizer": "capped_vsgd"}, "'adam' or 'vsgd'"),
+            ({"biases": None}, "'auto', 'steered', 'quantile', 'random' or 'none'"),
+            ({"batch_size": 30}, "'n_components' or None"),
+            ({"drop_last": "no"}, "False or True"),
+            ({"max_norm": 0}, "a number above 0, 'auto' or None"),
+            ({"max_norm": True}, "a number above 0, 'auto' or None"),
+            ({"tol": -1}, "a number of at least 0 or None"),
+            ({"tol": np.nan}, "a number of at least 0 or None"),
+        ],
+    )
+    def test_settings_of_training(self, settings, allowed):
+        ((name, value),) = settings.items()
+        with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}: give {allowed}")):
+            TrainingSettings(**settings)
 
     def test_more_units_than_samples(self, digits):
         with pytest.raises(ValueError, match=r"n_components=11 is more than n_samples=10.*at most 10"):

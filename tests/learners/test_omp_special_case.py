@@ -4,6 +4,8 @@ All on digits, made white: there, ||H - T||² with components of norm 1 is small
 is largest. OMP-1 maximises the sum of their squares.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -11,13 +13,15 @@ from sklearn.decomposition import PCA
 
 from epls import EPLS, OMP
 from epls.algorithm.activations import ABSOLUTE
-from epls.algorithm.engines.base import LayerSettings, new_engine
-from epls.algorithm.optimizers.base import Optimizer
+from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.optimizers import Optimizer
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.training import Training
 from epls.solvers.dictionary import first_components
 
 N_UNITS = 30
-SETTINGS = {"activation": "absolute", "loss": "squared", "biases": "none", "max_norm": None, "random_state": 0}
+LARGEST = TrainingSettings(target="largest", loss="squared", biases="none", max_norm=None)
+AUCTION = replace(LARGEST, target="auction")
 
 
 class NormedStep(Optimizer):
@@ -52,8 +56,8 @@ def test_with_components_of_norm_1_it_finds_those_of_omp(white, seed):
     """From the same start. Two starts of OMP-1 agree to 0.87 to 0.91 only."""
     omp = OMP(N_UNITS, max_iter=100, tol=0, random_state=seed).fit(white)
     weights = np.column_stack([first_components(white, N_UNITS, np.random.RandomState(seed)), np.zeros(N_UNITS)])
-    settings = LayerSettings(np.zeros(20), 1.0, ABSOLUTE, "squared", "largest", biases="none")
-    training = Training(weights, new_engine(settings, N_UNITS), NormedStep())
+    training = Training(weights, new_engine(Objective(np.zeros(20), 1.0, ABSOLUTE, LARGEST), N_UNITS))
+    training.optimizer = NormedStep()
     for _ in range(100):
         training.step((white, np.arange(len(white))))
     assert (training.weights[:, -1] == 0).all()
@@ -65,7 +69,7 @@ def test_with_components_of_norm_1_it_finds_those_of_omp(white, seed):
 
 def test_without_balance_nearly_all_units_die(white):
     """Nothing keeps the components equally long: whoever wins more becomes longer, and wins more."""
-    model = EPLS(N_UNITS, target="largest", **SETTINGS).fit(white)
+    model = EPLS(N_UNITS, activation="absolute", settings=LARGEST, random_state=0).fit(white)
     assert model.epoch_reports_[-1].n_dead > 0.8 * N_UNITS
     assert n_unused(model.components_, white) > 0.8 * N_UNITS
     assert (model.intercept_ == 0).all()
@@ -73,7 +77,7 @@ def test_without_balance_nearly_all_units_die(white):
 
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_balance_removes_the_dead_and_finds_components_of_omp(white, seed):
-    model = EPLS(N_UNITS, target="auction", **SETTINGS | {"random_state": seed}).fit(white)
+    model = EPLS(N_UNITS, activation="absolute", settings=AUCTION, random_state=seed).fit(white)
     assert model.epoch_reports_[-1].n_dead == 0
     assert n_unused(model.components_, white) == 0
     omp = OMP(N_UNITS, max_iter=100, tol=0, random_state=seed).fit(white)
@@ -85,6 +89,6 @@ def test_where_every_sample_has_one_of_a_few_directions_both_find_these():
     directions = np.linalg.qr(random.normal(size=(36, 36)))[0][:25]
     gains = random.choice([-1, 1], 5000) * (1 + random.exponential(size=5000))
     X = directions[random.randint(25, size=5000)] * gains[:, None] + 0.1 * random.normal(size=(5000, 36))
-    model = EPLS(25, target="auction", **SETTINGS).fit(X)
+    model = EPLS(25, activation="absolute", settings=AUCTION, random_state=0).fit(X)
     assert cosines(directions, model.components_).max(axis=1).min() > 0.95
     assert cosines(directions, OMP(25, random_state=0).fit(X).components_).max(axis=1).mean() > 0.9

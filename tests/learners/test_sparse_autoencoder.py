@@ -7,9 +7,9 @@ from scipy.special import expit
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls.algorithm.defaults import enough_epochs
+from epls.algorithm.layer import standardized_batches
+from epls.algorithm.settings import enough_epochs
 from epls.data.samples import ArraySamples
-from epls.learners._layer_learner import standardized_batches
 from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
@@ -128,9 +128,9 @@ class TestMinibatches:
             np.testing.assert_allclose(epoch[order, :-1], expected[np.argsort(expected[:, 0])], atol=1e-5)
         assert (first != second).any()
 
-    @pytest.mark.parametrize(("max_iter", "batch_size", "expected"), [(7, 1, 7), (None, 1, 20), (None, 10, 50)])
-    def test_number_of_epochs(self, max_iter, batch_size, expected):
-        assert enough_epochs(max_iter, -(-10 // batch_size), 20, 50) == expected
+    @pytest.mark.parametrize(("n_batches", "expected"), [(10, 20), (1, 50), (3, 20)])
+    def test_number_of_epochs(self, n_batches, expected):
+        assert enough_epochs(n_batches, 20, 50) == expected
 
 
 def test_transform_is_the_formula_of_the_attributes(model, digits):

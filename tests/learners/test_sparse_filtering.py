@@ -11,6 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from epls.learners.sparse_filtering import SparseFiltering, feature_norms, objective
 from epls.solvers import lbfgs
+from epls.utils.epochs import Callback
 
 
 @parametrize_with_checks([SparseFiltering(max_iter=10), SparseFiltering(2, max_iter=3)])
@@ -199,19 +200,13 @@ def test_tolerance_ends_learning(mixed):
 
 
 def test_callbacks_see_every_iteration_and_can_stop(mixed):
-    class Watcher:
+    class Watcher(Callback):
         def setup(self, estimator, context):
             self.iterations = 0
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
 
         def on_fit_task_end(self, estimator, context):
             self.iterations += context.task_name == "epoch"
             return self.iterations == self.last
-
-        def teardown(self, estimator, context):
-            pass
 
     watcher = Watcher()
     for watcher.last, max_iter, expected in [(4, 9, 4), (100, 9, 9), (1, 1, 1)]:

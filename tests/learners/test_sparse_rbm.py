@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls.kernels.steps import momentum_step
 from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
+from epls.utils.epochs import Callback
 
 
 @parametrize_with_checks([SparseRBM(max_iter=20), SparseRBM(2, max_iter=3, batch_size=7, momentum=0.0)])
@@ -277,19 +278,13 @@ def test_meta_parameters_are_parameters():
 
 
 def test_callbacks_see_every_epoch_and_can_stop(digits):
-    class Watcher:
+    class Watcher(Callback):
         def setup(self, estimator, context):
             self.n_epochs = 0
-
-        def on_fit_task_begin(self, estimator, context):
-            pass
 
         def on_fit_task_end(self, estimator, context):
             self.n_epochs += context.task_name == "epoch"
             return context.task_name == "epoch" and self.n_epochs == 4
-
-        def teardown(self, estimator, context):
-            pass
 
     watcher = Watcher()
     model = SparseRBM(10, max_iter=9, random_state=0).set_callbacks(watcher).fit(digits)

@@ -14,7 +14,8 @@ from torch import nn
 
 from epls import EPLS
 from epls.algorithm.activations import ACTIVATIONS
-from epls.algorithm.engines.base import LayerSettings, new_engine
+from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.target import AuctionTarget, ExactTarget
 from epls.algorithm.training import Training
 from epls.torch import EPLSLoss
@@ -79,8 +80,9 @@ class TestAsInNumpy:
         random = np.random.RandomState(0)
         X, weights = random.normal(size=(30, 5)), random.normal(size=(6, 6))
         weights[:, -1] = 0
-        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS[name]), 6)
-        training = Training(weights.copy(), engine, NoOptimizer(), n_steps=4, n_steps_done=4)
+        engine = new_engine(Objective(np.zeros(5), 1.0, ACTIVATIONS[name]), 6)
+        training = Training(weights.copy(), engine, n_steps=4, n_steps_done=4)
+        training.optimizer = NoOptimizer()
         loss = sparse_by_now(6, activation=name)
         linear = nn.Linear(5, 6, bias=False, dtype=torch.float64)
         linear.weight.data = torch.tensor(weights[:, :-1])
@@ -99,15 +101,16 @@ class TestAsInNumpy:
         """Over two epochs of unequal batches: the inhibitor of the literal rule is carried on, and then flat again."""
         random = np.random.RandomState(0)
         X, weights = random.normal(size=(30, 5)), random.normal(size=(6, 6))
-        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS[name], "squared", target), 6)
-        training = Training(weights.copy(), engine, NoOptimizer())
+        engine = new_engine(Objective(np.zeros(5), 1.0, ACTIVATIONS[name], TrainingSettings(target, "squared")), 6)
+        training = Training(weights.copy(), engine)
+        training.optimizer = NoOptimizer()
         loss = EPLSLoss(6, activation=name, target=target, loss="squared", n_samples=30).double()
         loss.n_steps_done += 1  # biases begin with the first step, and are the network's here
         linear = nn.Linear(5, 6, dtype=torch.float64)
         linear.weight.data, linear.bias.data = torch.tensor(weights[:, :-1]), torch.tensor(weights[:, -1])
         for _ in range(2):
             if target == "literal":  # other targets go on as in a stream
-                engine.start_epoch(30)
+                engine.target.start_epoch(30)
             for rows in np.split(np.arange(30), [12, 19]):
                 report = training.step((X, rows))
                 linear.zero_grad()
@@ -124,8 +127,9 @@ class TestAsInNumpy:
         """While biases are under way, targets are raised; inputs that are 0 on average do not see it."""
         X = np.random.RandomState(0).normal(size=(40, 5))
         X -= X.mean(axis=0)
-        engine = new_engine(LayerSettings(np.zeros(5), 1.0, ACTIVATIONS["logistic"]), 8)
-        training = Training(np.random.RandomState(1).normal(size=(8, 6)), engine, NoOptimizer())
+        engine = new_engine(Objective(np.zeros(5), 1.0, ACTIVATIONS["logistic"]), 8)
+        training = Training(np.random.RandomState(1).normal(size=(8, 6)), engine)
+        training.optimizer = NoOptimizer()
         training.weights[:, -1] = 0
         loss, linear = EPLSLoss(8).double(), nn.Linear(5, 8, bias=False, dtype=torch.float64)
         linear.weight.data = torch.tensor(training.weights[:, :-1])
@@ -411,7 +415,7 @@ class TestErrors:
             ({"n_components": 4, "n_steps": 0}, "n_steps=0"),
             ({"n_components": 4, "n_samples": 0.5}, "n_samples=0.5"),
             ({"n_components": 4, "target": "literal"}, "target='literal' requires n_samples, the number of samples"),
-            ({"n_components": 4, "target": "best"}, r"target='best': give one of \['auction', 'exact', 'largest', 'li"),
+            ({"n_components": 4, "target": "best"}, "target='best': give 'auction', 'exact', 'literal' or 'largest'"),
             ({"n_components": 4, "loss": "absolute"}, "loss='absolute': give 'matching' or 'squared'"),
             ({"n_components": 4, "activation": "sigmoid"}, "activation='sigmoid' is unknown"),
         ],

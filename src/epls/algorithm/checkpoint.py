@@ -15,18 +15,18 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
-from ..utils.fields import deciding
+from ..utils.epochs import Callback
 from ..utils.locks import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training
 
 _KEPT = 2
-_FORMAT = 2
+_FORMAT = 3
 _log = logging.getLogger(__name__)
 
 
-class Checkpoint:
+class Checkpoint(Callback):
     """Save the state of training to disk, and continue from there when the same training starts again.
 
     This is a callback for ``EPLS.set_callbacks``. At regular intervals, even within an epoch, it writes everything that
@@ -74,12 +74,6 @@ class Checkpoint:
             raise TypeError(f"{type(estimator).__name__} cannot resume from a checkpoint, only EPLS can: leave it out")
         self.lock.acquire()
         estimator.use_checkpoint(self)
-
-    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any) -> None:
-        """Part of scikit-learn's protocol."""
 
     def teardown(self, estimator: Any, context: Any) -> None:
         """Release the learner and the folder."""
@@ -170,17 +164,19 @@ class Checkpoint:
 
 
 def description_of_run(
-    settings: dict[str, Any], samples: Samples, training: Training, batch_size: int, max_iter: int
+    params: dict[str, Any], samples: Samples, training: Training, batch_size: int, max_iter: int
 ) -> dict[str, Any]:
     """Return the settings and data of a training, which must be the same to continue from a checkpoint."""
-    random_state = settings.get("random_state")
+    random_state = params["random_state"]
     if random_state is not None and not isinstance(random_state, Integral):
         raise ValueError(
             f"random_state={random_state!r} differs each time, so a checkpoint could not be resumed: give a number, or "
             f"None to store the seed in the checkpoint"
         )
+    of_training = {f"settings.{name}": value for name, value in asdict(training.engine.objective.settings).items()}
+    del params["settings"]  # None is the same as the defaults
     return (
-        {name: _as_text(value) for name, value in deciding(settings).items()}
+        {name: _as_text(value) for name, value in (params | of_training).items()}
         | samples.describe()
         | {
             "size of a batch": batch_size,

@@ -6,19 +6,19 @@ encoding: :func:`standardize`, :func:`net_inputs`, :func:`activate`. Export uses
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..data.samples import Samples
 from ..kernels.activation import logistic_float32
 from ..kernels.steps import gather
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from .activations import LOGISTIC, Activation
-from .half import HalfWeights
 
 # Inputs are rounded to a grid. If the units of the data change, standardised inputs differ only in the last bits.
 # Training would amplify this to different features, but the grid makes the inputs equal.
@@ -37,22 +37,12 @@ def standardize(X: NDArray[Any], rows: NDArray[np.intp], center: Array, scale: f
     gather(out, rows, X, center, 1 / scale, _GRID)
 
 
-def net_inputs(
-    inputs: Array,
-    weights: Array,
-    out: Array,
-    intercept: Array | None = None,
-    half_weights: HalfWeights | None = None,
-) -> Array:
+def net_inputs(inputs: Array, weights: Array, out: Array, intercept: Array | None = None) -> Array:
     """Write w·x + b of all inputs and units to ``out``, and return it.
 
-    Without an intercept, the last column of the weights holds the biases, and that of the inputs is 1. If the weights
-    are also given in bfloat16, the products are computed in bfloat16.
+    Without an intercept, the last column of the weights holds the biases, and that of the inputs is 1.
     """
-    if half_weights is None:
-        product(inputs, weights.T, out)
-    else:
-        half_weights.products(inputs, out)
+    product(inputs, weights.T, out)
     if intercept is not None:
         out += intercept
     return out
@@ -104,25 +94,21 @@ class UnitLayer:
     mean: Array
     scale: float = 1.0
 
-    def block_encoders(
-        self, dtype: np.dtype[np.floating], mirrored: bool = False, half: bool = False
-    ) -> Callable[[], Any]:
+    def block_encoders(self, dtype: np.dtype[np.floating], mirrored: bool = False) -> Callable[[], Any]:
         """Return a function that creates encoders for samples of a type, one for each thread, with their own buffers.
 
-        If ``mirrored``, the outputs of the mirrored units follow. If ``half``, float32 products are computed in
-        bfloat16.
+        If ``mirrored``, the outputs of the mirrored units follow.
         """
         weights, intercept = self.weights.astype(dtype, copy=False), self.intercept.astype(dtype, copy=False)
         n_units, n_features = weights.shape
 
         def new_encoder() -> Callable[[Array], Array]:
             inputs, outputs = Buffer(n_features, dtype), Buffer(n_units * (1 + mirrored), dtype)
-            half_weights = HalfWeights(weights) if half and dtype == np.float32 else None
 
             def encode(samples: Array) -> Array:
                 rows, found = inputs.rows(len(samples)), outputs.rows(len(samples))
                 standardize(samples, np.arange(len(samples)), self.mean, self.scale, rows)
-                net = net_inputs(rows, weights, found[:, :n_units], intercept, half_weights)
+                net = net_inputs(rows, weights, found[:, :n_units], intercept)
                 if mirrored:  # b - w·x is 2 b - (w·x + b)
                     np.subtract(2 * intercept, net, out=found[:, n_units:])
                 activate(self.activation, found)
@@ -144,16 +130,8 @@ class FoldedLayer:
 
     If the mean of the data is a thousand times their spread or more, this loses digits in single precision.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components, n_features)
-        A unit per row, divided by the scale of the data.
-    center : ndarray of shape (n_components,)
-        The projections of the mean sample.
-    intercept : ndarray of shape (n_components,)
-        The biases. The mirrored units have the outputs f(-(weights·x - center) + intercept).
-    activation : Activation
-        The function f.
+    ``center`` is the projection of the mean sample on each unit. The mirrored units have the outputs f(-(weights·x -
+    center) + intercept).
     """
 
     weights: Array
@@ -178,6 +156,20 @@ class Buffer:
         if len(self._room) < n_rows:
             self._room = np.empty((n_rows, self._room.shape[1]), self._room.dtype)
         return self._room[:n_rows]
+
+
+def standardized_batches(samples: Samples, batch_size: int, random: np.random.RandomState) -> Iterator[Array]:
+    """Iterate over centred and scaled mini-batches, (n, n_features + 1), last column 1; each is valid until the next.
+
+    The sizes of batches differ by at most one, because a mean over a small remainder would say little.
+    """
+    center, scale = samples.moments.center_and_scale()
+    buffer = Buffer(samples.shape[1] + 1, samples.dtype)
+    for X, rows in samples.epoch(random, batch_size, even=True):
+        inputs = buffer.rows(len(rows))
+        standardize(X, rows, center, scale, inputs)
+        inputs[:, -1] = 1
+        yield inputs
 
 
 def layer_of(model: Any) -> FoldedLayer:

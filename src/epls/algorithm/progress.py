@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..utils.types import Array
 from .activations import Activation
-from .engines.base import BatchReport
+from .engine import BatchReport
 
 _SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 
@@ -43,25 +43,17 @@ class EpochReport:
 
 @dataclass
 class Progress:
-    """Everything, besides the state of training, that is needed to continue in the middle of an epoch.
+    """Everything, besides the state of training, that is needed to continue in the middle of an epoch."""
 
-    Attributes
-    ----------
-    n_batches : int
-        The number of completed batches in the current epoch; 0 between two epochs.
-    random_state : tuple or None
-        The state of the random numbers when the epoch began; None before the first epoch.
-    error, wins, largest
-        For these batches: the sum of squared errors, each unit's wins, and its largest output at its wins.
-    reports : list of EpochReport
-        The reports of the previous epochs.
-    """
-
+    #: The number of completed batches in the current epoch; 0 between two epochs.
     n_batches: int = 0
+    #: The state of the random numbers when the epoch began; None before the first epoch.
     random_state: Any = None
+    #: For the completed batches: the sum of squared errors, each unit's wins, and its largest output at its wins.
     error: float = 0.0
     wins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     largest: Array = field(default_factory=lambda: np.zeros(0))
+    #: The reports of the previous epochs.
     reports: list[EpochReport] = field(default_factory=list)
 
     def start_epoch(self, n_components: int, random: np.random.RandomState) -> None:
@@ -91,10 +83,6 @@ class Progress:
         self.reports.append(report)
         self.n_batches = 0
         return report
-
-    def has_settled(self, tol: float) -> bool:
-        """Return whether the last epoch reduced the error by less than a fraction ``tol``, or increased it."""
-        return has_settled([report.error for report in self.reports], tol)
 
 
 def has_settled(errors: Sequence[float], tol: float) -> bool:

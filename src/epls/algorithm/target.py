@@ -15,13 +15,12 @@ The target has three properties: one unit is active per sample, all units are ac
 nearest to the outputs of all such targets. Nearest in the squared norm means that the sum of the outputs at the winners
 is largest.
 
-The paper means equally often in an epoch. The target of :mod:`epls.algorithm.epoch_target` is balanced over an epoch,
-to within one win, and reaches 0.95 to 0.999 of the best sum over all samples of the epoch. :class:`AuctionTarget`, the
-default, is balanced in every batch. It is within a few thousandths of the best sum of the batch, but if a batch has
-only as many samples as units, it reaches only 0.75 to 0.99 of the best sum of the epoch. :class:`ExactTarget` finds the
-best sum of each batch, and takes 33 to 162 times as long. :class:`LiteralTarget` is the rule as printed in the paper,
-which balances only roughly: the inhibitor of a unit that has had its share is 1, and outputs can exceed it.
-:class:`LargestTarget` has the first and the third property, without balance. docs/training.md has the figures.
+The paper means equally often in an epoch. :class:`AuctionTarget`, the default, is balanced in every batch. It is within
+a few thousandths of the best sum of the batch, but if a batch has only as many samples as units, it reaches only 0.75
+to 0.99 of the best sum of the epoch. :class:`ExactTarget` finds the best sum of each batch, and takes 33 to 162 times
+as long. :class:`LiteralTarget` is the rule as printed in the paper, which balances only roughly: the inhibitor of a
+unit that has had its share is 1, and outputs can exceed it. :class:`LargestTarget` has the first and the third
+property, without balance. docs/training.md has the figures.
 """
 
 from __future__ import annotations
@@ -60,8 +59,8 @@ class Target(Stateful):
         self.start_epoch(n_components)
 
     @abstractmethod
-    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
-        """Start a new epoch. Its batches have this many samples in total, minus those dropped."""
+    def start_epoch(self, n_samples: int) -> None:
+        """Start a new epoch of this many samples."""
 
     @abstractmethod
     def assign(self, outputs: Array) -> Winners:
@@ -83,7 +82,7 @@ class BalancedTarget(Target):
 
     state_names = ("counts",)
 
-    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
+    def start_epoch(self, n_samples: int) -> None:
         self.counts = np.zeros(self.n_components, dtype=np.int64)
 
     def assign(self, outputs: Array) -> Winners:
@@ -123,29 +122,14 @@ class AuctionTarget(BalancedTarget):
     """
 
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
-        return hold_auction(outputs, capacity, np.zeros(self.n_components))
-
-
-def hold_auction(
-    outputs: Array, capacity: NDArray[np.int64], reserves: Array, rise: float = 0.0, least_increment: float = 0.0
-) -> Winners:
-    """Return the winner of each row; the k-th win of unit j costs at least ``reserves[j] + k * rise``."""
-    if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would access memory outside its arrays
-        raise ValueError(
-            f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: the counts are damaged"
-        )
-    winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
-    auction(
-        np.ascontiguousarray(outputs),
-        capacity,
-        reserves.astype(dtype),
-        dtype.type(rise),
-        dtype.type(relative_increment(len(outputs))),
-        dtype.type(least_increment),
-        np.finfo(dtype).eps,
-        winners,
-    )
-    return winners
+        if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would access memory outside its arrays
+            raise ValueError(
+                f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: the counts are damaged"
+            )
+        winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
+        increment = dtype.type(relative_increment(len(outputs)))
+        auction(np.ascontiguousarray(outputs), capacity, increment, np.finfo(dtype).eps, winners)
+        return winners
 
 
 def relative_increment(n_rows: int) -> float:
@@ -173,7 +157,7 @@ class LiteralTarget(Target):
 
     state_names = ("inhibitor", "step")
 
-    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
+    def start_epoch(self, n_samples: int) -> None:
         self.inhibitor: Array = np.zeros(self.n_components)
         self.step = float(self.n_components / n_samples + np.finfo(np.float32).eps)
 
@@ -187,8 +171,16 @@ class LiteralTarget(Target):
 class LargestTarget(Target):
     """Choose the unit with the largest output, without balance. Some units may get no samples at all."""
 
-    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
+    def start_epoch(self, n_samples: int) -> None:
         pass
 
     def assign(self, outputs: Array) -> Winners:
         return np.asarray(outputs.argmax(axis=1), np.intp)
+
+
+TARGETS: dict[str, type[Target]] = {
+    "auction": AuctionTarget,
+    "exact": ExactTarget,
+    "literal": LiteralTarget,
+    "largest": LargestTarget,
+}

@@ -35,9 +35,10 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..utils.types import Array
-from .engines.base import BatchReport, Engine
-from .optimizers import Optimizer
+from .engine import BatchReport, Engine
+from .optimizers import OPTIMIZERS, Optimizer
 from .progress import EpochReport, Progress
+from .settings import norm_limit
 from .state import check_state
 from .steering import bias_steps, half_active_net, wanted_activity
 
@@ -50,39 +51,25 @@ class Training:
     weights : ndarray of shape (n_components, n_features + 1)
         The weights, changed in place.
     engine : Engine
-        Computes the outputs, target and gradient of a batch.
-    optimizer : Optimizer
-        Moves the weights with a gradient.
-    max_norm : float or None
-        The limit for the norm of each component at the end of an epoch.
-    drop_last : bool
-        Whether to leave out the last samples of an epoch if they do not fill a batch.
+        Computes the outputs, target and gradient of a batch. Its objective holds the settings.
     n_steps : int or None
         The planned number of batches, or None if it is unknown.
     n_steps_done : int
         The number of batches that these weights have already seen.
     """
 
-    def __init__(
-        self,
-        weights: Array,
-        engine: Engine,
-        optimizer: Optimizer,
-        *,
-        max_norm: float | None = None,
-        drop_last: bool = False,
-        n_steps: int | None = None,
-        n_steps_done: int = 0,
-    ) -> None:
+    def __init__(self, weights: Array, engine: Engine, *, n_steps: int | None = None, n_steps_done: int = 0) -> None:
         self.weights = weights
         self.engine = engine
-        self.optimizer = optimizer
-        self.max_norm = max_norm
-        self.drop_last = drop_last
+        self.objective = engine.objective
+        settings, (n_components, n_inputs) = self.objective.settings, weights.shape
+        self.optimizer: Optimizer = OPTIMIZERS[settings.optimizer]()
+        automatic = settings.max_norm == "auto"
+        self.max_norm = norm_limit(n_components, n_inputs - 1) if automatic else settings.max_norm
         self.n_steps = n_steps
         self.n_steps_done = n_steps_done
         self.progress = Progress()
-        optimizer.start(weights, n_steps, n_steps_done)
+        self.optimizer.start(weights, n_steps, n_steps_done)
 
     def epoch(
         self,
@@ -95,30 +82,30 @@ class Training:
         progress, started = self.progress, perf_counter()
         if progress.n_batches == 0:
             progress.start_epoch(len(self.weights), random)
-            self.engine.start_epoch(samples.shape[0], samples.n_dropped(batch_size) if self.drop_last else 0)
+            self.engine.target.start_epoch(samples.shape[0])
         else:
             random.set_state(progress.random_state)
         batches = samples.epoch(random, batch_size, skip=progress.n_batches)
-        if self.drop_last:
+        if self.objective.settings.drop_last:
             batches = islice(batches, samples.n_batches(batch_size, drop_last=True) - progress.n_batches)
         for batch in batches:
             progress.add(self.step(batch))
             if after_batch is not None:
                 after_batch()
         self.limit_norms()
-        return progress.end_epoch(self.engine.settings.activation, perf_counter() - started)
+        return progress.end_epoch(self.objective.activation, perf_counter() - started)
 
     def step(self, batch: Any) -> BatchReport:
         """Learn from a batch: compute outputs, target and gradient, then move the weights."""
         found = self.engine.gradient(self.weights, batch)
         gradient = found.gradient
         gradient /= len(found.report.winners)
-        if self.engine.settings.steered:
+        if self.objective.steered:
             wanted = wanted_activity(len(self.weights), self.n_steps_done, self.n_steps)
             biases = self.weights[:, -1]
-            biases += bias_steps(self.engine.settings.activation, gradient[:, -1], found.report.winners, wanted)
+            biases += bias_steps(self.objective.activation, gradient[:, -1], found.report.winners, wanted)
             gradient[:, -1] = 0
-        elif self.engine.settings.biases == "none":
+        elif self.objective.settings.biases == "none":
             gradient[:, -1] = 0
         self.optimizer.step(self.weights, gradient, found.factors)
         self.n_steps_done += 1
@@ -135,10 +122,10 @@ class Training:
 
         With biases near 0, all outputs are half active, and the squared error drives them into saturation.
         """
-        settings, biases = self.engine.settings, self.weights[:, -1]
-        if settings.biases == "random":
+        objective, biases = self.objective, self.weights[:, -1]
+        if objective.settings.biases == "random":
             biases[:] = random.normal(scale=samples.shape[1] ** -0.5, size=len(biases))
-        elif not settings.steered and settings.biases != "none":
+        elif not objective.steered and objective.settings.biases != "none":
             first = next(samples.epoch(random, batch_size))
             biases[:] = -self.engine.net_quantile(self.weights, first, 1 - 1 / len(self.weights))
 
@@ -148,7 +135,7 @@ class Training:
         If a tight cluster of samples is worth several shares, its units split it between them, and each has a low
         output for the whole cluster.
         """
-        f = self.engine.settings.activation
+        f = self.objective.activation
         if not f.increasing:
             return
         largest_net = np.full(len(self.weights), -np.inf)

@@ -1,4 +1,4 @@
-"""Mean, scale and second moments of samples, in one pass, with little memory, in double precision."""
+"""Mean, scale and second moments of samples, in one pass, with little memory, in double precision; rows of norm 1."""
 
 from __future__ import annotations
 
@@ -122,6 +122,15 @@ def check_squares(X: Any, subject: str = "the samples have", dtype: Any = None, 
             f"{subject} values of up to {largest:.2g}, which are too {size} to be squared in {np.dtype(dtype)}: scale "
             f"them to about 1"
         )
+
+
+def unit_rows(rows: Array) -> Array:
+    """Return rows scaled to unit norm, in the same type; those of norm 0 are unchanged."""
+    largest = np.abs(rows).max(axis=1, keepdims=True, initial=0).astype(np.float64)
+    # Squares of very large or small numbers overflow or underflow in every type.
+    scaled = rows / np.where(largest > 0, largest, 1)
+    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(norms > 0, norms, 1), rows.dtype)
 
 
 def _check_moments(finite: bool, some: bool) -> None:

@@ -44,14 +44,11 @@ class Samples(ABC):
     moments : Moments
         Mean and spread, found in a pass over all samples. This pass checks that blocks are finite; arrays are checked
         earlier.
-    new_engine : callable or None
-        Creates the engine that computes where the samples are, if that is elsewhere; see :mod:`epls.distributed`.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     n_parts: int = 1
-    new_engine: Callable[..., Any] | None = None
 
     @property
     @abstractmethod
@@ -76,10 +73,6 @@ class Samples(ABC):
         """Return the number of mini-batches of an epoch, with ``batch_size`` samples of every part in each."""
         n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
         return n_whole + (n_left > 0 and not drop_last)
-
-    def n_dropped(self, batch_size: int) -> int:
-        """Return the number of samples of an epoch that ``drop_last`` leaves out."""
-        return self.shape[0] - self.n_batches(batch_size, drop_last=True) * batch_size * self.n_parts
 
     def describe(self) -> dict[str, Any]:
         """Describe these samples, to check whether training can continue with them."""
@@ -133,13 +126,6 @@ class BlockSamples(Samples):
     Each epoch reads the blocks in a new order, collects as many as fit in a buffer of 128 MiB, and shuffles the samples
     in it. Blocks of data on disk have a megabyte, so a buffer mixes samples from a hundred places or more. While one
     buffer is used for training, the next is read.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        The data.
-    buffer_bytes : int
-        The size of the samples that are shuffled together, to within a block.
     """
 
     def __init__(self, blocks: Blocks, buffer_bytes: int = BUFFER_BYTES) -> None:
@@ -199,14 +185,8 @@ class StreamSamples(Samples):
     """A stream of arrays, shuffled as far as little memory allows.
 
     Arrays of any size are copied to a buffer of 128 MiB, whose samples are shuffled once it is full. While one buffer
-    is used for training, the next is filled.
-
-    Parameters
-    ----------
-    arrays : callable
-        Returns a new iterator over all arrays on each call. It is called at once, to inspect the data.
-    buffer_bytes : int
-        The maximum size of the samples that are shuffled together.
+    is used for training, the next is filled. ``arrays`` returns a new iterator over all arrays on each call. It is
+    called at once, to inspect the data.
     """
 
     def __init__(self, arrays: Callable[[], Iterable[Array]], buffer_bytes: int = BUFFER_BYTES) -> None:

@@ -13,10 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-from ..algorithm.engines.base import BatchGradient, BatchReport, Engine, LayerSettings
+from ..algorithm.engine import BatchGradient, BatchReport, Engine, Objective
 from ..algorithm.state import Stateful
-from ..algorithm.target import BalancedTarget
-from ..algorithm.targets import TARGETS
+from ..algorithm.target import TARGETS, BalancedTarget
 from ..data.blocks import TYPES, ArrayBlocks, Blocks, DaskBlocks, RowRange, as_blocks
 from ..data.moments import Moments
 from ..data.samples import BUFFER_BYTES, Samples, working_type
@@ -110,8 +109,8 @@ def _for_workers(blocks: DaskBlocks) -> DaskBlocks:
 
 
 def _fit(model: EPLS, shards: Shards, blocks: Blocks) -> EPLS:
-    fitted: EPLS = model.fit_samples(ShardedSamples(shards, blocks))
-    return fitted
+    samples = ShardedSamples(shards, blocks)
+    return model.fit_with_engine(samples, samples.new_engine)
 
 
 class ShardedSamples(Samples):
@@ -142,14 +141,16 @@ class ShardedSamples(Samples):
     def array(self) -> Array:
         raise TypeError("samples in shards cannot be had in one place")
 
-    def new_engine(self, settings: LayerSettings, n_components: int) -> Engine:
+    def new_engine(self, objective: Objective, n_components: int, device: str | None = None) -> Engine:
         """What adds up the gradients of the shards; refuses what they cannot compute by themselves."""
-        if settings.needs_factors:
+        if objective.needs_factors:
             raise ValueError("the optimizer must see each sample's gradient, and shards send their sums: use 'adam'")
-        if not issubclass(TARGETS[settings.target], BalancedTarget):
-            raise ValueError(f"target={settings.target!r} does not balance the batches of every shard: use 'auction'")
+        if not issubclass(TARGETS[objective.settings.target], BalancedTarget):
+            raise ValueError(
+                f"target={objective.settings.target!r} does not balance the batches of every shard: use 'auction'"
+            )
         # By the number of shards and not by that of workers, on which the order of samples must not depend.
-        shared = Settings(settings, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_parts))
+        shared = Settings(objective, device, min(BUFFER_BYTES, _ALL_BUFFERS_BYTES // self.n_parts))
         self.shards.check(shared)
         return ShardedEngine(self.shards, shared, n_components)
 
@@ -162,7 +163,7 @@ class ShardCounts(Stateful):
     def __init__(self, n_shards: int, n_components: int) -> None:
         self.counts = np.zeros((n_shards, n_components), np.int64)
 
-    def start_epoch(self, n_samples: int, n_dropped: int = 0) -> None:
+    def start_epoch(self, n_samples: int) -> None:
         self.counts[:] = 0
 
     def of_shards(self) -> list[NDArray[np.unsignedinteger]]:
@@ -181,7 +182,7 @@ class ShardedEngine(Engine):
     """
 
     def __init__(self, shards: Shards, settings: Settings, n_components: int) -> None:
-        self.settings = settings.layer
+        self.objective = settings.objective
         self.target = ShardCounts(shards.n_shards, n_components)
         self._shards = shards
         self._shared = settings

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithm.engines.base import BatchReport, LayerSettings, LocalEngine, new_engine
+from ..algorithm.engine import BatchReport, Engine, Objective, new_engine
 from ..data.blocks import Blocks
 from ..data.moments import Moments
 from ..data.samples import BUFFER_BYTES, BlockSamples
@@ -31,7 +31,8 @@ class Place:
 class Settings:
     """What is the same in all steps."""
 
-    layer: LayerSettings
+    objective: Objective
+    device: str | None = None
     buffer_bytes: int = BUFFER_BYTES
 
 
@@ -76,7 +77,7 @@ class Found:
     seconds : float
         Time taken.
     report : BatchReport or None
-        As in :class:`epls.algorithm.engines.base.BatchGradient`; None if that was not asked for.
+        As in :class:`epls.algorithm.engine.BatchGradient`; None if that was not asked for.
     """
 
     seconds: float
@@ -97,7 +98,7 @@ class Shard:
     def __init__(self, blocks: Blocks, number: int) -> None:
         self._blocks = blocks
         self._number = number
-        self._engine: LocalEngine | None = None
+        self._engine: Engine | None = None
         self._next: Place | None = None
         self._coming: Iterator[Batch] = iter(())
 
@@ -124,7 +125,7 @@ class Shard:
         if batch is None:
             return step.neutral(weights), None
         if self._engine is None:  # it keeps its buffers
-            self._engine = new_engine(step.settings.layer, len(weights))
+            self._engine = new_engine(step.settings.objective, len(weights), step.settings.device)
         if step.method == "gradient":
             array, report = self.gradient(weights, batch, own)
             return array, Found(perf_counter() - started, report)

@@ -10,8 +10,8 @@ import numpy as np
 from ..algorithm.activations import RELU
 from ..algorithm.layer import Buffer, UnitLayer
 from ..data.coder import BlockEncoder
+from ..data.moments import unit_rows
 from ..kernels.codes import shrink
-from ..solvers.dictionary import unit_rows
 from ..utils.sklearn import NOT_NEGATIVE
 from ..utils.threads import product
 from ..utils.types import Array

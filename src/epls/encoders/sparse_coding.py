@@ -12,9 +12,9 @@ from scipy import sparse
 from ..algorithm.layer import Buffer
 from ..data.blocks import as_blocks
 from ..data.coder import BlockEncoder
+from ..data.moments import unit_rows
 from ..data.parts import is_dask
 from ..kernels.codes import shrink
-from ..solvers.dictionary import unit_rows
 from ..solvers.lasso import LassoSolver
 from ..utils.sklearn import POSITIVE
 from ..utils.threads import product

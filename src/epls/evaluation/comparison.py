@@ -14,7 +14,6 @@ import numpy as np
 from ..encoders import ENCODERS
 from ..images.features import ImageFeatures
 from ..learners import LEARNERS
-from ..utils.fields import deciding
 from .cache import Cache, read_dict
 from .experiment import Progress, Settings, Task, run_experiment
 
@@ -117,4 +116,4 @@ def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
 
 def plain_settings(all_settings: Sequence[Settings]) -> Any:
     """Return settings as they are after a round trip through JSON."""
-    return json.loads(json.dumps([deciding(asdict(settings)) for settings in all_settings], allow_nan=False))
+    return json.loads(json.dumps([asdict(settings) for settings in all_settings], allow_nan=False))

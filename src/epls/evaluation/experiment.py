@@ -22,7 +22,6 @@ from ..encoders.base import Encoder
 from ..images.features import ImageFeatures
 from ..images.pooling import Geometry, RegionGrid, pool_sums, smallest_side
 from ..learners import LEARNERS
-from ..utils.fields import deciding
 from ..utils.settings import with_settings
 from ..utils.threads import row_blocks
 from ..utils.types import Array
@@ -206,7 +205,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         "results": _RESULTS_VERSION,
         "unlabelled": unlabelled_name,
         **settings.some(_LEARN_SETTINGS),
-        "learner": [settings.learner, repr(deciding(learner.get_params()))],
+        "learner": [settings.learner, repr(learner.get_params())],
     }
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
@@ -336,7 +335,7 @@ def _new_encoder(settings: Settings) -> Encoder:
 def _encode_inputs(settings: Settings) -> dict[str, Any]:
     """Return everything besides the components that determines the codes, including defaults."""
     found = settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
-    return found | deciding(settings.some(("precision",))) | ({"mirror": True} if settings.mirror else {})
+    return found | settings.some(("precision",)) | ({"mirror": True} if settings.mirror else {})
 
 
 def _tried_alphas(

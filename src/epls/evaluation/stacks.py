@@ -12,7 +12,6 @@ from ..encoders.base import Encoder
 from ..images.recipes import tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners.base import Learner
-from ..utils.fields import deciding
 from ..utils.types import Array
 from .cache import Cache
 
@@ -64,7 +63,7 @@ class Stack:
         self._views = settings.mirror == "decisions"
         self._cache, self._progress = cache, progress
         self._inputs = inputs | {
-            "layers": [repr(deciding(layer.get_params())) for layer in layers],
+            "layers": [repr(layer.get_params()) for layer in layers],
             "grid": settings.grid,
         }
         fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)

@@ -13,7 +13,7 @@ from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
 from ..images.stack import DeepFeatures, Layer
-from ..learners._layer_learner import LayerLearner
+from ..learners.base import UnitLearner
 from ..learners.epls import EPLS
 from ..metrics import (
     dead_outputs,
@@ -200,9 +200,10 @@ def training_facts(learner: Any) -> dict[str, Any]:
 
 
 def _ended_by(learner: EPLS) -> str:
-    if learner.tol is None:
+    tol = learner.tol if learner.tol is not None or learner.settings is None else learner.settings.tol
+    if tol is None:
         return "number of epochs"
-    return "stop rule" if has_settled(learner.loss_curve_, learner.tol) else "limit on epochs"
+    return "stop rule" if has_settled(learner.loss_curve_, tol) else "limit on epochs"
 
 
 def dead_units(features: ImageFeatures, images: Any) -> int:
@@ -219,7 +220,7 @@ def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int
     have no active value.
     """
     learner = features.estimator_
-    if not isinstance(learner, LayerLearner):
+    if not isinstance(learner, UnitLearner):
         return None
     patches = features.draw_patches(images, n_patches, random_state=seed)
     largest = np.max([learner.transform(patches[some]).max(axis=0) for some in row_blocks(n_patches, _SAMPLES)], axis=0)

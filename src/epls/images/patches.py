@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..algorithm.defaults import batch_rows
+from ..algorithm.settings import batch_rows
 from ..data.moments import center_and_scale, second_moments
 from ..kernels.patches import gather_patches
 from ..learners.base import DEFAULT_COMPONENTS
@@ -35,6 +35,8 @@ def usual_n_patches(estimator: Any) -> int:
 def patches_per_image(estimator: Any, n_patches: int, n_images: int) -> int:
     """Return the number of patches of an image in a mini-batch of an estimator; more if there are few images."""
     batch_size, n_units = getattr(estimator, "batch_size", None), _n_units(estimator) or DEFAULT_COMPONENTS
+    if batch_size is None:
+        batch_size = getattr(getattr(estimator, "settings", None), "batch_size", None)
     if not isinstance(batch_size, Integral):
         batch_size = n_units if batch_size == "n_components" else batch_rows(n_units, n_patches)
     return max(int(batch_size), -(-n_patches // n_images))

@@ -95,9 +95,6 @@ class ImagePatchSamples(Samples):
         parts, n_together = self._parts(batch_size)
         return -(-len(parts) // n_together)
 
-    def n_dropped(self, batch_size: int) -> int:
-        return 0
-
     def array(self) -> Array:
         return np.concatenate([self._patches(number) for number in self.numbers])
 

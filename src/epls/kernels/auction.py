@@ -6,10 +6,6 @@ for it at current prices. It offers as much as would make its second-best unit e
 unit drops its lowest offer, and its price is the lowest that remains. The final sum is below the optimum by at most the
 sum of the increments.
 
-A unit's places can have prices to start from: the first costs ``reserves[j]``, each further one ``rise`` more. An offer
-must be above the cost of the cheapest place, and the sum of the values minus these prices is maximised. If all of them
-are 0, it is the sum of the values.
-
 A row's increment is a fraction of the difference between the value it bids for and a low value of the row. A single
 increment for all rows would be too coarse for those with low values: their winners would be arbitrary.
 
@@ -93,34 +89,29 @@ def _increment(row, best, price, relative_increment, precision):
 
 
 @njit(cache=True)
-def _open_places(capacity, reserves, rise):
+def _open_places(capacity, zero):
     """Return each unit's places, an empty heap: their costs, their owners (-1: nobody), and each unit's first place."""
     first = np.empty(capacity.size + 1, np.int64)
     first[0] = 0
     for j in range(capacity.size):
         first[j + 1] = first[j] + capacity[j]
-    costs = np.empty(first[capacity.size], reserves.dtype)
-    for j in range(capacity.size):
-        for k in range(capacity[j]):
-            costs[first[j] + k] = reserves[j] + reserves.dtype.type(k) * rise
-    owners = np.empty(costs.size, np.int64)
-    for k in range(owners.size):
-        owners[k] = -1
+    costs = np.full(first[capacity.size], zero)
+    owners = np.full(costs.size, -1, np.int64)
     return costs, owners, first
 
 
 @njit(cache=True, nogil=True)
-def auction(values, capacity, reserves, rise, relative_increment, least_increment, precision, winners):
+def auction(values, capacity, relative_increment, precision, winners):
     """Write the unit of each row to ``winners``; return the final prices of the units.
 
     Rows bid in order; a row that loses its unit goes to the end of the queue. The sum of ``capacity`` must be at least
-    the number of rows. ``precision`` is that of the type; reserves and scalars have the type of ``values``.
+    the number of rows. ``precision`` is that of the type; scalars have the type of ``values``.
     """
     n_rows, n_units = values.shape
-    costs, owners, first_place = _open_places(capacity, reserves, rise)
+    costs, owners, first_place = _open_places(capacity, values.dtype.type(0))
     prices = np.empty(n_units, values.dtype)
     for j in range(n_units):
-        prices[j] = reserves[j] if capacity[j] > 0 else np.inf
+        prices[j] = 0 if capacity[j] > 0 else np.inf
     bounds = np.empty((n_rows, (n_units + BLOCK - 1) // BLOCK), values.dtype)
     increments, queue = np.empty(n_rows, values.dtype), np.empty(n_rows, np.int64)
     for row in range(n_rows):
@@ -137,8 +128,7 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
                 bounds[row, block] = _block_net(values[row], prices, block)
         best, second_value = _best_two(values[row], prices, bounds[row])
         if is_first_bid:
-            increment = _increment(values[row], best, prices[best], relative_increment, precision)
-            increments[row] = max(increment, least_increment)
+            increments[row] = _increment(values[row], best, prices[best], relative_increment, precision)
         increment = growth * increments[row]
         if second_value == -np.inf:
             second_value = values[row, best] - prices[best]  # only one unit is open, so there is no second-best
@@ -156,20 +146,3 @@ def auction(values, capacity, reserves, rise, relative_increment, least_incremen
         replace_lowest(costs[start:stop], owners[start:stop], offer, row)
         prices[best] = costs[start]
     return prices
-
-
-@njit(cache=True, nogil=True)
-def mean_margin(values, prices):
-    """Return the mean over rows of the difference between the best and the second-best unit at these prices."""
-    total = 0.0
-    prices = prices.copy()
-    for i in range(values.shape[0]):
-        best_net = largest_net(values[i], prices)
-        best = index_of_net(values[i], prices, best_net)
-        price = prices[best]
-        prices[best] = np.inf  # excludes it from the search for the second
-        second_net = largest_net(values[i], prices)
-        prices[best] = price
-        if second_net > -np.inf:
-            total += best_net - second_net
-    return total / max(values.shape[0], 1)

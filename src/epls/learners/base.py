@@ -9,13 +9,15 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..algorithm.activations import LOGISTIC, Activation
+from ..algorithm.layer import UnitLayer
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
 from ..utils.epochs import Epochs, earlier_fit_kept
-from ..utils.fields import Floats, Saved
+from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
 from ..utils.types import Array
@@ -25,12 +27,12 @@ _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Saved, Coder, Epochs):
+class Learner(Saved, Epochs, Coder):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
-    A subclass implements :meth:`learn`, and either :meth:`encode` or, if it can prepare something for many blocks,
-    :meth:`block_encoders`. Its constructor has a ``random_state`` if anything is random, and ``n_components`` if the
-    user can choose it.
+    A subclass implements :meth:`learn`. Codes are the products with the components unless it implements
+    :meth:`encode` or, if it can prepare something for many blocks, :meth:`block_encoders`. Its constructor has a
+    ``random_state`` if anything is random, and ``n_components`` if the user can choose it.
     """
 
     #: The settings that a user has to tune, as counted in Table 1 of the paper.
@@ -43,6 +45,8 @@ class Learner(Saved, Coder, Epochs):
     usual_patches: ClassVar[int] = 100_000
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
+    #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
+    in_one_step: ClassVar[bool] = False
 
     components_: Array
     #: The constraints of parameters that most learners share. A subclass adds its own.
@@ -66,8 +70,12 @@ class Learner(Saved, Coder, Epochs):
         """
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples into a new array of their type. Several threads may call it at the same time."""
-        raise NotImplementedError(f"{type(self).__name__} defines neither encode nor block_encoders")
+        """Encode some samples into a new array of their type; by default, their products with the components.
+
+        Several threads may call it at the same time.
+        """
+        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        return codes
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type, one for each thread."""
@@ -154,8 +162,13 @@ class Learner(Saved, Coder, Epochs):
     def _fit_samples(self, samples: Samples) -> Any:
         if samples.shape[0] < 2:
             raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), but needs at least 2")
+        random, attributes = check_random_state(getattr(self, "random_state", None)), {}
         with one_blas_thread():
-            attributes = self.learn(samples, check_random_state(getattr(self, "random_state", None)))
+            if self.in_one_step:
+                for _ in self.epochs(1):
+                    attributes = self.learn(samples, random)
+            else:
+                attributes = self.learn(samples, random)
         if "components_" not in attributes:
             raise TypeError(f"{type(self).__name__}.learn returned {sorted(attributes)}, without components_")
         for name, value in attributes.items():
@@ -189,3 +202,49 @@ class Learner(Saved, Coder, Epochs):
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
+
+
+class UnitLearner(Learner):
+    """A learner of one layer of units: its codes are f(w·x + b) of centred and scaled samples."""
+
+    intercept_: Array
+    mean_: Array
+    scale_: float
+    loss_curve_: list[float]
+    n_iter_: int
+    saved: ClassVar[dict[str, Any]] = {
+        "components_": Floats("n_components", "n_features"),
+        "intercept_": Floats("n_components"),
+        "mean_": Floats("n_features"),
+        "scale_": Number(above=0),
+        "loss_curve_": CURVE,
+        "n_iter_": COUNT,
+    }
+
+    def as_layer(self) -> UnitLayer:
+        """Return the layer of units that :meth:`transform` computes.
+
+        Returns
+        -------
+        UnitLayer
+            Weights, intercept, activation, mean and scale.
+        """
+        check_is_fitted(self)
+        return UnitLayer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
+
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """Return a function that creates encoders for samples of a type, one for each thread."""
+        return self.as_layer().block_encoders(dtype)
+
+    def _activation(self) -> Activation:
+        return LOGISTIC
+
+
+def unit_attributes(weights: Array, center: Array, scale: float) -> dict[str, Any]:
+    """Return the fitted attributes of units for samples with this mean and scale; the last column is the biases."""
+    return {
+        "components_": np.ascontiguousarray(weights[:, :-1]),
+        "intercept_": weights[:, -1].copy(),
+        "mean_": center,
+        "scale_": scale,
+    }

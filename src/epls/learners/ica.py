@@ -63,6 +63,7 @@ class ICA(Learner):
 
     whitens = True
     complete = True
+    in_one_step = True  # FastICA does not report its progress
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"mean_": Floats("n_features"), "n_iter_": COUNT}
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "max_iter": [AT_LEAST_ONE],
@@ -98,9 +99,8 @@ class ICA(Learner):
 
         # FastICA's own whitening divides by zero variances, and drops directions that do not involve the first feature.
         white = product(X - mean.astype(X.dtype), (whitening / scale).T.astype(X.dtype))
-        for _ in self.epochs(1):  # FastICA does not report its progress
-            with threads_for(white.size * white.shape[1]):
-                rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
+        with threads_for(white.size * white.shape[1]):
+            rotation = FastICA(whiten=False, max_iter=self.max_iter, tol=self.tol, random_state=random).fit(white)
         return {
             "components_": (rotation.components_ @ whitening / scale).astype(X.dtype),
             "mean_": mean.astype(X.dtype),
@@ -109,8 +109,7 @@ class ICA(Learner):
 
     def encode(self, X: Array) -> Array:
         """Encode some samples."""
-        codes: Array = (X - self.mean_.astype(X.dtype, copy=False)) @ self.components_.T.astype(X.dtype, copy=False)
-        return codes
+        return super().encode(X - self.mean_.astype(X.dtype, copy=False))
 
 
 def _whitening(covariance: Float64, rounding: float) -> Float64:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics.pairwise import euclidean_distances
 
+from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale, check_squares
 from ..data.samples import Samples
+from ..encoders.triangle import TriangleEncoder
 from ..utils.fields import COUNT
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import threads_for
-from ..utils.types import Array
 from .base import Learner
 
 _SPREAD = 0.1  # of the initial centres, in standard deviations of the samples
@@ -54,6 +55,7 @@ class KMeansTriangle(Learner):
     """
 
     whitens = True
+    in_one_step = True  # KMeans does not report its progress
     own_encoder = "triangle"
     usual_patches = 400_000
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT}
@@ -80,21 +82,20 @@ class KMeansTriangle(Learner):
         # share.
         mean, scale = center_and_scale(X)
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
-        for _ in self.epochs(1):  # KMeans does not report its progress
-            with warnings.catch_warnings(), threads_for(X.size * n_clusters):
-                # With fewer distinct samples than centres, some centres have no samples. The caller can count them.
-                warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
-                kmeans = KMeans(
-                    n_clusters,
-                    init=start.astype(X.dtype),
-                    n_init=1,
-                    max_iter=self.max_iter,
-                    tol=self.tol,
-                    random_state=random,
-                ).fit(X)
+        kmeans = KMeans(
+            n_clusters,
+            init=start.astype(X.dtype),
+            n_init=1,
+            max_iter=self.max_iter,
+            tol=self.tol,
+            random_state=random,
+        )
+        with warnings.catch_warnings(), threads_for(X.size * n_clusters):
+            # With fewer distinct samples than centres, some centres have no samples. The caller can count them.
+            warnings.filterwarnings("ignore", "Number of distinct clusters", ConvergenceWarning)
+            kmeans.fit(X)
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
-    def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        distances = euclidean_distances(X, self.components_.astype(X.dtype, copy=False))
-        return np.maximum(distances.mean(axis=1, keepdims=True) - distances, 0)
+    def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
+        """Return a function that creates encoders for samples of a type, one for each thread."""
+        return TriangleEncoder(self.components_).block_encoders(dtype)

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..data.coder import BlockEncoder
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
-from ..solvers.dictionary import first_components, improve_components, replace_unused
+from ..solvers.dictionary import first_components, improve_components, learn_in_rounds
 from ..solvers.pursuit import dense_coder, pursuit_codes
 from ..utils.fields import ROUNDS
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
@@ -97,29 +98,21 @@ class OMP(Learner):
             X = X / X.dtype.type(scale)
         components = first_components(X, self.checked_n_components(len(X)), random)
         energy = sum(float(np.vdot(block, block)) for block in np.array_split(X, -(-len(X) // 4096)))
-        errors: list[float] = []
-        n_redrawn: list[int] = []
-        n_uses = np.ones(len(components), np.int64)
-        for epoch in self.epochs(self.max_iter):
-            if epoch > 0:
-                n_redrawn.append(len(replace_unused(components, n_uses, X, random)))
+
+        def improve() -> tuple[float, NDArray[np.int64]]:
             codes = pursuit_codes(X, components, self.n_nonzero_coefs)
-            n_uses = np.bincount(codes.indices, minlength=len(components))
             products = codes.T @ X
             squares = (codes.T @ codes).toarray()
             # |X - S D|^2 = |X|^2 - 2 <S'X, D> + <S'S D, D>
             explained = 2 * np.vdot(products, components) - np.vdot(squares @ components, components)
-            errors.append(max(energy - float(explained), 0.0) / len(X))
             improve_components(components, squares, products)
-            if epoch > 0 and errors[-2] - errors[-1] <= self.tol * errors[-2]:
-                break
-        return {
-            "components_": components,
-            "loss_curve_": [error * scale**2 for error in errors] if rescaled else errors,
-            "n_redrawn_": n_redrawn,
-            "n_unused_": int(np.sum(n_uses == 0)),
-            "n_iter_": len(errors),
-        }
+            error = max(energy - float(explained), 0.0) / len(X)
+            return error, np.bincount(codes.indices, minlength=len(components))
+
+        found = learn_in_rounds(X, components, self.epochs(self.max_iter), random, improve, tol=self.tol)
+        if rescaled:
+            found["loss_curve_"] = [error * scale**2 for error in found["loss_curve_"]]
+        return found
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type, one for each thread."""

@@ -9,7 +9,6 @@ import numpy as np
 from ..data.samples import Samples
 from ..utils.fields import COUNT, CURVE
 from ..utils.sklearn import AT_LEAST_ONE
-from ..utils.types import Array
 from .base import Learner
 from .epls import EPLS
 
@@ -71,7 +70,7 @@ class Prototypes(Learner):
         """Learn, and return the attributes of the fitted estimator by name."""
         n_components = self.checked_n_components(samples.shape[0])
         model = EPLS(n_components, max_iter=self.max_iter, random_state=random)
-        model.set_callbacks(*getattr(self, "_skl_callbacks", ())).fit_samples(samples)
+        model.set_callbacks(*self.callbacks).fit_samples(samples)
         X = samples.array()
         winners = model.winners(X)
         order = np.argsort(winners, kind="stable")
@@ -79,7 +78,3 @@ class Prototypes(Learner):
         counts = np.bincount(winners, minlength=n_components)
         means = np.add.reduceat(X[order], cuts, axis=0, dtype=np.float64) / counts[:, None]
         return {"components_": means.astype(X.dtype), "loss_curve_": model.loss_curve_, "n_iter_": model.n_iter_}
-
-    def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        return X @ self.components_.T.astype(X.dtype, copy=False)

@@ -7,17 +7,16 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..algorithm.optimizers import Adam
-from ..data.samples import ArraySamples, Samples
+from ..data.samples import Samples
 from ..data.shuffling import batch_cuts
-from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
+from ..solvers.dictionary import SAMPLES_PER_COMPONENT, CodedBatch, check_scale, first_components, learn_online
 from ..solvers.lasso import LassoSolver
 from ..utils.fields import ROUNDS, Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
 from ..utils.threads import map_blocks, product, row_blocks
-from ..utils.types import Array
+from ..utils.types import Array, Indices
 from .base import Learner
 
-_SAMPLES_PER_COMPONENT = 4  # in a batch
 _TOL = 1e-2  # of the codes during learning
 _PREDICTOR_BATCH = 256  # the prediction needs many small steps; the components need few large ones
 _FIRST_SAMPLES = 1000  # enough to estimate how large products with a component are
@@ -109,44 +108,27 @@ class PSD(Learner):
         check_scale(X)
         components = first_components(X, self.checked_n_components(len(X)), random)
         predictor = first_predictor(X[:_FIRST_SAMPLES], components)
-        batch_size = _SAMPLES_PER_COMPONENT * len(components)
-        n_steps = int(np.sum(-(-np.diff(batch_cuts(len(X), batch_size, even=True)) // _PREDICTOR_BATCH)))
+        cuts = batch_cuts(len(X), SAMPLES_PER_COMPONENT * len(components), even=True)
+        n_steps = int(np.sum(-(-np.diff(cuts) // _PREDICTOR_BATCH)))
         optimizer = Adam()
         optimizer.start(predictor, n_steps * self.max_iter)
-        so_far = RunningProducts(components)
-        losses: list[float] = []
-        n_redrawn: list[int] = []
-        n_uses = np.ones(len(components), np.int64)
-        for epoch in self.epochs(self.max_iter):
-            if epoch > 0:
-                redrawn = replace_unused(components, n_uses, X, random)
-                so_far.forget(redrawn)
-                predictor[redrawn] = first_predictor(X[:_FIRST_SAMPLES], components[redrawn])
-                optimizer.mean[redrawn] = 0
-                optimizer.square[redrawn] = 0
-                n_redrawn.append(len(redrawn))
-            loss, n_uses = 0.0, np.zeros(len(components), np.int64)
-            for _, rows in ArraySamples(X).epoch(random, batch_size, even=True):
-                batch = X[rows]
-                predicted = _bent(batch, predictor) * predictor[:, -1]
-                codes = self._sparse_codes(batch, components, predicted)
-                loss += self._objective(batch, components, codes, predicted)
-                n_uses += np.count_nonzero(codes, axis=0)
-                for some in row_blocks(len(batch), _PREDICTOR_BATCH):
-                    bent = _bent(batch[some], predictor)
-                    optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
-                so_far.add(codes.T @ codes, product(codes.T, batch))
-                improve_components(components, so_far.squares, so_far.products)
-            losses.append(loss / len(X))
-        return {
-            "components_": components,
-            "encoder_": np.ascontiguousarray(predictor[:, :-1]),
-            "gain_": predictor[:, -1].copy(),
-            "loss_curve_": losses,
-            "n_redrawn_": n_redrawn,
-            "n_unused_": int(np.sum(n_uses == 0)),
-            "n_iter_": len(losses),
-        }
+
+        def coded(batch: Array) -> CodedBatch:
+            predicted = _bent(batch, predictor) * predictor[:, -1]
+            codes = self._sparse_codes(batch, components, predicted)
+            loss = self._objective(batch, components, codes, predicted)
+            for some in row_blocks(len(batch), _PREDICTOR_BATCH):
+                bent = _bent(batch[some], predictor)
+                optimizer.step(predictor, prediction_gradient(batch[some], bent, predictor[:, -1], codes[some]))
+            return CodedBatch(loss, np.count_nonzero(codes, axis=0), codes.T @ codes, product(codes.T, batch))
+
+        def redrawn(which: Indices) -> None:
+            predictor[which] = first_predictor(X[:_FIRST_SAMPLES], components[which])
+            optimizer.mean[which] = 0
+            optimizer.square[which] = 0
+
+        found = learn_online(X, components, self.epochs(self.max_iter), random, coded, redrawn)
+        return found | {"encoder_": np.ascontiguousarray(predictor[:, :-1]), "gain_": predictor[:, -1].copy()}
 
     def _sparse_codes(self, samples: Array, components: Array, predicted: Array) -> Array:
         """Return the codes that minimise the objective: lasso problems, once the two quadratic terms are combined."""

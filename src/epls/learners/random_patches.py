@@ -8,7 +8,6 @@ import numpy as np
 
 from ..data.samples import Samples
 from ..solvers.dictionary import random_components
-from ..utils.types import Array
 from .base import Learner
 
 
@@ -41,6 +40,7 @@ class RandomPatches(Learner):
     """
 
     whitens = True
+    in_one_step = True
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints
 
     def __init__(self, n_components: int | None = None, *, random_state: Any = None) -> None:
@@ -50,11 +50,4 @@ class RandomPatches(Learner):
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
         """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
-        n_components = self.checked_n_components(len(X))
-        for _ in self.epochs(1):
-            components = random_components(X, n_components, random)
-        return {"components_": components}
-
-    def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        return X @ self.components_.T.astype(X.dtype, copy=False)
+        return {"components_": random_components(X, self.checked_n_components(len(X)), random)}

@@ -33,14 +33,13 @@ class Raw(Learner):
     """
 
     complete = True
+    in_one_step = True
     saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_features", "n_features")}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
         """Learn, and return the attributes of the fitted estimator by name."""
-        for _ in self.epochs(1):
-            components = np.eye(samples.shape[1], dtype=samples.dtype)
-        return {"components_": components}
+        return {"components_": np.eye(samples.shape[1], dtype=samples.dtype)}
 
     def encode(self, X: Array) -> Array:
         """Encode some samples."""

@@ -103,11 +103,6 @@ class RICA(Learner):
             "n_iter_": max(len(curve), 1),
         }
 
-    def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
-        return codes
-
 
 def objective(
     components: Float64, X: Array, covariance: Float64, penalty: float, epsilon: float = _EPSILON

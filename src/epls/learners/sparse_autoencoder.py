@@ -19,16 +19,16 @@ import numpy as np
 from scipy.special import logit, rel_entr
 
 from ..algorithm.activations import LOGISTIC
-from ..algorithm.defaults import enough_epochs
-from ..algorithm.layer import activate, net_inputs
+from ..algorithm.layer import activate, net_inputs, standardized_batches
 from ..algorithm.optimizers import Adam
+from ..algorithm.settings import enough_epochs
 from ..data.samples import Samples
 from ..kernels.activation import through_logistic
 from ..utils.fields import Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, SHARE
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
-from ._layer_learner import LayerLearner, standardized_batches
+from .base import UnitLearner, unit_attributes
 
 # A batch must be large enough to estimate the mean activation: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
@@ -36,7 +36,7 @@ _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 _LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
 
 
-class SparseAutoencoder(LayerLearner):
+class SparseAutoencoder(UnitLearner):
     """A sparse auto-encoder: logistic units with a fixed mean activation, and a linear decoder.
 
     Minimises, over encoder W1, b1 and decoder W2, b2 (not tied),
@@ -103,11 +103,11 @@ class SparseAutoencoder(LayerLearner):
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty")
     decoder_: Array
     decoder_intercept_: Array
-    saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {
+    saved: ClassVar[dict[str, Any]] = UnitLearner.saved | {
         "decoder_": Floats("n_components", "n_features"),
         "decoder_intercept_": Floats("n_features"),
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner._parameter_constraints | {
+    _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
         "weight_decay": [NOT_NEGATIVE],
         "sparseness": [SHARE],
         "sparsity_penalty": [NOT_NEGATIVE],
@@ -141,7 +141,7 @@ class SparseAutoencoder(LayerLearner):
         center, scale = samples.moments.center_and_scale()
         encoder, decoder = first_weights(n_components, n_features, self.sparseness, random, samples.dtype)
         n_batches = samples.n_batches(batch_size)
-        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
         optimizers = Adam(), Adam()
         for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
             optimizer.start(weights, max_iter * n_batches)
@@ -160,13 +160,9 @@ class SparseAutoencoder(LayerLearner):
                 optimizers[0].step(encoder, room.encoder_gradient)
                 optimizers[1].step(decoder, room.decoder_gradient)
             loss_curve.append(loss / n_batches)
-        return {
-            "components_": np.ascontiguousarray(encoder[:, :-1]),
-            "intercept_": encoder[:, -1].copy(),
+        return unit_attributes(encoder, center, scale) | {
             "decoder_": decoder[:-1].copy(),
             "decoder_intercept_": decoder[-1].copy(),
-            "mean_": center,
-            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }

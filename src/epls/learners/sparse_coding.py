@@ -8,15 +8,15 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..data.coder import BlockEncoder
-from ..data.samples import ArraySamples, Samples
-from ..solvers.dictionary import RunningProducts, check_scale, first_components, improve_components, replace_unused
-from ..solvers.lasso import LassoSolver, sparse_codes
+from ..data.samples import Samples
+from ..encoders.sparse_coding import SparseCodingEncoder
+from ..solvers.dictionary import CodedBatch, check_scale, first_components, learn_online
+from ..solvers.lasso import sparse_codes
 from ..utils.fields import ROUNDS
 from ..utils.sklearn import AT_LEAST_ONE, POSITIVE
 from ..utils.types import Array
 from .base import Learner
 
-_SAMPLES_PER_COMPONENT = 4  # in a batch; codes of too few samples say little about a component
 _TOL = 1e-2  # of the codes during learning; the components change by more than that between batches
 
 
@@ -88,42 +88,16 @@ class SparseCoding(Learner):
         X = samples.array()
         check_scale(X)
         components = first_components(X, self.checked_n_components(len(X)), random)
-        so_far = RunningProducts(components)
-        losses: list[float] = []
-        n_redrawn: list[int] = []
-        n_uses = np.ones(len(components), np.int64)
-        for epoch in self.epochs(self.max_iter):
-            if epoch > 0:
-                redrawn = replace_unused(components, n_uses, X, random)
-                so_far.forget(redrawn)
-                n_redrawn.append(len(redrawn))
-            loss, n_uses = 0.0, np.zeros(len(components), np.int64)
-            for _, rows in ArraySamples(X).epoch(random, _SAMPLES_PER_COMPONENT * len(components), even=True):
-                batch = X[rows]
-                codes = sparse_codes(batch, components, self.alpha, tol=_TOL)
-                residual = batch - codes @ components
-                loss += 0.5 * float(np.vdot(residual, residual)) + self.alpha * float(np.abs(codes.data).sum())
-                n_uses += np.bincount(codes.indices, minlength=len(components))
-                so_far.add((codes.T @ codes).toarray(), codes.T @ batch)
-                improve_components(components, so_far.squares, so_far.products)
-            losses.append(loss / len(X))
-        return {
-            "components_": components,
-            "loss_curve_": losses,
-            "n_redrawn_": n_redrawn,
-            "n_unused_": int(np.sum(n_uses == 0)),
-            "n_iter_": len(losses),
-        }
+
+        def coded(batch: Array) -> CodedBatch:
+            codes = sparse_codes(batch, components, self.alpha, tol=_TOL)
+            residual = batch - codes @ components
+            loss = 0.5 * float(np.vdot(residual, residual)) + self.alpha * float(np.abs(codes.data).sum())
+            n_uses = np.bincount(codes.indices, minlength=len(components))
+            return CodedBatch(loss, n_uses, (codes.T @ codes).toarray(), codes.T @ batch)
+
+        return learn_online(X, components, self.epochs(self.max_iter), random, coded)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type, one for each thread."""
-        components = self.components_.astype(np.float64)
-        columns = np.ascontiguousarray(components.T, dtype)
-        solver = LassoSolver(components @ components.T, self.alpha, dtype=dtype)
-
-        def encode(X: Array) -> Array:
-            codes = np.empty((len(X), len(components)), dtype)
-            solver.solve(X @ columns, codes)
-            return codes
-
-        return lambda: encode
+        return SparseCodingEncoder(self.components_, self.alpha, split_sign=False).block_encoders(dtype)

@@ -22,20 +22,20 @@ import numpy as np
 from scipy.special import logit
 
 from ..algorithm.activations import LOGISTIC
-from ..algorithm.defaults import enough_epochs
-from ..algorithm.layer import activate, net_inputs
+from ..algorithm.layer import activate, net_inputs, standardized_batches
+from ..algorithm.settings import enough_epochs
 from ..data.samples import Samples
 from ..kernels.steps import momentum_step
 from ..utils.fields import Floats
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE, SHARE, Interval
 from ..utils.threads import by_rows, product
 from ..utils.types import Array
-from ._layer_learner import LayerLearner, standardized_batches
+from .base import UnitLearner, unit_attributes
 
 _FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 
 
-class SparseRBM(LayerLearner):
+class SparseRBM(UnitLearner):
     """A sparse restricted Boltzmann machine: each hidden unit has a fixed mean activation.
 
     It models centred and scaled samples as normal with variance 1 around the sum of the components of the active hidden
@@ -106,8 +106,8 @@ class SparseRBM(LayerLearner):
 
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty", "momentum")
     visible_intercept_: Array
-    saved: ClassVar[dict[str, Any]] = LayerLearner.saved | {"visible_intercept_": Floats("n_features")}
-    _parameter_constraints: ClassVar[dict[str, Any]] = LayerLearner._parameter_constraints | {
+    saved: ClassVar[dict[str, Any]] = UnitLearner.saved | {"visible_intercept_": Floats("n_features")}
+    _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
         "weight_decay": [NOT_NEGATIVE],
         "sparseness": [SHARE],
         "sparsity_penalty": [NOT_NEGATIVE],
@@ -145,7 +145,7 @@ class SparseRBM(LayerLearner):
         n_samples, n_features = samples.shape
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()
-        max_iter = enough_epochs(self.max_iter, n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
         machine = _Machine(self, n_components, n_features, -(-n_samples // n_batches), random, samples.dtype)
         n_steps, n_done, loss_curve = max_iter * n_batches, 0, []
         for _ in self.epochs(max_iter):
@@ -155,12 +155,8 @@ class SparseRBM(LayerLearner):
                 error += machine.step(inputs, fall) * len(inputs)
                 n_done += 1
             loss_curve.append(error / n_samples)
-        return {
-            "components_": np.ascontiguousarray(machine.weights[:, :-1]),
-            "intercept_": machine.weights[:, -1].copy(),
+        return unit_attributes(machine.weights, center, scale) | {
             "visible_intercept_": machine.visible_intercept,
-            "mean_": center,
-            "scale_": scale,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }
@@ -238,24 +234,12 @@ class Room:
 
 
 class Statistics(NamedTuple):
-    """The statistics of a batch; v' is the reconstruction, and h' the probabilities given v'.
+    """The statistics of a batch; v' is the reconstruction, and h' the probabilities given v'."""
 
-    Attributes
-    ----------
-    weights : ndarray of shape (n_components, n_features + 1)
-        The mean of h v - h' v'; the last column is the mean of h - h'.
-    visible : ndarray of shape (n_features,)
-        The mean of v - v'.
-    activity : ndarray of shape (n_components,)
-        The mean of h.
-    error : float
-        The mean of ||v - v'||².
-    """
-
-    weights: Array
-    visible: Array
-    activity: Array
-    error: float
+    weights: Array  # the mean of h v - h' v'; the last column is the mean of h - h'
+    visible: Array  # the mean of v - v'
+    activity: Array  # the mean of h
+    error: float  # the mean of ||v - v'||²
 
 
 def contrastive_divergence(

@@ -21,7 +21,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
 from ..balanced.kmeans import BalancedKMeans
-from ..solvers.dictionary import unit_rows
+from ..data.moments import unit_rows
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 

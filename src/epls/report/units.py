@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ..data.moments import unit_rows
 from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
-from ..solvers.dictionary import unit_rows
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 from ..utils.wording import counted

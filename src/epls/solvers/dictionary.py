@@ -1,21 +1,20 @@
-"""Functions that dictionary learners share: update components for given codes, and replace unused ones."""
+"""Dictionary learning: components that explain samples with codes, improved in rounds or batch by batch."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.moments import center_and_scale
+from ..data.moments import center_and_scale, unit_rows
+from ..data.samples import ArraySamples
 from ..utils.types import Array
 
-
-def unit_rows(components: Array) -> Array:
-    """Return components scaled to unit norm, in the same type; those of norm 0 are unchanged."""
-    largest = np.abs(components).max(axis=1, keepdims=True, initial=0).astype(np.float64)
-    # Squares of very large or small numbers overflow or underflow in every type.
-    scaled = components / np.where(largest > 0, largest, 1)
-    norms = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(scaled / np.where(norms > 0, norms, 1), components.dtype)
+#: The samples of a mini-batch for each component; codes of too few samples say little about a component.
+SAMPLES_PER_COMPONENT = 4
 
 
 def random_components(X: Array, n_components: int, random: np.random.RandomState) -> Array:
@@ -56,27 +55,94 @@ def replace_unused(
     return unused
 
 
-class RunningProducts:
-    """S'S and S'X of the codes and samples of all batches so far, with more weight on recent batches."""
+def learn_in_rounds(
+    X: Array,
+    components: Array,
+    epochs: Generator[int],
+    random: np.random.RandomState,
+    improve: Callable[[], tuple[float, NDArray[np.int64]]],
+    redrawn: Callable[[NDArray[np.intp]], None] | None = None,
+    tol: float | None = None,
+) -> dict[str, Any]:
+    """Improve components in rounds over the samples, and return the attributes of a fitted dictionary learner.
 
-    def __init__(self, components: Array) -> None:
-        self.squares = np.zeros((len(components), len(components)), components.dtype)
-        self.products = np.zeros_like(components)
-        self._n_batches = 0
+    ``improve`` changes the components in place, and returns the mean loss of a sample and the number of samples that
+    use each component. Before the next round, unused components are drawn again, and ``redrawn`` is called with their
+    numbers. Learning ends early when a round reduces the loss by no more than a fraction ``tol``.
+    """
+    losses: list[float] = []
+    n_redrawn: list[int] = []
+    n_uses = np.ones(len(components), np.int64)
+    with closing(epochs):
+        for epoch in epochs:
+            if epoch > 0:
+                unused = replace_unused(components, n_uses, X, random)
+                n_redrawn.append(len(unused))
+                if redrawn is not None:
+                    redrawn(unused)
+            loss, n_uses = improve()
+            losses.append(loss)
+            if tol is not None and epoch > 0 and losses[-2] - losses[-1] <= tol * losses[-2]:
+                break
+    return {
+        "components_": components,
+        "loss_curve_": losses,
+        "n_redrawn_": n_redrawn,
+        "n_unused_": int(np.sum(n_uses == 0)),
+        "n_iter_": len(losses),
+    }
 
-    def add(self, squares: Array, products: Array) -> None:
-        self._n_batches += 1
-        kept = (1 - 1 / self._n_batches) ** 3
-        self.squares *= kept
-        self.squares += squares
-        self.products *= kept
-        self.products += products
 
-    def forget(self, which: NDArray[np.intp]) -> None:
-        """Forget the past of replaced components, which would turn them back."""
-        self.squares[which] = 0
-        self.squares[:, which] = 0
-        self.products[which] = 0
+class CodedBatch(NamedTuple):
+    """The sum of the losses of a batch, the uses of each component, and S'S and S'X for its codes S and samples X."""
+
+    loss: float
+    n_uses: NDArray[np.int64]
+    squares: Array
+    products: Array
+
+
+def learn_online(
+    X: Array,
+    components: Array,
+    epochs: Generator[int],
+    random: np.random.RandomState,
+    coded: Callable[[Array], CodedBatch],
+    redrawn: Callable[[NDArray[np.intp]], None] | None = None,
+) -> dict[str, Any]:
+    """Learn in rounds of mini-batches (Mairal et al. 2009); ``coded`` encodes a batch with the current components.
+
+    After each batch, every component becomes the best one for the codes of all batches so far, with more weight on
+    recent batches.
+    """
+    squares = np.zeros((len(components), len(components)), components.dtype)
+    products = np.zeros_like(components)
+    n_batches = 0
+
+    def improve() -> tuple[float, NDArray[np.int64]]:
+        nonlocal n_batches
+        loss, n_uses = 0.0, np.zeros(len(components), np.int64)
+        for _, rows in ArraySamples(X).epoch(random, SAMPLES_PER_COMPONENT * len(components), even=True):
+            batch = coded(X[rows])
+            loss += batch.loss
+            n_uses += batch.n_uses
+            n_batches += 1
+            kept = (1 - 1 / n_batches) ** 3
+            for so_far, new in ((squares, batch.squares), (products, batch.products)):
+                so_far *= kept
+                so_far += new
+            improve_components(components, squares, products)
+        return loss / len(X), n_uses
+
+    def forget(which: NDArray[np.intp]) -> None:
+        """Forget the past of redrawn components, which would turn them back."""
+        squares[which] = 0
+        squares[:, which] = 0
+        products[which] = 0
+        if redrawn is not None:
+            redrawn(which)
+
+    return learn_in_rounds(X, components, epochs, random, improve, forget)
 
 
 def check_scale(X: Array) -> None:

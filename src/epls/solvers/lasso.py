@@ -94,22 +94,7 @@ class LassoSolver:
 
 
 def sparse_codes(X: Array, components: Array, alpha: float, *, positive: bool = False, tol: float = 1e-3) -> Any:
-    """Compute sparse codes of samples with components of unit norm, on all cores.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    components : ndarray of shape (n_components, n_features)
-        Components of unit norm.
-    alpha, positive, tol
-        As for :class:`LassoSolver`.
-
-    Returns
-    -------
-    csr_array of shape (n_samples, n_components)
-        The codes.
-    """
+    """Return sparse codes of samples with components of unit norm as a csr_array, computed on all cores."""
     if len(X) == 0:
         return sparse.csr_array((0, len(components)), dtype=X.dtype)
     columns = np.ascontiguousarray(components.T, X.dtype)

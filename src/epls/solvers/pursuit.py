@@ -15,21 +15,9 @@ from ..utils.types import Array
 
 
 def pursuit_codes(X: Array, components: Array, n_nonzero: int) -> Any:
-    """Compute codes of samples with at most ``n_nonzero`` entries, on all cores.
+    """Return codes with at most ``n_nonzero`` entries as a csr_array, computed on all cores.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-    components : ndarray of shape (n_components, n_features)
-        Components of unit norm, in the type of the samples.
-    n_nonzero : int
-        The largest number of nonzero entries of a code.
-
-    Returns
-    -------
-    csr_array of shape (n_samples, n_components)
-        The codes.
+    The components have unit norm and the type of the samples.
     """
     encode = _new_coder(components, n_nonzero)
     blocks = list(map_blocks(lambda: lambda rows: encode(X[rows]), len(X)))

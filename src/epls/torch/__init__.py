@@ -3,10 +3,13 @@
 Needs torch (``pip install "epls[torch]"``).
 """
 
-from ..algorithm.engines import torch as _torch  # noqa: F401 (first: it says what to install where torch is missing)
+# ruff: noqa: E402 (the error that says what to install comes first)
+from ..utils.optional import require
+
+require("torch", "torch", "epls.torch, or device=... of a model,")
+
 from .coder import ImageNetwork
-from .convolution import fit_convolution
 from .export import to_conv2d, to_linear, to_module
 from .loss import EPLSLoss
 
-__all__ = ["EPLSLoss", "ImageNetwork", "fit_convolution", "to_conv2d", "to_linear", "to_module"]
+__all__ = ["EPLSLoss", "ImageNetwork", "to_conv2d", "to_linear", "to_module"]

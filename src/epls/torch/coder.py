@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from torch import nn
 from torch.nn import functional
 
-from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.engines.torch.devices import resolve_device
 from ..images.coder import GroupCoder, PatchCoder
 from ..images.patches import patch_filters
 from ..images.pooling import RegionGrid, smallest_side
 from ..images.reading import ImageCollection
 from ..images.stack import layers_up_to
 from ..utils.types import Array
+from .engine import in_torch, resolve_device
 
 _STRIP_ELEMENTS = 2**22  # of patches and codes at a time
 

@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from ..algorithm.engines.torch.activations import in_torch
 from ..algorithm.layer import FoldedLayer, layer_of
 from ..images.features import ImageTransformer
 from ..images.patches import patch_filters
 from .coder import ImageNetwork
+from .engine import in_torch
 
 
 def to_linear(model: Any) -> nn.Linear:

@@ -12,14 +12,12 @@ import torch
 from torch import nn
 
 from ..algorithm.activations import resolve_activation
-from ..algorithm.engines.base import LayerSettings
-from ..algorithm.engines.torch.activations import in_torch
-from ..algorithm.engines.torch.devices import to_device
-from ..algorithm.engines.torch.engine import finite
+from ..algorithm.engine import Objective
+from ..algorithm.settings import TrainingSettings
 from ..algorithm.steering import bias_steps, half_active_net, steps_to_sparse, wanted_activity
-from ..algorithm.target import BalancedTarget, LiteralTarget, Winners
-from ..algorithm.targets import TARGETS
+from ..algorithm.target import TARGETS, BalancedTarget, LiteralTarget, Winners
 from ..utils.types import Array
+from .engine import finite, in_torch, to_device
 
 _MANY_WOKEN = 1 / 4  # fraction of the units; after long training, there are few or none
 
@@ -107,11 +105,7 @@ class EPLSLoss(nn.Module):
     ) -> None:
         super().__init__()
         _check_counts(n_components=n_components, n_steps=n_steps, n_samples=n_samples)
-        known = sorted(set(TARGETS) - {"epoch"})  # whose prices are not in the state_dict
-        if target not in known:
-            raise ValueError(f"target={target!r}: give one of {known}")
-        if loss not in ("matching", "squared"):
-            raise ValueError(f"loss={loss!r}: give 'matching' or 'squared'")
+        settings = TrainingSettings(target=target, loss=loss)  # checks them
         if target == "literal" and n_samples is None:
             raise ValueError(
                 "target='literal' requires n_samples, the number of samples of an epoch: give it, or target='auction', "
@@ -124,7 +118,7 @@ class EPLSLoss(nn.Module):
         self.n_steps = n_steps
         self.n_samples = n_samples
         self.winners: torch.Tensor | None = None
-        self._settings = LayerSettings(np.zeros(0), 1.0, self.activation, loss, target)
+        self._objective = Objective(np.zeros(0), 1.0, self.activation, settings)
         self._module = in_torch(self.activation).module()
         self.register_buffer("bias", torch.zeros(n_components))
         self.register_buffer("counts", torch.zeros(n_components, dtype=torch.int64))
@@ -168,7 +162,7 @@ class EPLSLoss(nn.Module):
             A scalar to call ``backward`` on.
         """
         samples = self._samples(net)
-        if self.training and self.n_steps_done == 0 and self.activation.increasing and not self._settings.steered:
+        if self.training and self.n_steps_done == 0 and self.activation.increasing and not self._objective.steered:
             self._start_biases(samples.detach())
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():
@@ -222,7 +216,7 @@ class EPLSLoss(nn.Module):
     def _warn_if_dense(self) -> None:
         """Warn a user who looks at the outputs that they are not sparse yet."""
         n_done, n_needed = int(self.n_steps_done), steps_to_sparse(self.n_steps)
-        if self._settings.steered and 0 < n_done < n_needed and self.n_components > 2:
+        if self._objective.steered and 0 < n_done < n_needed and self.n_components > 2:
             wanted = wanted_activity(self.n_components, n_done, self.n_steps)
             warnings.warn(
                 f"outputs are still dense: a unit's mean is led from 1/2 to 1/{self.n_components} over the first "
@@ -250,7 +244,7 @@ class EPLSLoss(nn.Module):
 
         ideal = torch.full_like(net, f.inactive).scatter_(1, self.winners[:, None], f.active)
         differences = outputs - ideal
-        if functions.primitive is None or not self._settings.matching:
+        if functions.primitive is None or not self._objective.matching:
             value, gradient = differences.square().sum() / 2, differences * functions.slope(net)
         else:
             wanted = wanted_activity(self.n_components, int(self.n_steps_done), self.n_steps)

@@ -47,26 +47,11 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
     write_atomically(path, save(arrays, metadata={"epls": text}))
 
 
-def read_container(
-    path: Path, format: int, *, unsigned_format: int | None = None
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plain values and the arrays of a file, if it is intact.
+def read_container(path: Path, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plain values and the arrays of a file with one of these formats.
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    format : int
-        The ``format`` that the header must have.
-    unsigned_format : int or None, default=None
-        An earlier format, whose files have no checksum.
-
-    Raises
-    ------
-    DamagedError
-        If :func:`write_container` did not write it like this.
-    VersionError
-        If it has another format.
+    Another format is a :class:`VersionError`; all that :func:`write_container` would not write is a
+    :class:`DamagedError`.
     """
     try:
         _check_size(path)
@@ -78,11 +63,10 @@ def read_container(
         header = json.loads(metadata["epls"])
         if not isinstance(header, dict):
             raise DamagedError("its header is not a dict of settings")
-        if header["format"] not in (format, unsigned_format):
+        if header["format"] not in formats:
             raise VersionError(f"it has format {header['format']}, written by {_writer(header)}")
         digest = header.pop("digest", None)
-        unsigned = digest is None and header["format"] == unsigned_format
-        whole = unsigned or digest == _digest(header, arrays)
+        whole = digest == _digest(header, arrays)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, MemoryError, AttributeError) as error:
         if isinstance(error, DamagedError | VersionError):
             raise

@@ -6,11 +6,55 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sklearn.callback import CallbackSupportMixin
+import sklearn
+
+from .sklearn import HAS_CALLBACKS, CallbackSupportMixin
+
+
+class Callback:
+    """A callback that does nothing at any of scikit-learn's hooks; a subclass overrides some."""
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Called when ``fit`` begins."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> Any:
+        """Called when ``fit`` or an epoch begins."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> Any:
+        """Called when ``fit`` or an epoch ends. Training ends if it returns True after an epoch."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Called when ``fit`` ends, also after an error."""
 
 
 class Epochs(CallbackSupportMixin):
     """An estimator whose ``fit`` has epochs."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set callbacks for the next fits.
+
+        Parameters
+        ----------
+        *callbacks : callback instances
+            Those of this library, such as :class:`epls.callbacks.OnEpoch`; from scikit-learn 1.9 on, any.
+
+        Returns
+        -------
+        self
+        """
+        if not HAS_CALLBACKS:
+            for callback in callbacks:
+                if not isinstance(callback, Callback):
+                    raise TypeError(
+                        f"callbacks such as {callback!r} need scikit-learn 1.9 or later, but this is "
+                        f"{sklearn.__version__}: upgrade it, or use OnEpoch and Checkpoint of epls"
+                    )
+        return super().set_callbacks(*callbacks)
+
+    @property
+    def callbacks(self) -> tuple[Any, ...]:
+        """The callbacks that were set."""
+        return tuple(getattr(self, "_skl_callbacks", ()))
 
     def begin_fit(self, n_epochs: int) -> Any:
         """Set up the callbacks of a fit with at most ``n_epochs`` epochs; return scikit-learn's context."""

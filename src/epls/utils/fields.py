@@ -124,18 +124,3 @@ def checked_names(names: Any, n_features: int) -> NDArray[Any]:
     if not isinstance(names, list) or len(names) != n_features or not all(isinstance(name, str) for name in names):
         raise ValueError(f"feature_names_in_ must be {n_features} strings")
     return np.asarray(names, dtype=object)
-
-
-# Parameters that were added later, and the values that keep the earlier behaviour.
-_LATER = {"precision": "float32"}
-
-
-def deciding(params: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters that determine a result, to compare it with stored ones, also of earlier versions.
-
-    Examples
-    --------
-    >>> deciding({"n_components": 5, "estimator__precision": "float32"})
-    {'n_components': 5}
-    """
-    return {name: value for name, value in params.items() if _LATER.get(name.rpartition("__")[2]) != value}

@@ -1,26 +1,21 @@
-"""Optional libraries: where they are missing, an error says what to install."""
+"""Optional libraries: their absence is an error that says what to install."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import Any
 
 
-def torch_room(name: str) -> ModuleType:
-    """Return the module ``epls.torch.NAME``, for rooms below ``torch`` that compute on a ``device``.
-
-    Parameters
-    ----------
-    name : str
-        The name of the module, such as "coder".
-
-    Raises
-    ------
-    ImportError
-        If torch is not installed.
-    """
+def require(module: str, extra: str, purpose: str = "this") -> Any:
+    """Return a module of an optional library, or raise an error that names what needs it and the extra to install."""
     try:
-        import_module("torch")
-    except ImportError as error:
-        raise ImportError('epls.torch, and device=... of a model, need torch: pip install "epls[torch]"') from error
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        if error.name and error.name.partition(".")[0] != module.partition(".")[0]:
+            raise  # the library is there, but lacks something itself
+        raise ImportError(f'{purpose} needs {module.partition(".")[0]}: pip install "epls[{extra}]"') from error
+
+
+def torch_room(name: str) -> Any:
+    """Return the module ``epls.torch.NAME``: the only way by which rooms below ``torch`` reach it."""
     return import_module(f"epls.torch.{name}")

@@ -3,7 +3,6 @@
 import pickle
 import subprocess
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,10 +11,10 @@ from sklearn.datasets import load_digits
 
 from epls import EPLS, ImageFeatures, load_model, save_model
 from epls.algorithm.activations import ACTIVATIONS, LOGISTIC, Activation
-from epls.algorithm.engines.base import LayerSettings, new_engine
-from epls.algorithm.engines.torch.devices import resolve_device, to_device
-from epls.algorithm.optimizers import Adam
+from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.settings import TrainingSettings
 from epls.algorithm.training import Training, initial_weights
+from epls.torch.engine import resolve_device, to_device
 
 ARCTAN = Activation("arctan", np.arctan, lambda z: 1 / (1 + z * z), lambda z: -2 * z / (1 + z * z) ** 2)
 
@@ -48,11 +47,10 @@ def digits():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_gradient_of_a_batch_is_the_same(name, loss, dtype, digits):
     weights = initial_weights(20, 64, np.random.RandomState(0), np.dtype(dtype))
-    settings = LayerSettings(digits.mean(axis=0), 4.0, ACTIVATIONS[name], loss, needs_factors=True)
+    settings = TrainingSettings(loss=loss, optimizer="vsgd")  # which needs the factors
+    objective = Objective(digits.mean(axis=0), 4.0, ACTIVATIONS[name], settings)
     batch = (digits.astype(dtype), np.arange(100, 200))
-    expected, found = (
-        new_engine(replace(settings, device=device), 20).gradient(weights, batch) for device in (None, "cpu")
-    )
+    expected, found = (new_engine(objective, 20, device).gradient(weights, batch) for device in (None, "cpu"))
     tolerance = 1e-4 if dtype == np.float32 else 1e-10
     np.testing.assert_array_equal(found.report.winners, expected.report.winners)
     pairs = [(found.gradient, expected.gradient)]
@@ -67,9 +65,9 @@ def test_the_gradient_of_a_batch_is_the_same(name, loss, dtype, digits):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_steps_are_the_same(dtype, digits):
     def after_steps(device):
-        settings = LayerSettings(digits.mean(axis=0), 4.0, LOGISTIC, device=device)
+        objective = Objective(digits.mean(axis=0), 4.0, LOGISTIC)
         weights = initial_weights(20, 64, np.random.RandomState(0), np.dtype(dtype))
-        training = Training(weights, new_engine(settings, 20), Adam(), n_steps=100)
+        training = Training(weights, new_engine(objective, 20, device), n_steps=100)
         for start in range(0, 300, 30):
             training.step((digits.astype(dtype), np.arange(start, start + 30)))
         return training.weights
@@ -115,7 +113,7 @@ def test_a_stream_goes_on_elsewhere(digits):
         model = EPLS(10, random_state=0)
         for device in devices:
             model.set_params(device=device).partial_fit(digits)
-            assert model._training.engine.settings.device == device
+            assert model._training.engine.device == device
         np.testing.assert_allclose(model.components_, expected.components_, atol=1e-6)
 
 
@@ -173,7 +171,7 @@ class TestErrors:
 
     def test_without_torch(self):
         run = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
-        expected = 'epls.torch, and device=... of a model, need torch: pip install "epls[torch]"'
+        expected = 'epls.torch, or device=... of a model, needs torch: pip install "epls[torch]"'
         assert run.stdout.splitlines() == [expected, expected]
 
     def test_the_processor_is_a_device(self):

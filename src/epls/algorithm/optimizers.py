@@ -1,0 +1,153 @@
+"""Optimisers: how the gradient of a batch moves the weights. The method works with any of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ..kernels.steps import adam
+from ..utils.threads import by_rows
+from ..utils.types import Array
+from .state import Stateful
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The two factors of a gradient, and the second derivative.
+
+    With one layer, every second moment of the gradients of single samples is a product of these.
+    """
+
+    inputs: Array  # (n, n_inputs), the samples
+    slopes: Array  # (n, n_components), derivatives of each sample's loss with respect to each net input
+    curvatures: Array  # the second derivatives
+
+
+class Optimizer(Stateful):
+    """Moves the weights after each batch."""
+
+    #: Whether it needs the gradient's factors, and so all samples in one place.
+    needs_factors: ClassVar[bool]
+
+    @abstractmethod
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        """Prepare for weights of this shape and type, and for this many steps (None: an endless stream).
+
+        ``n_done`` steps were taken before, by another optimiser.
+        """
+
+    @abstractmethod
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
+        """Change ``weights`` (n_components, n_inputs) in place.
+
+        ``gradient`` has their shape and is the mean over the batch; columns where it is zero must not change.
+        """
+
+
+class Adam(Optimizer):
+    """Adam (Kingma, Ba 2015), with a rate that follows from the number of inputs and falls to 0 along a cosine.
+
+    A batch of n_components samples has one active sample per unit, so a unit's gradient is mostly noise. Only a falling
+    rate averages it out.
+    """
+
+    needs_factors = False
+    state_names = ("mean", "square", "n_done", "n_averaged")
+
+    _MEAN_DECAY, _SQUARE_DECAY, _TINY = 0.9, 0.999, 1e-8
+    # A step of Adam moves every weight by about the rate. This limits the total step, relative to the norm of a new
+    # component, which is 1.
+    _STEP_NORM = 1 / 3
+    _CONSTANT_IN_STREAM = 1000  # steps after which the rate falls if their number is unknown
+
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        self.n_steps = n_steps
+        self.n_done = n_done
+        self.n_averaged = 0
+        self.mean = np.zeros_like(weights)
+        self.square = np.zeros_like(weights)
+
+    def rate(self) -> float:
+        """Return the rate of the next step, before it is divided among the inputs."""
+        if self.n_steps is None:
+            return float(self._STEP_NORM * min(1.0, self._CONSTANT_IN_STREAM / (self.n_done + 1)) ** 0.5)
+        return float(self._STEP_NORM * 0.5 * (1 + np.cos(np.pi * min(self.n_done / self.n_steps, 1.0))))
+
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
+        rate = self.rate() / weights.shape[1] ** 0.5
+        self.n_done += 1
+        self.n_averaged += 1
+        mean_bias, square_bias = 1 - self._MEAN_DECAY**self.n_averaged, 1 - self._SQUARE_DECAY**self.n_averaged
+        scalars = (rate, self._MEAN_DECAY, self._SQUARE_DECAY, mean_bias, square_bias, self._TINY)
+        by_rows(adam, (weights, gradient, self.mean, self.square), *map(weights.dtype.type, scalars))
+
+
+class VSGD(Optimizer):
+    """vSGD (Schaul, Zhang, LeCun 2013): a separate rate for every parameter, from the data, for mini-batches.
+
+    For a parameter with gradient g_i at sample i of a batch of n, running averages are kept of
+
+    - ``mean``: the batch's mean gradient,
+    - ``square``: the mean of g_i**2 over the batch,
+    - ``curvature``: the mean of the absolute second derivative.
+
+    The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal``
+    is the fraction of the batch gradient's second moment that is not noise. The averages' memory shortens after long
+    steps. The formula for mini-batches and the rule for outliers are from the authors' second paper (Schaul, LeCun
+    2013).
+    """
+
+    needs_factors = True
+    state_names = ("mean", "square", "curvature", "memory", "n_seen")
+
+    _N_START = 10  # batches for the initial averages, without a step
+    _SLOW_START = 0.1  # times the number of parameters: enlarges the first second moment, for short first steps
+    _OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
+
+    def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
+        self.mean = np.zeros_like(weights)
+        self.square = np.zeros_like(weights)
+        self.curvature = np.zeros_like(weights)
+        self.memory = np.full_like(weights, self._N_START)
+        self.n_seen = 0
+
+    def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
+        if factors is None:
+            raise ValueError("vSGD requires the curvature of the loss and the gradient of every sample")
+        n = len(factors.inputs)
+        squared_inputs = factors.inputs * factors.inputs
+        square = (factors.slopes * factors.slopes).T @ squared_inputs / n
+        curvature = np.abs(factors.curvatures).T @ squared_inputs / n
+
+        self.n_seen += 1
+        if self.n_seen <= self._N_START:
+            self._start_averages(gradient, square, curvature)
+            return
+
+        spread = np.sqrt(np.maximum(self.square - self.mean**2, 0) / n)
+        is_outlier = np.abs(gradient - self.mean) > self._OUTLIER * spread
+        self.memory[is_outlier] += 1
+        for average, value in ((self.mean, gradient), (self.square, square), (self.curvature, curvature)):
+            average += (value - average) / self.memory
+
+        tiny = np.finfo(weights.dtype).tiny
+        squared_mean = self.mean**2
+        signal = squared_mean / np.maximum(self.square / n + (n - 1) / n * squared_mean, tiny)
+        step = signal / np.maximum(self.curvature, tiny) * gradient
+        self.memory *= 1 - signal
+        self.memory += 1
+        weights -= step
+
+    def _start_averages(self, gradient: Array, square: Array, curvature: Array) -> None:
+        share = 1 / self.n_seen
+        self.mean += (gradient - self.mean) * share
+        self.square += (square - self.square) * share
+        self.curvature += (curvature - self.curvature) * share
+        if self.n_seen == self._N_START:
+            self.square *= max(1.0, self._SLOW_START * self.square.size)
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "vsgd": VSGD}
