@@ -23,9 +23,9 @@ import numpy as np
 
 from epls import EPLS, ImageFeatures
 from epls.algorithm import half
-from epls.evaluation.cache import Cache
-from epls.evaluation.experiment import Settings, run_experiment
-from epls.evaluation.labelled import load_official
+from epls.paper.cache import Cache
+from epls.paper.experiment import Settings, run_experiment
+from epls.paper.task import load_task
 
 
 def seconds(function):
@@ -72,7 +72,7 @@ def speed(n_units, n_images, n_turns):
 
 def accuracy(data, n_folds, n_units, n_patches, stride):
     half._simulated = bool(half.why_not("cpu"))
-    task, found = load_official("stl10", data, n_folds, protocol="development"), {"simulated": half._simulated}
+    task, found = load_task("stl10", data, n_folds, protocol="development"), {"simulated": half._simulated}
     with tempfile.TemporaryDirectory() as folder:
         for name, settings in {
             "float32": {},

@@ -13,7 +13,7 @@ import time
 
 from epls import EPLS, OMP, ImageFeatures, KMeansTriangle, Prototypes
 from epls.datasets import load_cifar10
-from epls.evaluation.protocol import judge
+from epls.paper.judge import judge
 
 LEARNED = 40_000
 LEARNERS = [  # learner, whitening, encoders

@@ -18,8 +18,8 @@ import numpy as np
 
 from epls import EPLS, OMP, DeepFeatures, KMeansTriangle, Prototypes
 from epls.datasets import load_cifar10, load_stl10
-from epls.evaluation.protocol import judge
 from epls.images.stacks import usual_layers
+from epls.paper.judge import judge
 
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
     "epls": (EPLS, "natural", False),

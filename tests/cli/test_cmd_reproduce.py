@@ -46,7 +46,7 @@ def test_writes_figures_and_filters(result):
 def test_equals_the_library_by_hand(result, stl10):
     """The accuracy that a user gets who writes the same down with ImageFeatures."""
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     data = load_stl10(stl10)
     features = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
@@ -59,7 +59,7 @@ def test_equals_the_library_by_hand(result, stl10):
 
 def test_mirror_images_by_hand(stl10, tmp_path, capsys):
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     data = load_stl10(stl10)
     learned = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
@@ -81,8 +81,8 @@ def test_mirror_images_by_hand(stl10, tmp_path, capsys):
 def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
     from epls import DeepFeatures
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
     from epls.images import counts, stacks
+    from epls.paper.judge import judge
 
     monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
@@ -124,7 +124,7 @@ def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch)
 
 def test_least_squares_by_hand(result, stl10, capsys):
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     output, report = result
     command = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--json"]
@@ -176,8 +176,8 @@ def test_sparse_coding_chooses_its_penalty(result, stl10, capsys):
     """As a user would by hand: the best in cross-validation on each fold's images, half a patch apart or more."""
     from epls import SparseCodingEncoder
     from epls.datasets import load_stl10
-    from epls.evaluation.experiment import ALPHAS
-    from epls.evaluation.protocol import cross_validated
+    from epls.paper.experiment import ALPHAS
+    from epls.paper.judge import cross_validated
 
     output, _ = result
     arguments = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--encoder", "sc"]
@@ -412,7 +412,7 @@ def test_bad_data_is_named(stl10, tmp_path, capsys):
 
 
 def test_a_second_run_at_the_same_place_is_refused(result, stl10, capsys):
-    from epls.evaluation.cache import Cache
+    from epls.paper.cache import Cache
 
     output, _ = result
     with Cache(output / "stages").locked():
@@ -449,7 +449,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, stl10, tmp_path):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("epls.evaluation.experiment.judge", interrupted)
+    monkeypatch.setattr("epls.paper.experiment.judge", interrupted)
     code, out, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL)
     assert (code, out) == (1, "")
     assert "interrupted; run the same command to continue" in err

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
 
+from ..evaluation.svm import OneVsAll
 from ..utils.sklearn import fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .linear import OneVsAll
 
 # Penalties as multiples of the mean squared norm of the centred rows, in half decades. The error is smooth in the
 # penalty and has one minimum, so the search walks from the middle, first to smaller penalties, then to larger ones
@@ -57,7 +57,7 @@ class LeastSquaresCV(OneVsAll):
     Examples
     --------
     >>> from sklearn.datasets import load_digits
-    >>> from epls import LeastSquaresCV
+    >>> from epls.paper.least_squares import LeastSquaresCV
     >>> X, y = load_digits(return_X_y=True)
     >>> LeastSquaresCV().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
     True

@@ -1,9 +1,9 @@
-"""The layers of a stack in an experiment, in addition to its single layer."""
+"""The layers of a stack in an experiment, whose features are added to those of its single layer."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,14 +12,10 @@ from ..encoders.base import Encoder
 from ..images.deep import DeepFeatures
 from ..images.stacks import tell_epochs, usual_layers
 from ..learners.base import Learner
-from ..utils.fields import deciding
 from ..utils.types import Array
 from .cache import Cache
 
-if TYPE_CHECKING:
-    from .experiment import Progress, Settings
-
-_SAMPLE = 1000  # rows that are checked for features that never change
+_SAMPLE = 1000  # images that are checked for features that never change
 
 
 class Stack:
@@ -27,65 +23,63 @@ class Stack:
 
     Parameters
     ----------
-    settings : Settings
-        The settings of the experiment.
-    learner : estimator
+    learner : Learner
         The learner of all layers, with its own whitening and encoder.
     encoder : Encoder or None
         The encoder of the highest layer; None uses the learner's own.
+    n_layers, grid, seed : int
+        The number of layers; features are pooled over grid x grid regions; determines everything random.
+    mirror : {"features", "decisions"} or None
+        Whether to average the features of an image and its mirror image, or to return both.
     unlabelled : images
         The images to learn from.
     inputs : dict
-        Identifies ``unlabelled`` and the learner.
+        Identifies ``unlabelled``.
     cache, progress
-        See ``run_experiment``.
+        See :func:`~epls.paper.experiment.run_experiment`.
 
     Attributes
     ----------
-    features : DeepFeatures
-        The fitted layers.
     seconds : dict
         The time of learning, and of encoding so far.
     """
 
     def __init__(
         self,
-        settings: Settings,
         learner: Learner,
         encoder: Encoder | None,
+        n_layers: int,
+        grid: int,
+        mirror: str | None,
+        seed: int,
         unlabelled: Any,
         inputs: dict[str, Any],
         cache: Cache,
-        progress: Progress,
+        progress: Callable[[str, int, int], None],
     ) -> None:
         height, width = unlabelled.shape[1:3]
         own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-        layers = usual_layers(height, width, n_layers=settings.layers, estimator=learner, **own)
-        self._views = settings.mirror == "decisions"
-        self._cache, self._progress = cache, progress
-        self._inputs = inputs | {
-            "layers": [repr(deciding(layer.get_params())) for layer in layers],
-            "grid": settings.grid,
-        }
-        fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
+        layers = usual_layers(height, width, n_layers=n_layers, estimator=learner, **own)
+        self._views, self._cache, self._progress = mirror == "decisions", cache, progress
+        self._inputs = inputs | {"layers": [repr(layer.get_params()) for layer in layers], "grid": grid, "seed": seed}
 
         def learned() -> DeepFeatures:
             tell_epochs(layers, progress)
-            return fitting.fit(unlabelled)
+            return DeepFeatures(layers, grid=grid, random_state=seed).fit(unlabelled)
 
-        self.features, learn_seconds = cache.model(self._inputs, learned)
+        self._features, seconds = cache.model(self._inputs, learned)
         if encoder is not None:
-            self.features = self.features.with_encoder(unlabelled, encoder)
+            self._features = self._features.with_encoder(unlabelled, encoder)
             self._inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
-        self.features.mirror, self.features.precision = settings.mirror is not None, settings.precision
-        self.seconds = {"learn": learn_seconds, "encode": 0.0}
+        self._features.mirror = mirror is not None
+        self.seconds = {"learn": seconds, "encode": 0.0}
 
     def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
         """Return the features (n_images, n_features) of images; for mirrored decisions, (n_images, 2, n_features).
 
         ``name`` identifies the images.
         """
-        features = self.features
+        features = self._features
         collection = features.fitting_images(images)
 
         def rows(start: int) -> Iterator[Array]:
@@ -96,7 +90,6 @@ class Stack:
 
         shape = (len(images), *([2] if self._views else []), features._n_features_out)
         inputs = self._inputs | {"images": name, "mirror": features.mirror, "views": self._views}
-        inputs |= deciding({"precision": features.precision})
         found, seconds = self._cache.rows(inputs, shape, rows)
         self.seconds["encode"] += seconds
         return found
@@ -105,8 +98,8 @@ class Stack:
         """Return the number of units of each layer, and of those whose features never change over some images."""
         found, start = [], 0
         sample = np.asarray(encoded[:_SAMPLE]).reshape(-1, encoded.shape[-1])
-        for layer in self.features.layers_:
-            stop = start + self.features.grid**2 * layer.n_codes
+        for layer in self._features.layers_:
+            stop = start + self._features.grid**2 * layer.n_codes
             ranges = np.ptp(sample[:, start:stop], axis=0).reshape(-1, layer.n_codes).max(axis=0)
             found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
             start = stop
