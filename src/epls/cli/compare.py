@@ -123,14 +123,14 @@ def command(
         "data": str(data), what: len(labelled.labels), "skipped": len(labelled.skipped), "n_labels": n_labels,
         "wanted": kept.wanted, "entries": [_plain(row) | {"settings": kept.settings[row.name]} for row in rows],
     }  # fmt: skip
-    n_classes, settings_of_first = len(set(labelled.labels.tolist())), kept.settings[rows[0].name]
+    n_classes, n_tests = labelled.labels.max() + 1, max(len(row.folds) for row in rows)
     facts = [
         ("Data", f"{data.name}, {len(labelled.labels):,} {what} of {n_classes} classes"),
-        ("Protocol", f"{len(rows[0].folds)} folds, an L2-SVM whose C is cross-validated, seed {random_state}"),
+        ("Protocol", f"{n_tests} folds, an L2-SVM whose C is cross-validated, seed {random_state}"),
     ]
     if not vectors:
         features = "patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"
-        facts.append(("Features", features.format(**settings_of_first)))
+        facts.append(("Features", features.format(**kept.settings[rows[0].name])))
     files: list[str] = []
     try:
         files = _write(report, rows, facts, kept, output)
@@ -179,19 +179,21 @@ def _vector_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chose
     """Return the learners by name. Unchanged columns and PCA are always among them, since many tables need no more."""
     from sklearn.decomposition import PCA
 
+    from ..evaluation.comparison import library_learner
+
     n_units = chosen["n_components"] or _UNITS_FOR_VECTORS
     n_pca = min(n_units, *labelled.X.shape)
-    found = {"raw columns": _learner("raw", given.get("raw", {}), n_units), f"pca, {n_pca}": PCA(n_pca)}
+    found = {"raw columns": library_learner("raw", given.get("raw", {})), f"pca, {n_pca}": PCA(n_pca)}
     for name, settings in given.items():
         if name != "raw":
-            found[_title(name, settings)] = _learner(name, settings, n_units)
+            found[_title(name, settings)] = library_learner(name, settings, n_components=n_units)
     return found
 
 
 def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return features of images by name: each learner with each encoder, or with its own."""
     from ..encoders import ENCODERS
-    from ..evaluation.comparison import around_learner
+    from ..evaluation.comparison import around_learner, library_learner
     from ..images.pooling import smallest_side
 
     recipe = around_learner(None, labelled.X)
@@ -213,7 +215,7 @@ def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen
             encoder = ENCODERS[encoder_name]()
             if chosen["split_sign"] is not None:
                 encoder.set_params(split_sign=chosen["split_sign"])
-            learner = _learner(name, settings, n_units)
+            learner = library_learner(name, settings, n_components=n_units)
             features: Any = around_learner(learner, labelled.X, encoder=encoder, whiten=whiten, **shared)
             parts = [_title(name, settings), *["whitened"] * whiten, encoder_name, *["x2"] * encoder.split_sign]
             if chosen["layers"] > 1:
@@ -240,15 +242,6 @@ def _title(name: str, settings: dict[str, Any]) -> str:
     return ", ".join([name, *(f"{key}={value}" for key, value in settings.items())])
 
 
-def _learner(name: str, settings: dict[str, Any], n_components: int) -> Any:
-    """Return a learner with these settings and, if it can be chosen, this number of components."""
-    from ..utils.settings import with_settings
-
-    learner = LEARNERS[name]()
-    can_choose = "n_components" in learner.get_params() and not learner.complete
-    return with_settings(learner, ({"n_components": n_components} if can_choose else {}) | settings, name)
-
-
 class _KeptRows:
     """Finished rows in the output folder, each in a file that is named by everything that determines it."""
 
@@ -258,6 +251,7 @@ class _KeptRows:
         import numpy as np
 
         from .._version import __version__
+        from ..utils.files import read_json
 
         self.folder = output / "stages"
         self.settings = {name: _plain_settings(learner) for name, learner in wanted.items()}
@@ -270,16 +264,17 @@ class _KeptRows:
         self.wanted = {"data": str(data), "rows": [path.stem for path in self._files.values()]}
         self.filters: dict[str, str | None] = {}
         table = output / _TABLE
-        self.belong_to_the_table = not table.exists() or _read(table).get("wanted") == self.wanted
+        self.belong_to_the_table = not table.exists() or read_json(table).get("wanted") == self.wanted
 
     def rows(self) -> dict[str, ComparedLearner]:
         """Return the rows that earlier runs finished."""
         from ..evaluation.comparison import ComparedLearner
+        from ..utils.files import read_json
 
         found = {}
         for name, path in self._files.items():
             try:
-                record = _read(path)
+                record = read_json(path)
                 row = ComparedLearner(**record["row"] | {"folds": tuple(record["row"]["folds"])})
                 self.filters[name] = record["filters"]
             except (KeyError, TypeError):  # not finished, or damaged
@@ -340,18 +335,6 @@ def _digest(inputs: Any) -> str:
     """Return a name for arrays, plain values, and estimators, which are shown as text."""
     text = json.dumps(inputs, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file that this command wrote; empty if it is missing or damaged."""
-    from ..utils.files import open_regular
-
-    try:
-        with open_regular(path) as file:
-            found = json.loads(file.read())
-    except (FileNotFoundError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _write(

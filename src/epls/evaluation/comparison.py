@@ -22,15 +22,18 @@ from ..images.collection import ImageCollection
 from ..images.deep import DeepFeatures
 from ..images.features import ImageFeatures
 from ..images.quick import quick_features, shapes_of
+from ..learners import LEARNERS
 from ..learners.base import DEFAULT_COMPONENTS, Learner
 from ..learners.epls import EPLS
 from ..learners.raw import Raw
 from ..metrics import unresponsive_units
+from ..utils.settings import with_settings
 from ..utils.wording import counted
 from .few_labels import class_numbers
 from .summary import dead_units
 from .svm import svm_for
 
+# Called with the stage, and the numbers of steps done and in total.
 Progress = Callable[[str, int, int], None]
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
@@ -220,6 +223,18 @@ def around_learner(learner: Any, X: Any, **settings: Any) -> ImageFeatures:
         recipe.set_params(whiten=learner.whitens, encoder=learner.own_encoder)
     features: ImageFeatures = recipe.set_params(**({} if learner is None else {"estimator": learner}), **settings)
     return features
+
+
+def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learner:
+    """Return a learner of the library by its name, with these settings.
+
+    ``shared`` are settings that learners have in common, such as ``n_components`` and ``random_state``. A learner that
+    lacks one, or that cannot choose its number of components, ignores it.
+    """
+    learner: Learner = LEARNERS[name]()
+    known = set(learner.get_params()) - ({"n_components"} if learner.complete else set())
+    given = {key: value for key, value in shared.items() if key in known}
+    return with_settings(learner, given | settings, name)
 
 
 def _compared(

@@ -28,7 +28,10 @@ _MANY_SAMPLES = 20_000  # for which a single held-out fifth chooses C
 
 
 class OneVsAll(ClassifierMixin, BaseEstimator):
-    """A classifier whose fitted ``coef_`` and ``intercept_`` have a row for each class, or one for two classes."""
+    """A linear classifier: fitted ``classes_``, and ``coef_`` and ``intercept_`` with a row for each class.
+
+    If there are two classes, there is one row, for the second. Weights have the type of the data.
+    """
 
     classes_: NDArray[Any]
     coef_: Array

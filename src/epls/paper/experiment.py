@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -19,24 +19,22 @@ from ..algorithm.progress import has_settled
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..evaluation.comparison import Progress, library_learner
 from ..evaluation.summary import dead_units
 from ..images.dense import fitting_images, sums_and_counts
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums
 from ..learners import LEARNERS
 from ..learners._layer_learner import LayerLearner
+from ..learners.base import Learner
 from ..learners.epls import EPLS
 from ..metrics import dead_outputs
-from ..utils.settings import with_settings
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .judge import cross_validated, judge
 from .stack import Stack
 from .task import Task
-
-# Called with the stage, and the numbers of steps done and in total.
-Progress = Callable[[str, int, int], None]
 
 # Raise this when learning, encoding or judging give different results: earlier results are then computed again.
 _RESULTS_VERSION = 2
@@ -224,13 +222,10 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     return Outcome(settings, features, verdicts, tried, seconds, training, patches)
 
 
-def new_learner(settings: Settings) -> Any:
+def new_learner(settings: Settings) -> Learner:
     """Return the learner for these settings, with the number of components and the seed if it has them."""
-    kind = LEARNERS[settings.learner]
-    given = {"random_state": settings.seed} | ({} if kind.complete else {"n_components": settings.n_components})
-    available = kind().get_params()
-    known = {name: value for name, value in given.items() if name in available}
-    return with_settings(kind(), known | settings.learner_settings, settings.learner)
+    shared = {"n_components": settings.n_components, "random_state": settings.seed}
+    return library_learner(settings.learner, settings.learner_settings, **shared)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:

@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.defaults import PAPER, batch_rows, norm_limit
+from ..evaluation.comparison import Progress
 from .cache import Cache
-from .experiment import ALPHAS, Progress, Settings, new_learner, run_experiment
+from .experiment import ALPHAS, Settings, new_learner, run_experiment
 from .task import Task
 
 # For each data set: its title, the side of its patches, and its number of folds.
