@@ -123,26 +123,14 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
         raise click.UsageError("--paper: the paper's experiment is for stl10 only")
     if chosen["settings"]:
         raise click.UsageError("--paper has fixed settings: leave out --set or --paper")
-    for name in (
-        "learner",
-        "encoder",
-        "alpha",
-        "split_sign",
-        "whiten",
-        "patch_size",
-        "grid",
-        "pooling",
-        "mirror",
-        "layers",
-        "classifier",
-    ):
-        value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
-        if value not in (None, wanted):
+    sizes = ("n_components", "n_patches", "stride")
+    for name, value in chosen.items():
+        wanted = getattr(PAPER_SETTINGS, name, value)
+        if name not in sizes and value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
             has = f"has {wanted}" if wanted else "does not use it"
             raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
-    sizes = {name: chosen[name] for name in ("n_components", "stride")}
-    return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
+    return replace(PAPER_SETTINGS, seed=chosen["random_state"], **{name: chosen[name] for name in sizes})
 
 
 def _settings(

@@ -127,20 +127,14 @@ def load_labelled_vectors(
     columns: Sequence[str] | None = None,
     drop: Sequence[str] = (),
 ) -> Labelled:
-    """Load vectors with their classes.
+    """Load vectors with their classes: a .csv or .parquet table, a .npy array, or a .npz file.
 
-    Parameters
-    ----------
-    path : Path
-        A .csv or .parquet table, a .npy array, or a .npz file.
-    labels : str or None
-        For a table, the column with the labels. By default, the one called "label", "class", "target" or "y". Or a
-        file: .npy, or a table with a column of labels. If this table has a column "row", as those of `epls classify`
-        and of the page of `epls explore`, it says which vector each label belongs to, counted from 0; a column "file"
-        does so for features that `epls transform` wrote with their names. Otherwise, labels are in the order of the
-        vectors. A .npz file may contain them as the array "labels" or "y".
-    key, columns, drop
-        See :func:`epls.datasets.opening.open_data`.
+    ``labels`` is the column of a table with the labels, by default the one called "label", "class", "target" or "y"; or
+    a file: .npy, or a table with a column of labels. If this table has a column "row", as those of `epls classify` and
+    of the page of `epls explore`, it says which vector each label belongs to, counted from 0; a column "file" does so
+    for features that `epls transform` wrote with their names. Otherwise, labels are in the order of the vectors. A .npz
+    file may contain them as the array "labels" or "y". For the other parameters, see
+    :func:`epls.datasets.opening.open_data`.
     """
     source = path
     if labels is not None and Path(labels).suffix.lower() in _LABEL_FILES and Path(labels).is_file():

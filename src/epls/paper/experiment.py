@@ -197,8 +197,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         started = time.perf_counter()
         fold = folds[number]
         rest, name = task.tested(fold), "training images" if test is None else "test images"
-        trained, tested = pooled("training images", fold), pooled(name, rest)
-        found = judge(trained, train.labels[fold], tested, sets[name].labels[rest], settings.classifier)
+        labels, rest_labels = train.labels[fold], sets[name].labels[rest]
+        found = judge(pooled("training images", fold), labels, pooled(name, rest), rest_labels, settings.classifier)
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders.base import Encoder
+from ..evaluation.comparison import Progress
 from ..images.deep import DeepFeatures
 from ..images.stacks import tell_epochs, usual_layers
 from ..learners.base import Learner
@@ -21,27 +22,9 @@ _SAMPLE = 1000  # images that are checked for features that never change
 class Stack:
     """Learned layers and their features of sets of images, kept in a cache.
 
-    Parameters
-    ----------
-    learner : Learner
-        The learner of all layers, with its own whitening and encoder.
-    encoder : Encoder or None
-        The encoder of the highest layer; None uses the learner's own.
-    n_layers, grid, seed : int
-        The number of layers; features are pooled over grid x grid regions; determines everything random.
-    mirror : {"features", "decisions"} or None
-        Whether to average the features of an image and its mirror image, or to return both.
-    unlabelled : images
-        The images to learn from.
-    inputs : dict
-        Identifies ``unlabelled``.
-    cache, progress
-        See :func:`~epls.paper.experiment.run_experiment`.
-
-    Attributes
-    ----------
-    seconds : dict
-        The time of learning, and of encoding so far.
+    All layers have the ``learner`` with its own whitening and encoder; the highest has ``encoder``, unless it is None.
+    ``mirror`` averages the "features" of an image and its mirror image, or keeps both for "decisions". ``inputs``
+    identifies the images to learn from, ``unlabelled``. ``seconds`` has the times of learning, and of encoding so far.
     """
 
     def __init__(
@@ -55,7 +38,7 @@ class Stack:
         unlabelled: Any,
         inputs: dict[str, Any],
         cache: Cache,
-        progress: Callable[[str, int, int], None],
+        progress: Progress,
     ) -> None:
         height, width = unlabelled.shape[1:3]
         own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
