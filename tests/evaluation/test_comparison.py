@@ -10,8 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from epls import EPLS, ImageFeatures, KMeansTriangle, Raw
+from epls import EPLS, OMP, ImageFeatures, KMeansTriangle, Raw
 from epls.evaluation import compare
+from epls.images.quick import quick_features
 from epls.learners import Learner
 
 
@@ -108,6 +109,60 @@ def test_images():
     rows = compare(np.pad(images, ((0, 0), (4, 4), (4, 4))), y, learners, n_folds=2)
     assert [(row.name, row.failed) for row in rows] == [(name, None) for name in learners]
     assert all(row.n_features == 20 for row in rows)
+
+
+def test_images_have_the_recipe_around_learners():
+    """Also images of different sizes; what a learner of the library needs is set, too."""
+    digits = load_digits()
+    images = [np.pad(image, ((2, 2), (3, k % 2))) for k, image in enumerate(digits.images[:40])]
+    fitted = []
+    learners = {"epls": EPLS(5, max_iter=1), "kmeans": KMeansTriangle(5), "pca": PCA(5)}
+    rows = compare(images, np.arange(40) % 2, learners, n_folds=2, on_row=lambda row, model: fitted.append(model))
+    recipe = quick_features(40, 12, 11, layers=1)
+    for model in fitted:
+        assert (model.patch_size, model.n_patches, model.stride) == (recipe.patch_size, recipe.n_patches, recipe.stride)
+        assert model.mirror is False
+    assert [(model.whiten, model.encoder) for model in fitted] == [
+        (False, "natural"), (True, "triangle"), (False, "natural"),
+    ]  # fmt: skip
+    assert [(row.n_units, row.n_to_tune) for row in rows] == [(5, 0), (5, 0), (None, None)]
+
+
+def test_the_usual_learners_on_images():
+    digits = load_digits()
+    rows = compare(digits.images[:60], digits.target[:60] % 2, n_folds=1)
+    n_units = quick_features(60, 8, 8, layers=1).estimator.n_components
+    assert [row.name for row in rows] == ["raw pixels", "PCA(16)", f"EPLS({n_units})"]
+    assert [row.failed for row in rows] == [None] * 3
+
+
+def test_units_that_never_answer_are_counted():
+    X, y = labelled()
+    rows = compare(X, y, {"epls": EPLS(6, max_iter=3), "omp": OMP(6, max_iter=2), "good": Knows()}, n_folds=2)
+    assert [(row.n_units, row.n_to_tune) for row in rows] == [(6, 0), (6, 1), (None, None)]
+    assert rows[0].n_dead == 0
+    line = next(line for line in repr(rows).splitlines() if line.startswith("epls"))
+    assert line.endswith("0 of 6")
+
+
+def test_folds_may_be_given():
+    X, y = labelled()
+    folds = [np.arange(60), np.arange(30, 100)]
+    given = compare(X, y, {"good": Knows(), "bad": Noise()}, n_folds=folds)
+    assert [len(row.folds) for row in given] == [2, 2]
+    assert given[0].folds == (100, 100)
+    again = compare(X[:, ::-1].copy()[:, ::-1], y, {"bad": Noise()}, n_folds=folds[:1])
+    assert again[0].folds == given[1].folds[:1]
+    with pytest.raises(ValueError, match="n_labels=5 draws its own samples"):
+        compare(X, y, {"good": Knows()}, n_folds=folds, n_labels=5)
+
+
+def test_rows_are_told_when_they_are_known():
+    X, y = labelled()
+    told = []
+    rows = compare(X, y, {"many": EPLS(1000), "good": Knows()}, on_row=lambda *row: told.append(row))
+    assert [row for row, _ in told] == list(rows)
+    assert [type(fitted) for _, fitted in told] == [type(None), Knows]
 
 
 def test_one_that_fails_stops_no_other():
