@@ -333,8 +333,11 @@ def _plain(row: ComparedLearner) -> dict[str, Any]:
 
 def _digest(inputs: Any) -> str:
     """Return a name for arrays, plain values, and estimators, which are shown as text."""
-    text = json.dumps(inputs, default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def plain(value: Any) -> Any:
+        return value.tolist() if hasattr(value, "tolist") else str(value)
+
+    return hashlib.sha256(json.dumps(inputs, allow_nan=False, default=plain).encode()).hexdigest()[:16]
 
 
 def _write(
