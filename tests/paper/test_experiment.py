@@ -43,7 +43,7 @@ def test_what_ended_training():
         ({}, "number of epochs"),
         ({"tol": 0.5, "max_iter": 30}, "stop rule"),
         ({"tol": 0.0, "max_iter": 3}, "limit on epochs"),
-        (PAPER | {"max_iter": 2}, "limit on epochs"),
+        ({"settings": PAPER, "max_iter": 1}, "limit on epochs"),
     ):
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")

@@ -25,8 +25,7 @@ from ..images.dense import fitting_images, sums_and_counts
 from ..images.features import ImageFeatures
 from ..images.pooling import image_regions, pool_sums
 from ..learners import LEARNERS
-from ..learners._layer_learner import LayerLearner
-from ..learners.base import Learner
+from ..learners.base import Learner, UnitLearner
 from ..learners.epls import EPLS
 from ..metrics import dead_outputs
 from ..utils.threads import row_blocks
@@ -52,7 +51,8 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All settings that determine the figures, except the images.
 
-    ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
+    ``learner_settings`` are those that differ from the learner's defaults; :func:`dataclasses.asdict` makes them plain,
+    ``TrainingSettings`` among them. By default, the number of patches is the
     usual one of the learner, that of Coates and Ng. The paper uses ``pooling="sum"``, see ``ImageFeatures``. ``alpha``
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
@@ -272,9 +272,10 @@ def training_facts(learner: Any) -> dict[str, Any]:
 
 
 def _ended_by(learner: EPLS) -> str:
-    if learner.tol is None:
+    tol = learner.tol if learner.tol is not None or learner.settings is None else learner.settings.tol
+    if tol is None:
         return "number of epochs"
-    return "stop rule" if has_settled(learner.loss_curve_, learner.tol) else "limit on epochs"
+    return "stop rule" if has_settled(learner.loss_curve_, tol) else "limit on epochs"
 
 
 def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
@@ -285,7 +286,7 @@ def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int
     have no active value.
     """
     learner = features.estimator_
-    if not isinstance(learner, LayerLearner):
+    if not isinstance(learner, UnitLearner):
         return None
     patches = features.draw_patches(images, n_patches, random_state=seed)
     blocks = row_blocks(n_patches, _BLOCK_PATCHES)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from ..algorithm.defaults import PAPER, batch_rows, norm_limit
+from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
 from ..evaluation.comparison import Progress
 from .cache import Cache
 from .experiment import ALPHAS, Settings, new_learner, run_experiment
@@ -18,7 +18,7 @@ PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _FOLDS = {"stl10": 10, "cifar10": 1}
 
 #: The settings of the paper's experiment with natural codes, except the sizes.
-PAPER_SETTINGS = Settings(learner_settings=PAPER, pooling="sum")
+PAPER_SETTINGS = Settings(learner_settings={"settings": PAPER}, pooling="sum")
 _UNITS = str(PAPER_SETTINGS.n_components)
 
 
@@ -71,7 +71,7 @@ def rows_to_run() -> list[Row]:
     """Return the paper's rows, with the library's EPLS, and before these a row with the paper's own algorithm."""
     rows = list(TABLE_2)
     ours = next(k for k, row in enumerate(rows) if row.learner == "epls")
-    printed = replace(rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER)
+    printed = replace(rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER_SETTINGS.learner_settings)
     return [*rows[:ours], printed, *rows[ours:]]
 
 
@@ -126,24 +126,25 @@ def _difference_of_learner(settings: Settings) -> str:
     if settings.learner != "epls":
         given = ", ".join(f"{name}={value}" for name, value in settings.learner_settings.items())
         return f"{settings.learner} with {given or 'the default settings'}; the paper does not state its settings"
-    params = _in_effect(new_learner(settings).get_params(), settings)
+    params = _in_effect(new_learner(settings), settings)
     # The limit on epochs is always ours. It matters only if it ends training, and the report says so.
-    known = [(name, value) for name, value in PAPER.items() if name != "max_iter"]
-    other = [f"{name}={params[name]} ({value})" for name, value in known if params[name] != value]
-    known_names = {*PAPER, "n_components", "random_state", "device"}
+    known = asdict(PAPER)
+    other = [f"{name}={params[name]} ({value})" for name, value in known.items() if params[name] != value]
+    known_names = {*known, "settings", "max_iter", "n_components", "random_state", "device"}
     other += [f"{name}={value}" for name, value in settings.learner_settings.items() if name not in known_names]
     if other:
         return f"epls with {', '.join(other)}; in brackets, the paper's"
     return "epls as printed, except that samples are centred and scaled, and the number of epochs is limited"
 
 
-def _in_effect(params: dict[str, Any], settings: Settings) -> dict[str, Any]:
-    """Return the parameters of EPLS. Those that depend on sizes read as the paper's where they are equal."""
-    n_components, n_features = params["n_components"], 3 * settings.patch_size**2
-    found = dict(params)
-    if params["max_norm"] == "auto":
+def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
+    """Return the settings of EPLS. Those that depend on sizes read as the paper's where they are equal."""
+    n_components, n_features = learner.n_components, 3 * settings.patch_size**2
+    found = asdict(learner.settings or TrainingSettings())
+    found |= {name: value for name in ("batch_size", "tol") if (value := getattr(learner, name)) is not None}
+    if found["max_norm"] == "auto":
         found["max_norm"] = round(norm_limit(n_components, n_features), 3)
-    if params["batch_size"] is None:
+    if found["batch_size"] is None:
         n_rows = batch_rows(n_components, settings.n_patches or 0)
         found["batch_size"] = "n_components" if n_rows == n_components else n_rows
     return found
@@ -217,7 +218,7 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
     parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts += [f"{settings.layers}layers"] if settings.layers > 1 else []
     parts += [settings.classifier] if settings.classifier != "svm" else []
-    if settings.learner == "epls" and settings.learner_settings == PAPER:
+    if settings.learner == "epls" and settings.learner_settings == PAPER_SETTINGS.learner_settings:
         parts.append("paper")
     else:
         parts += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
