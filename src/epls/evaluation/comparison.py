@@ -102,13 +102,12 @@ class Comparison(Sequence[ComparedLearner]):
 
     def __repr__(self) -> str:
         table = self.table()
-        columns = zip(*(cells for cells in table if len(cells) > 2), strict=True)  # without those that failed
-        widths = [max(len(cells[0]) for cells in table), *(max(map(len, column)) for column in columns)]
-        del widths[1]  # the first column again, without those that failed
+        figures = zip(*(cells[1:] for cells in table if len(cells) > 2), strict=True)  # of those that did not fail
+        first, widths = max(len(cells[0]) for cells in table), [max(map(len, column)) for column in figures]
         lines = []
         for name, *cells in table:
-            aligned = [f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=False)]
-            lines.append("  ".join([name.ljust(widths[0]), *aligned]).rstrip())
+            aligned = [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False)]
+            lines.append("  ".join([name.ljust(first), *aligned]).rstrip())
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

@@ -71,7 +71,9 @@ def rows_to_run() -> list[Row]:
     """Return the paper's rows, with the library's EPLS, and before these a row with the paper's own algorithm."""
     rows = list(TABLE_2)
     ours = next(k for k, row in enumerate(rows) if row.learner == "epls")
-    printed = replace(rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER_SETTINGS.learner_settings)
+    printed = replace(
+        rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER_SETTINGS.learner_settings
+    )
     return [*rows[:ours], printed, *rows[ours:]]
 
 
