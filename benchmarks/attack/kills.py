@@ -213,8 +213,9 @@ def main():
     Cache.__init__.__kwdefaults__["seconds"] = OFTEN
     for module in ("compare", "fit", "reproduce", "transform"):
         importlib.import_module(f"epls.cli.{module}")
-    for module in ("evaluation.labelled", "evaluation.comparison", "evaluation.summary", "paper.table", "encoders.sparse_coding",
-                   "learners.kmeans", "images.models", "datasets.opening", "report", "plotting"):  # fmt: skip
+    for module in ("evaluation.labelled", "evaluation.comparison", "evaluation.summary", "paper.table",
+                   "encoders.sparse_coding", "learners.kmeans", "images.models", "datasets.opening", "report",
+                   "plotting"):  # fmt: skip
         importlib.import_module(f"epls.{module}")
     importlib.import_module("matplotlib.pyplot")
     random, problems = np.random.RandomState(options.seed), []
