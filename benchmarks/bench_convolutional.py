@@ -15,8 +15,8 @@ from common import timed
 
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
-from epls.evaluation.protocol import judge
 from epls.metrics import redundancy
+from epls.paper.judge import judge
 
 
 def outcome(images, labels, folds, options, sampling):

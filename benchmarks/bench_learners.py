@@ -20,8 +20,8 @@ from sklearn.base import clone
 from epls import ZCAWhitening
 from epls.callbacks import OnEpoch
 from epls.datasets import load_stl10
-from epls.evaluation.experiment import Settings, new_learner
 from epls.learners import LEARNERS
+from epls.paper.experiment import Settings, new_learner
 
 
 class Stopwatch(OnEpoch):

@@ -32,7 +32,7 @@ from torch import nn
 
 from epls import EPLS, DeepFeatures, Layer
 from epls.datasets import load_cifar10, load_stl10
-from epls.evaluation.protocol import judge
+from epls.paper.judge import judge
 from epls.torch import to_module
 
 BATCH, HEAD_RATE = 50, 1e-3

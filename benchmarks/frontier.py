@@ -38,10 +38,10 @@ from threadpoolctl import threadpool_limits
 
 from epls import EPLS, DeepFeatures, ImageFeatures, NaturalEncoder
 from epls.datasets import load_cifar10, load_stl10
-from epls.evaluation.experiment import Settings, new_learner
-from epls.evaluation.protocol import judge
 from epls.images.stack import usual_layers
 from epls.learners import LEARNERS
+from epls.paper.experiment import Settings, new_learner
+from epls.paper.judge import judge
 from epls.utils.files import write_atomically
 
 ALPHA = 1.0  # of all sparse codes, here and elsewhere

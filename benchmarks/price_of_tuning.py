@@ -21,8 +21,8 @@ from stl10_proxy import ridge_accuracy
 
 from epls import ImageFeatures
 from epls.datasets import load_stl10
-from epls.evaluation.experiment import Settings, new_learner
 from epls.learners import LEARNERS
+from epls.paper.experiment import Settings, new_learner
 from epls.utils.files import write_atomically
 
 WITHOUT = ("epls", "sparse_filtering", "ica", "kmeans", "random_patches", "raw")

@@ -14,9 +14,9 @@ from unittest.mock import patch
 from epls import EPLS
 from epls.cli.options import StageProgress
 from epls.distributed import fit
-from epls.evaluation.cache import Cache
-from epls.evaluation.experiment import Settings, run_experiment
-from epls.evaluation.labelled import load_official
+from epls.paper.cache import Cache
+from epls.paper.experiment import Settings, run_experiment
+from epls.paper.task import load_task
 
 
 def accuracy(n_shards, settings, task, output, progress):
@@ -45,7 +45,7 @@ def main():
     parser.add_argument("--stride", type=int, default=1)
     options = parser.parse_args()
     settings = Settings(n_components=options.units, n_patches=options.patches, stride=options.stride)
-    task = load_official("stl10", options.data, 10, protocol="development")
+    task = load_task("stl10", options.data, 10, protocol="development")
     with StageProgress() as progress:
         rows = [accuracy(n, settings, task, options.output, progress) for n in options.shards]
     for row in rows:

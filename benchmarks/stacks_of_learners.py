@@ -19,8 +19,8 @@ from common import results_in, timed
 
 from epls import EPLS, OMP, DeepFeatures, KMeansTriangle, Prototypes
 from epls.datasets import load_cifar10, load_stl10
-from epls.evaluation.protocol import judge
 from epls.images.stack import usual_layers
+from epls.paper.judge import judge
 
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
     "epls": (EPLS, "natural", False),

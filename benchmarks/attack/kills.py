@@ -33,7 +33,7 @@ from sklearn.datasets import load_sample_images
 
 from epls.algorithm.checkpoint import Checkpoint
 from epls.cli.main import run
-from epls.evaluation.cache import Cache
+from epls.paper.cache import Cache
 
 OFTEN = 0.02  # seconds from one checkpoint, or entry of a journal, to the next
 LATEST = 1.3  # of the time of a run that is left alone: the machine may be slower by then
@@ -213,8 +213,9 @@ def main():
     Cache.__init__.__kwdefaults__["seconds"] = OFTEN
     for module in ("compare", "fit", "reproduce", "transform"):
         importlib.import_module(f"epls.cli.{module}")
-    for module in ("evaluation.labelled", "evaluation.paper", "evaluation.summary", "encoders.sparse_coding",
-                   "learners.kmeans", "images.models", "datasets.opening", "report", "plotting"):  # fmt: skip
+    for module in ("evaluation.labelled", "evaluation.comparison", "evaluation.summary", "paper.table",
+                   "encoders.sparse_coding", "learners.kmeans", "images.models", "datasets.opening", "report",
+                   "plotting"):  # fmt: skip
         importlib.import_module(f"epls.{module}")
     importlib.import_module("matplotlib.pyplot")
     random, problems = np.random.RandomState(options.seed), []

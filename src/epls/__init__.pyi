@@ -17,7 +17,6 @@ from .encoders.natural import NaturalEncoder as NaturalEncoder
 from .encoders.soft_threshold import SoftThresholdEncoder as SoftThresholdEncoder
 from .encoders.sparse_coding import SparseCodingEncoder as SparseCodingEncoder
 from .encoders.triangle import TriangleEncoder as TriangleEncoder
-from .evaluation.ridge import LeastSquaresCV as LeastSquaresCV
 from .evaluation.svm import L2SVMCV as L2SVMCV
 from .images.features import ImageFeatures as ImageFeatures
 from .images.patches import ZCAWhitening as ZCAWhitening

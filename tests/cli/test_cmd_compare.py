@@ -2,13 +2,17 @@
 
 import json
 import shutil
-import sys
 
 import numpy as np
 import pytest
 from PIL import Image
 from run_command import epls
 from sklearn.datasets import load_sample_images
+
+from epls import EPLS, ImageFeatures, ImageFolder, KMeansTriangle, Raw
+from epls.evaluation import compare
+from epls.images.recipes import quick_features
+from epls.utils.locks import FolderLock
 
 SMALL = ("--n-components", 6, "--n-patches", 300, "--patch-size", 6, "--stride", 6, "--n-folds", 2)
 
@@ -33,10 +37,9 @@ def test_table_chart_and_json(classes, tmp_path, capsys):
     assert entries["epls, natural"]["settings"]["n_components"] == 6
     assert len(entries["epls, natural"]["folds"]) == 2
     assert set(entries) == {"epls, natural", "raw, natural", "omp, whitened, natural"}
-    assert entries["epls, natural"]["n_meta_parameters"] == 0
-    assert entries["omp, whitened, natural"]["n_meta_parameters"] == 1
+    assert entries["epls, natural"]["n_to_tune"] == 0
+    assert entries["omp, whitened, natural"]["n_to_tune"] == 1
     assert entries["raw, natural"]["n_units"] == 108
-    assert report["patches"] == {"from": "training", "images": 24, "tested_on_some": True}
     assert 0 <= entries["epls, natural"]["n_dead"] <= 6
     best = max(entries.values(), key=lambda entry: entry["accuracy"])
     assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]
@@ -55,7 +58,7 @@ def test_archives_and_encoders(tmp_path, capsys):
     assert code == 0
     names = [entry["name"] for entry in json.loads(out)["entries"]]
     assert names == ["epls, natural", "epls, soft_threshold, x2"]
-    assert len(list((tmp_path / "out" / "stages").glob("learned-*.safetensors"))) == 1
+    assert len(list((tmp_path / "out" / "stages").glob("row-*.json"))) == 2
 
 
 @pytest.mark.parametrize(
@@ -65,17 +68,16 @@ def test_archives_and_encoders(tmp_path, capsys):
         ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
-            "3 classes, the smallest with 1 image:",
+            "3 classes, the smallest with 1 sample;",
         ),
         (
             {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.zeros(9)},
-            "1 class, the smallest with 9 images:",
+            "the labels have 1 class:",
         ),
         (
             {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.r_[np.arange(8) % 2, np.nan]},
             "has no label (empty or NaN) for 1 of 9 samples",
         ),
-        ({"images": np.zeros((9, 8, 8), np.uint8), "labels": np.arange(9) % 2}, "are too small for patches of 10"),
     ],
 )
 def test_bad_archives_are_told(content, message, tmp_path, capsys):
@@ -86,25 +88,13 @@ def test_bad_archives_are_told(content, message, tmp_path, capsys):
     assert err.count("\n") == 1
 
 
-OWN = """
-from epls import Raw
-
-
-class Own(Raw):
-    pass
-"""
-
-
-@pytest.mark.parametrize("learner", ["raw", "own.py:Own"])
-def test_skipped_images_are_listed(classes, tmp_path, capsys, monkeypatch, learner):
+def test_skipped_images_are_listed(classes, tmp_path, capsys, monkeypatch):
     shutil.copytree(classes, tmp_path / "photos")
-    (tmp_path / "own.py").write_text(OWN)
     (tmp_path / "photos" / "china" / "0.png").write_bytes(b"nothing")
     (tmp_path / "photos" / "china" / "further").mkdir()
     (tmp_path / "photos" / "china" / "further" / "1.png").write_bytes(b"nothing")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    arguments = ["compare", "photos", "--learner", learner, *SMALL, "--skip-bad", "--json"]
+    arguments = ["compare", "photos", "--learner", "raw", *SMALL, "--skip-bad", "--json"]
     code, out, err = epls(capsys, *arguments)
     assert code == 0, err
     assert "skipped photos/china/0.png: " in err
@@ -167,6 +157,93 @@ def test_another_comparison_is_not_replaced(classes, tmp_path, capsys):
     assert (tmp_path / "compare.json").read_bytes() == before
     assert epls(capsys, *arguments, "--learner", "raw")[0] == 0
     assert epls(capsys, *arguments, "--learner", "random_patches", "--n-components", 5, "--force")[0] == 0
+
+
+def test_what_is_not_chosen_is_the_recipe(classes, tmp_path, capsys):
+    code, out, err = epls(
+        capsys, "compare", classes, "--output", tmp_path, "--learner", "raw", "--n-folds", 2, "--json"
+    )
+    assert code == 0, err
+    (settings,) = (entry["settings"] for entry in json.loads(out)["entries"])
+    recipe = quick_features(24, 24, 24, layers=1)
+    for name in ("patch_size", "n_patches", "stride", "grid", "pooling"):
+        assert settings[name] == getattr(recipe, name)
+    assert settings["mirror"] is False
+
+
+def test_as_in_python(classes, tmp_path, capsys):
+    options = ["--learner", "epls", "--learner", "kmeans", "--set", "epls.max_iter=2", "--mirror", "--seed", 3]
+    options.append("--json")
+    code, out, err = epls(capsys, "compare", classes, "--output", tmp_path, *SMALL, *options)
+    assert code == 0, err
+    folder = ImageFolder(classes)
+    images = np.stack([folder[k] for k in range(len(folder))])
+    shared = {"patch_size": 6, "stride": 6, "n_patches": 300, "mirror": True}
+    features = {
+        "epls": ImageFeatures(EPLS(6, max_iter=2), **shared),
+        "kmeans": ImageFeatures(KMeansTriangle(6), whiten=True, encoder="triangle", **shared),
+    }
+    expected = compare(images, folder.labels, features, n_folds=2, random_state=3)
+    assert [entry["folds"] for entry in json.loads(out)["entries"]] == [list(row.folds) for row in expected]
+
+
+def test_layers(classes, tmp_path, capsys):
+    options = ["--learner", "epls", "--set", "epls.max_iter=1", "--json"]
+    n_features = []
+    for layers in (1, 2):
+        code, out, err = epls(
+            capsys, "compare", classes, "--output", tmp_path / str(layers), *SMALL, *options, "--layers", layers
+        )
+        assert code == 0, err
+        (entry,) = json.loads(out)["entries"]
+        assert entry["failed"] is None
+        n_features.append(entry["n_features"])
+    assert entry["name"] == "epls, max_iter=1, natural, 2 layers"
+    assert n_features == [4 * 6, 4 * (6 + 256 + 24 * 128)]
+    assert "data:image/png" in (tmp_path / "2" / "compare.html").read_text()
+
+
+def test_finished_rows_are_kept(classes, tmp_path, capsys, monkeypatch):
+    """An interrupted run continues with the learner that was not finished."""
+    arguments = ["compare", classes, "--output", tmp_path / "a", *SMALL, "--learner", "raw", "--learner", "epls"]
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(EPLS, "learn", interrupted)
+        code, _, err = epls(capsys, *arguments)
+    assert code == 1
+    assert "interrupted; run the same command to continue" in err
+    assert len(list((tmp_path / "a" / "stages").glob("row-*.json"))) == 1
+    with monkeypatch.context() as patched:
+        patched.setattr(Raw, "learn", interrupted)
+        assert epls(capsys, *arguments)[0] == 0
+        patched.setattr(EPLS, "learn", interrupted)
+        assert epls(capsys, *arguments)[0] == 0  # all is known
+    assert (tmp_path / "a" / "compare.html").read_text().count("data:image/png") >= 2
+    arguments[3] = tmp_path / "b"
+    assert epls(capsys, *arguments)[0] == 0
+    tables = [json.loads((tmp_path / name / "compare.json").read_text()) for name in "ab"]
+    for entry in (entry for table in tables for entry in table["entries"]):
+        del entry["seconds"]
+    assert tables[0] == tables[1]
+    for path in (tmp_path / "b" / "stages").glob("row-*.json"):
+        path.write_text('{"row": {"name": "raw"}}')  # damaged
+    assert epls(capsys, *arguments)[0] == 0
+
+
+def test_a_second_run_at_the_same_place_is_refused(classes, tmp_path, capsys):
+    with FolderLock(tmp_path / "stages", "run", "wait"):
+        code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, *SMALL)
+    assert code == 1
+    assert "another run is using" in err
+
+
+def test_images_that_are_too_small(classes, tmp_path, capsys):
+    code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--patch-size", 25)
+    assert code == 1
+    assert "images of (24, 24) pixels are too small for patches of 25" in err
 
 
 def test_bad_folders_are_told(classes, pictures, tmp_path, capsys):

@@ -70,35 +70,49 @@ def test_the_table_is_printed_and_not_replaced(data, capsys):
     assert "4 columns are used: sepal length" in err
     code, _, err = epls(capsys, "compare", "numbers.parquet", *SMALL)
     assert code == 1
-    assert "already exists" in err
+    assert "belongs to another comparison" in err
 
 
 @pytest.mark.parametrize("form", [[], ["--json"]])
-def test_a_full_disk_leaves_no_file_and_the_table_is_printed(data, capsys, monkeypatch, form):
-    def fails(*_):
-        raise OSError(errno.ENOSPC, "No space left on device")
+@pytest.mark.parametrize("n_rows", [0, 3])
+def test_a_full_disk_leaves_no_file_and_the_table_is_printed(data, capsys, monkeypatch, form, n_rows):
+    n_left = n_rows + 1  # there is room for some rows and for the first file
+
+    def fsync(_):
+        nonlocal n_left
+        n_left -= 1
+        if n_left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
 
     before = {path.name for path in data.iterdir()}
     with monkeypatch.context() as full:
-        calls = iter([lambda _: None, fails])  # there is room for the first file only
-        full.setattr("epls.cli.compare_files.os.fsync", lambda number: next(calls)(number))
+        full.setattr("os.fsync", fsync)
         code, out, err = epls(capsys, "compare", "numbers.parquet", *SMALL, *form)
     assert code == 1
     assert "the disk is full" in err
     assert "raw columns" in out
-    assert [path.name for path in (data / "epls-compare").iterdir()] == []
+    assert ("the row of kmeans is not kept: No space left on device" in err) == (n_rows < 3)
+    assert [path.name for path in (data / "epls-compare").iterdir()] == ["stages"]
     assert {path.name for path in data.iterdir()} == {*before, "epls-compare"}
     assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
 
 
-def test_no_page_of_another_comparison_is_left(data, capsys):
-    """Those of images have a page, those of vectors have none."""
-    (data / "epls-compare").mkdir()
-    (data / "epls-compare" / "compare.html").write_text("not of a comparison")
+def test_no_chart_of_another_comparison_is_left(data, capsys, monkeypatch):
+    """Where matplotlib is missing, there is no new one."""
     assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
-    assert (data / "epls-compare" / "compare.html").exists()
-    assert epls(capsys, "compare", "numbers.parquet", *SMALL, "--force")[0] == 0
-    assert sorted(path.name for path in (data / "epls-compare").iterdir()) == ["compare.json", "compare.png"]
+    files = {"compare.html", "compare.json", "compare.png", "stages"}
+    assert {path.name for path in (data / "epls-compare").iterdir()} == files
+
+    def missing(*_):
+        raise ImportError("matplotlib is missing")
+
+    monkeypatch.setattr("epls.plotting.plot_comparison", missing)
+    code, _, err = epls(capsys, "compare", "numbers.parquet", *SMALL, "--set", "kmeans.max_iter=3", "--force")
+    assert code == 0
+    assert "no compare.png: matplotlib is missing" in err
+    assert {path.name for path in (data / "epls-compare").iterdir()} == files - {"compare.png"}
+    page = (data / "epls-compare" / "compare.html").read_text()
+    assert "kmeans, max_iter=3" in page
 
 
 @pytest.mark.parametrize(

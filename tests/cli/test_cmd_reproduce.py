@@ -47,7 +47,7 @@ def test_writes_figures_and_filters(result):
 def test_equals_the_library_by_hand(result, stl10):
     """The accuracy that a user gets who writes the same down with ImageFeatures."""
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     data = load_stl10(stl10)
     features = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
@@ -60,7 +60,7 @@ def test_equals_the_library_by_hand(result, stl10):
 
 def test_mirror_images_by_hand(stl10, tmp_path, capsys):
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     data = load_stl10(stl10)
     learned = ImageFeatures(EPLS(8, random_state=0), patch_size=10, n_patches=400, stride=20, random_state=0)
@@ -82,18 +82,18 @@ def test_mirror_images_by_hand(stl10, tmp_path, capsys):
 def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
     from epls import DeepFeatures
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
-    from epls.images import patches, stack
+    from epls.images import counts, stacks
+    from epls.paper.judge import judge
 
-    monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
+    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stack, name, value)
+        monkeypatch.setattr(stacks, name, value)
     data = load_stl10(stl10)
     images, settings = data.train_images, {"max_iter": 2, "random_state": 0}
     single = ImageFeatures(EPLS(8, **settings), patch_size=10, n_patches=400, stride=20, random_state=0).fit(images)
-    layers = stack.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
-    deep = DeepFeatures(layers, random_state=0).fit(images)
-    views = [np.hstack([model.transform(view) for model in (single, deep)]) for view in (images, images[:, :, ::-1])]
+    layers = stacks.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
+    stack = DeepFeatures(layers, random_state=0).fit(images)
+    views = [np.hstack([model.transform(view) for model in (single, stack)]) for view in (images, images[:, :, ::-1])]
     for kind, X in (("features", np.mean(views, axis=0)), ("decisions", np.stack(views, axis=1))):
         command = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2"]
         code, out, err = epls(capsys, *command, "--layers", "2", "--mirror", kind, "--json")
@@ -108,11 +108,11 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
 
 
 def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch):
-    from epls.images import patches, stack
+    from epls.images import counts, stacks
 
-    monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
+    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stack, name, value)
+        monkeypatch.setattr(stacks, name, value)
     common = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2", "--json"]
     units = {}
     for encoder in ("natural", "sc"):
@@ -125,7 +125,7 @@ def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch)
 
 def test_least_squares_by_hand(result, stl10, capsys):
     from epls.datasets import load_stl10
-    from epls.evaluation.protocol import judge
+    from epls.paper.judge import judge
 
     output, report = result
     command = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--json"]
@@ -177,8 +177,8 @@ def test_sparse_coding_chooses_its_penalty(result, stl10, capsys):
     """As a user would by hand: the best in cross-validation on each fold's images, half a patch apart or more."""
     from epls import SparseCodingEncoder
     from epls.datasets import load_stl10
-    from epls.evaluation.experiment import ALPHAS
-    from epls.evaluation.protocol import cross_validated
+    from epls.paper.experiment import ALPHAS
+    from epls.paper.judge import cross_validated
 
     output, _ = result
     arguments = ["reproduce", "stl10", "--data", stl10, "--output", output, *SMALL, "--encoder", "sc"]
@@ -257,10 +257,8 @@ def test_the_whole_table(stl10, tmp_path, capsys):
             assert entry["settings"]["learner_settings"] == row["paper"]["settings"]
             assert f"{entry['accuracy']:.1f}" in line
     printed = table["rows"][9]["runs"]["sum"]
-    assert (printed["settings"]["learner_settings"], printed["training"]["n_units"]) == (
-        {"settings": asdict(PAPER)},
-        8,
-    )
+    assert printed["settings"]["learner_settings"] == {"settings": asdict(PAPER)}
+    assert printed["training"]["n_units"] == 8
     n_codes = len(list((tmp_path / "stages").glob("codes-*.npy")))
     code, out, _ = epls(capsys, *arguments, "--pooling", "log")
     assert code == 0
@@ -416,7 +414,7 @@ def test_bad_data_is_named(stl10, tmp_path, capsys):
 
 
 def test_a_second_run_at_the_same_place_is_refused(result, stl10, capsys):
-    from epls.evaluation.cache import Cache
+    from epls.paper.cache import Cache
 
     output, _ = result
     with Cache(output / "stages").locked():
@@ -453,7 +451,7 @@ def test_ctrl_c_says_how_to_go_on(monkeypatch, capsys, stl10, tmp_path):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("epls.evaluation.experiment.judge", interrupted)
+    monkeypatch.setattr("epls.paper.experiment.judge", interrupted)
     code, out, err = epls(capsys, "reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL)
     assert (code, out) == (1, "")
     assert "interrupted; run the same command to continue" in err

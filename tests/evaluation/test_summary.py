@@ -1,14 +1,10 @@
-"""What is told about a training: what ended it, and which units learned in vain."""
-
-import warnings
+"""What is measured when a model is learned."""
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_digits
-from sklearn.exceptions import ConvergenceWarning
 
-from epls import EPLS, OMP, PAPER, DeepFeatures, ImageFeatures, Layer, RandomPatches
-from epls.evaluation.summary import dead_units, model_summary, silent_units, training_facts
+from epls import EPLS, DeepFeatures, ImageFeatures, Layer, RandomPatches
+from epls.evaluation.summary import dead_units, model_summary
 
 IMAGES = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
 
@@ -23,61 +19,6 @@ def test_units_that_never_answer_are_counted(n_dead):
     features = _features(RandomPatches(10, random_state=0))
     features.estimator_.components_[:n_dead] = 0
     assert dead_units(features, IMAGES) == n_dead
-
-
-@pytest.mark.parametrize("n_dead", [0, 3, 10])
-def test_units_that_stay_inactive_are_counted(n_dead):
-    features = _features(EPLS(10, random_state=0, max_iter=3))
-    features.estimator_.intercept_[:n_dead] = -50
-    assert silent_units(features, IMAGES, 200, seed=0) == n_dead
-
-
-def test_units_are_silent_on_the_patches_that_they_learned_from(monkeypatch):
-    seen = []
-    fit = EPLS.fit
-    monkeypatch.setattr(EPLS, "fit", lambda self, X, y=None: seen.append(X) or fit(self, X))
-    features = _features(EPLS(10, random_state=0, max_iter=1))
-    np.testing.assert_array_equal(features.draw_patches(IMAGES, 200, random_state=0), seen[0])
-
-
-def test_only_units_with_an_active_value_can_be_silent():
-    assert silent_units(_features(RandomPatches(10, random_state=0)), IMAGES, 200, seed=0) is None
-
-
-def test_what_ended_training():
-    """As the estimator's own warning says."""
-    X = load_digits().data
-    for settings, expected in (
-        ({}, "number of epochs"),
-        ({"tol": 0.5, "max_iter": 30}, "stop rule"),
-        ({"tol": 0.0, "max_iter": 3}, "limit on epochs"),
-        ({"settings": PAPER, "max_iter": 1}, "limit on epochs"),
-    ):
-        with warnings.catch_warnings(record=True) as told:
-            warnings.simplefilter("always")
-            learner = EPLS(20, random_state=0, **settings).fit(X)
-        facts = training_facts(learner)
-        assert facts["ended_by"] == expected, settings
-        assert (expected == "limit on epochs") == any(w.category is ConvergenceWarning for w in told)
-        assert facts["n_iter"] == learner.n_iter_ == len(facts["loss_curve"])
-        assert facts["loss_curve"][-1] == learner.loss_curve_[-1]
-
-
-def test_the_stop_rule_may_apply_in_the_last_epoch():
-    """Then it is what ended training, though the number of epochs is the limit."""
-    X = load_digits().data
-    stopped = EPLS(20, random_state=0, tol=0.5, max_iter=30).fit(X)
-    again = EPLS(20, random_state=0, tol=0.5, max_iter=30).fit(X).set_params(max_iter=stopped.n_iter_)
-    assert training_facts(again)["ended_by"] == "stop rule"
-
-
-def test_other_learners_tell_what_they_have():
-    X = load_digits().data
-    facts = training_facts(OMP(10, random_state=0, max_iter=3).fit(X))
-    assert (facts["n_iter"], facts["ended_by"], len(facts["loss_curve"])) == (3, None, 3)
-    assert training_facts(RandomPatches(10, random_state=0).fit(X)) == {
-        "n_iter": None, "ended_by": None, "loss_curve": None,
-    }  # fmt: skip
 
 
 def test_each_layer_is_measured():

@@ -31,7 +31,7 @@ def run_in_child(function, *arguments, kill_at=None):
     The processes are forked from one that has imported the package, which takes two seconds.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["epls.evaluation.experiment", "epls.cli.main"])
+    context.set_forkserver_preload(["epls.paper.experiment", "epls.cli.main"])
     process = context.Process(target=_child, args=(function, arguments, kill_at))
     process.start()
     process.join()

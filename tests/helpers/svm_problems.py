@@ -1,6 +1,7 @@
 """Problems for the SVM and its solvers, and what LinearSVC makes of them."""
 
 from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 from sklearn.svm import LinearSVC
@@ -63,9 +64,10 @@ def fold_weights(problems, solution):
     return list(zip(coefs.reshape(-1, n_classes, coefs.shape[1]), intercepts.reshape(-1, n_classes), strict=True))
 
 
-def solved(solver, X, y, C, **options):
+def solved(solver, X, y, C, in_blocks=False, **options):
     """The solution with all samples, from a cold start."""
-    problems = solver(X, signs_of(y), **options)
-    solution, (objective,) = problems.solve(np.ones((1, len(X))), C, problems.start(1))
-    ((coef, intercept),) = fold_weights(problems, solution)
+    with mock.patch.object(solver, "block_elements", 700 if in_blocks else solver.block_elements):
+        problems = solver(X, signs_of(y), **options)
+        solution, (objective,) = problems.solve(np.ones((1, len(X))), C, problems.start(1))
+        ((coef, intercept),) = fold_weights(problems, solution)
     return SimpleNamespace(coef_=coef, intercept_=intercept, objective=objective, problems=problems)

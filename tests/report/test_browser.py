@@ -12,8 +12,7 @@ from selenium.webdriver.support import expected_conditions as conditions
 from selenium.webdriver.support.ui import Select, WebDriverWait
 
 from epls import EPLS, ImageFeatures
-from epls.evaluation.comparison import Entry
-from epls.evaluation.experiment import Settings
+from epls.evaluation import ComparedLearner
 from epls.report import comparison_page, model_page
 
 pytestmark = pytest.mark.slow
@@ -250,20 +249,21 @@ def test_vectors(open_page, vector_page, vectors):
 
 
 def test_a_comparison(open_page):
-    seconds = {"learn": 3.0, "encode": 2.0, "classify": 1.0}
-    entries = [
-        Entry(Settings(learner="epls"), 60.0, 1.0, (59.0, 61.0), seconds, 0, 8, 1),
-        Entry(Settings(learner="rica"), 65.0, 1.0, (64.0, 66.0), seconds | {"learn": 9.0}, 1, 8, 0),
-        Entry(Settings(learner="omp"), failed="too <few> samples"),
+    seconds = {"learn": 3.0, "encode": 2.0, "judge": 1.0}
+    rows = [
+        ComparedLearner("epls, natural", 60.0, 1.0, (59.0, 61.0), 32, seconds, 8, 1, 0),
+        ComparedLearner("rica, natural", 65.0, 1.0, (64.0, 66.0), 32, seconds | {"learn": 9.0}, 8, 0, 1),
+        ComparedLearner("own, natural", 50.0, 1.0, (49.0, 51.0), 32, seconds | {"learn": 10.0}),
+        ComparedLearner("omp, natural", failed="too <few> samples"),
     ]
-    chrome = open_page(comparison_page(entries, [("Data", "a & b")], {}, title="Learners compared"))
+    chrome = open_page(comparison_page(rows, [("Data", "a & b")], settings={}, filters={}, title="Learners compared"))
 
     def learners():
         return [row.text.split(",")[0] for row in chrome.find_elements(By.CSS_SELECTOR, "#rows tbody tr")]
 
-    assert learners() == ["rica", "epls", "omp"]
+    assert learners() == ["rica", "epls", "own", "omp"]
     chrome.find_element(By.XPATH, "//th//button[text()='learn s']").click()
-    assert learners() == ["epls", "rica", "omp"]
+    assert learners() == ["epls", "rica", "own", "omp"]
     assert "too <few> samples" in chrome.find_element(By.ID, "rows").text
     first = chrome.find_element(By.CSS_SELECTOR, "#rows tbody button")
     first.send_keys(Keys.ENTER)

@@ -16,11 +16,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, OMP, ImageFeatures, NaturalEncoder, Raw
-from epls.evaluation.comparison import Entry
-from epls.evaluation.experiment import Settings
+from epls.evaluation import ComparedLearner
 from epls.images.patches import normalize_patches
 from epls.learners import LEARNERS
 from epls.report import comparison_page, model_page
+from epls.report.page import png
 
 
 def content(page):
@@ -219,15 +219,16 @@ def test_what_is_not_fitted_or_does_not_fit(image_model, vectors):
 
 
 def test_a_comparison():
-    seconds = {"learn": 3.0, "encode": 2.0, "classify": 1.0}
-    entries = [
-        Entry(Settings(learner="epls"), 60.0, 1.0, (59.0, 61.0), seconds, 0, 8, 1),
-        Entry(Settings(learner="omp", learner_settings={"n_nonzero_coefs": 5}), failed="too <few> samples"),
+    rows = [
+        ComparedLearner("epls", 60.0, 1.0, (59.0, 61.0), 32, {"learn": 3.0, "encode": 2.0, "judge": 1.0}, 8, 1, 0),
+        ComparedLearner("omp", failed="too <few> samples"),
     ]
-    page = content(comparison_page(entries, [("Data", "a & b")], {0: np.zeros((4, 4, 3), np.uint8)}, title="Both"))
+    filters, settings = {"epls": png(np.zeros((4, 4, 3), np.uint8))}, {"omp": {"n_nonzero_coefs": 5, "tol": None}}
+    page = content(comparison_page(rows, [("Data", "a & b")], settings=settings, filters=filters, title="Both"))
     first, second = page["entries"]
     assert first["accuracy"] == 60
-    assert first["dead"] == 1
+    assert first["n_dead"] == 1
     assert picture(first["filters"]).shape == (4, 4, 3)
     assert second["failed"] == "too <few> samples"
-    assert "n_nonzero_coefs=5" in second["name"]
+    assert second["accuracy"] is None
+    assert second["settings"] == {"n_nonzero_coefs": "5"}

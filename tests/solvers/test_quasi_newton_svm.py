@@ -30,7 +30,7 @@ class TestOptimum:
         X, y = made_up(*shape, 3)
         X = X.astype(dtype)
         for order in "CF":
-            model = solved(QuasiNewtonSVMs, np.asarray(X, order=order), y, 0.1, block_elements=700)
+            model = solved(QuasiNewtonSVMs, np.asarray(X, order=order), y, 0.1, in_blocks=True)
             assert model.coef_.dtype == model.intercept_.dtype == dtype
             assert (relative_gap(model, X.astype(np.float64), y, 0.1, free_scaling(X)) <= 1.1e-6).all()
 

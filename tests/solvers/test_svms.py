@@ -75,9 +75,9 @@ class TestOptimum:
     def test_data_in_several_blocks_and_in_single_precision(self, solver, shape):
         X, y = made_up(*shape, 3)
         expected = solved(solver, X, y, 0.1, tol=1e-10)
-        blocks = solved(solver, X, y, 0.1, tol=1e-10, block_elements=700)
+        blocks = solved(solver, X, y, 0.1, tol=1e-10, in_blocks=True)
         np.testing.assert_allclose(blocks.coef_, expected.coef_, atol=1e-5)
-        single = solved(solver, X.astype(np.float32), y, 0.1, block_elements=700)
+        single = solved(solver, X.astype(np.float32), y, 0.1, in_blocks=True)
         assert single.coef_.dtype == np.float32
         np.testing.assert_allclose(single.objective, expected.objective, rtol=3e-6)
 

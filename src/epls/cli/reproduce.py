@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .options import StageProgress
+from .progress import StageProgress
 
 if TYPE_CHECKING:
-    from ..evaluation.experiment import Outcome, Settings
+    from ..paper.experiment import Outcome, Settings
 
 
 @click.command("reproduce")
@@ -66,16 +66,16 @@ def command(
     Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is cached in the output
     folder: an interrupted run continues where it stopped, and another encoder reuses the learned components.
     """
-    from ..evaluation.cache import Cache
-    from ..evaluation.experiment import run_experiment
-    from ..evaluation.labelled import load_official
-    from ..evaluation.paper import paper_beside, result_name, run_table, table_name
+    from ..paper.cache import Cache
+    from ..paper.experiment import run_experiment
+    from ..paper.table import paper_beside, result_name, run_table, table_name
+    from ..paper.task import load_task
 
     n_patches, poolings = chosen["n_patches"], [chosen["pooling"]] if chosen["pooling"] else ["sum", "log"]
     if table:
         _check_table(dataset, paper, chosen)
     settings = _paper_settings(dataset, chosen) if paper else _settings(dataset, **chosen)
-    task = load_official(dataset, data, n_folds, protocol=protocol, download=download)
+    task = load_task(dataset, data, n_folds, protocol=protocol, download=download)
     name = table_name(settings, n_patches, poolings, task) if table else result_name(dataset, settings, task)
     options.check_output_folder(output, f"{name}.json", f"{name}-filters.png")
     for remark in task.remarks:
@@ -117,32 +117,20 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
     """Return the settings of --paper, with the given sizes and seed."""
     from dataclasses import replace
 
-    from ..evaluation.paper import PAPER_SETTINGS
+    from ..paper.table import PAPER_SETTINGS
 
     if dataset != "stl10":
         raise click.UsageError("--paper: the paper's experiment is for stl10 only")
     if chosen["settings"]:
         raise click.UsageError("--paper has fixed settings: leave out --set or --paper")
-    for name in (
-        "learner",
-        "encoder",
-        "alpha",
-        "split_sign",
-        "whiten",
-        "patch_size",
-        "grid",
-        "pooling",
-        "mirror",
-        "layers",
-        "classifier",
-    ):
-        value, wanted = chosen[name], getattr(PAPER_SETTINGS, name)
-        if value not in (None, wanted):
+    sizes = ("n_components", "n_patches", "stride")
+    for name, value in chosen.items():
+        wanted = getattr(PAPER_SETTINGS, name, value)
+        if name not in sizes and value not in (None, wanted):
             option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
             has = f"has {wanted}" if wanted else "does not use it"
             raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
-    sizes = {name: chosen[name] for name in ("n_components", "stride")}
-    return replace(PAPER_SETTINGS, n_patches=chosen["n_patches"], seed=chosen["random_state"], **sizes)
+    return replace(PAPER_SETTINGS, seed=chosen["random_state"], **{name: chosen[name] for name in sizes})
 
 
 def _settings(
@@ -150,8 +138,8 @@ def _settings(
     split_sign: bool | None, pooling: str | None, random_state: int, **chosen: Any,
 ) -> Settings:  # fmt: skip
     from ..encoders import ENCODERS
-    from ..evaluation.experiment import Settings
-    from ..evaluation.paper import PATCH_SIZES
+    from ..paper.experiment import Settings
+    from ..paper.table import PATCH_SIZES
 
     name = options.full_name(encoder)
     usual = ENCODERS[name]()
@@ -219,7 +207,7 @@ def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
 
 
 def _print(report: dict[str, Any], name: str) -> None:
-    from ..evaluation.paper import TITLES
+    from ..paper.table import TITLES
 
     n_folds = len(report["folds"])
     options.tell(f"{TITLES[report['dataset']]}, {report['protocol']} protocol, {n_folds} fold(s): {name}")

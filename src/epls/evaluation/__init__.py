@@ -1,4 +1,4 @@
-"""Evaluate features: comparisons of learners on one's own data, and the paper's experiment."""
+"""Evaluate features: comparisons of learners on one's own data, and predictions from few labels."""
 
 import lazy_loader
 

@@ -1,3 +1,3 @@
-from .comparing import ComparedLearner as ComparedLearner
-from .comparing import Comparison as Comparison
-from .comparing import compare as compare
+from .comparison import ComparedLearner as ComparedLearner
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare

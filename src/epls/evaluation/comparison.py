@@ -1,119 +1,447 @@
-"""Compare several learners and encoders on the same images, under the same protocol."""
+"""Does a learner help? Compare features of several learners with the same classifier on your own labelled samples."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import partial
-from pathlib import Path
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.decomposition import PCA
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_random_state
 
-from ..encoders import ENCODERS
+from ..callbacks import OnEpoch
 from ..images.features import ImageFeatures
+from ..images.reading import ImageCollection
+from ..images.recipes import quick_features
+from ..images.stack import DeepFeatures
 from ..learners import LEARNERS
-from .cache import Cache, read_dict
-from .experiment import Progress, Settings, Task, run_experiment
+from ..learners.base import DEFAULT_COMPONENTS, Learner
+from ..learners.epls import EPLS
+from ..learners.raw import Raw
+from ..metrics import unresponsive_units
+from ..utils.settings import with_settings
+from ..utils.wording import counted
+from .few_labels import class_numbers
+from .summary import dead_units
+from .svm import svm_for
+
+# Called with the stage, and the numbers of steps done and in total.
+Progress = Callable[[str, int, int], None]
+
+_FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One row of a comparison: accuracy in percent, seconds, settings to tune, and useless components.
+class ComparedLearner:
+    """One row of a comparison.
 
-    If the learner or the encoder failed, ``failed`` says why, and there are no figures.
+    Attributes
+    ----------
+    name : str
+        The name of the learner.
+    accuracy, std : float
+        The percentage of samples classified correctly: mean and standard deviation over the folds.
+    folds : tuple of float
+        The percentage of each fold.
+    n_features : int
+        The number of features of a sample.
+    seconds : dict of str to float
+        The times of "learn", "encode" and "judge".
+    n_units, n_dead : int or None
+        The number of units, and of those that respond to all samples alike (on images, to 10,000 patches). None if the
+        learner is not one of this library, or has several layers.
+    n_to_tune : int or None
+        The number of settings that the learner and its encoder expect to be tuned. None as for ``n_units``.
+    failed : str or None
+        If the learner failed, the reason.
     """
 
-    settings: Settings
+    name: str
     accuracy: float = np.nan
     std: float = np.nan
     folds: tuple[float, ...] = ()
+    n_features: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
-    n_meta_parameters: int = 0
-    n_units: int = 0
-    n_dead: int = 0
-    training: dict[str, Any] = field(default_factory=dict)
+    n_units: int | None = None
+    n_dead: int | None = None
+    n_to_tune: int | None = None
     failed: str | None = None
 
-    @property
-    def name(self) -> str:
-        """The name of the row."""
-        settings = self.settings
-        parts = [settings.learner, *(f"{name}={value}" for name, value in settings.learner_settings.items())]
-        parts += ["whitened"] * settings.whiten + [settings.encoder] + ["x2"] * settings.split_sign
-        parts += [f"{settings.layers} layers"] * (settings.layers > 1)
-        return ", ".join(parts)
 
+class Comparison(Sequence[ComparedLearner]):
+    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first.
 
-def compare_settings(
-    all_settings: Sequence[Settings],
-    task: Task,
-    cache: Cache,
-    progress: Progress,
-    on_learned: Callable[[int, ImageFeatures], None] = lambda number, features: None,
-) -> list[Entry]:
-    """Return an entry for each setting, in order; see :func:`run_experiment`. A failure does not stop the others.
-
-    ``on_learned`` is called with the number of an entry and the fitted features.
+    Parameters
+    ----------
+    rows : sequence of ComparedLearner
+        The rows.
     """
-    n = len(all_settings)
-    return [
-        one_entry(settings, task, cache, numbered(progress, k + 1, n, settings), partial(on_learned, k))
-        for k, settings in enumerate(all_settings)
-    ]
+
+    def __init__(self, rows: Sequence[ComparedLearner]) -> None:
+        self._rows = tuple(rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, number: Any) -> Any:
+        return self._rows[number]
+
+    def table(self) -> list[tuple[str, ...]]:
+        """Return the cells of the table. The first row has the titles of the columns."""
+        titles = ("learner", "% correct (std)", "features", "learn s", "encode s", "to tune", "dead units")
+        rows = sorted(self, key=lambda row: (row.failed is not None, -row.accuracy if row.failed is None else 0))
+        return [titles, *map(_cells, rows)]
+
+    def __repr__(self) -> str:
+        table = self.table()
+        figures = zip(*(cells[1:] for cells in table if len(cells) > 2), strict=True)  # of those that did not fail
+        first, widths = max(len(cells[0]) for cells in table), [max(map(len, column)) for column in figures]
+        lines = []
+        for name, *cells in table:
+            aligned = [f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=False)]
+            lines.append("  ".join([name.ljust(first), *aligned]).rstrip())
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        titles, *rows = self.table()
+        head = "".join(f"<th>{escape(title)}</th>" for title in titles)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def one_entry(
-    settings: Settings,
-    task: Task,
-    cache: Cache,
+def _cells(row: ComparedLearner) -> tuple[str, ...]:
+    if row.failed is not None:
+        return (row.name, f"failed: {row.failed}")
+    learn, encode = (f"{row.seconds[stage]:.2g}" for stage in ("learn", "encode"))
+    to_tune = "" if row.n_to_tune is None else str(row.n_to_tune)
+    dead = "" if row.n_units is None else f"{row.n_dead} of {row.n_units}"
+    return (row.name, f"{row.accuracy:.1f} ({row.std:.2f})", f"{row.n_features:,}", learn, encode, to_tune, dead)
+
+
+def compare(
+    X: Any,
+    y: ArrayLike,
+    learners: Mapping[str, Any] | Sequence[Any] | None = None,
+    *,
+    n_labels: int | None = None,
+    n_folds: int | Sequence[ArrayLike] = 5,
+    random_state: Any = 0,
+    progress: Progress = lambda stage, done, total: None,
+    on_row: Callable[[ComparedLearner, Any], None] = lambda row, learner: None,
+) -> Comparison:
+    """Compare the features of several learners by the accuracy of a linear classifier.
+
+    Each learner learns from all samples, without labels. Then, for each fold, a linear SVM (:class:`epls.L2SVMCV`) is
+    trained on the features of the labelled samples and tested on the others. Cross-validation on the labelled samples
+    chooses C, and whether features are standardised one by one or share one scale. So a learner sees the test samples
+    but never their labels, as in applications with many samples and few labels.
+
+    Parameters
+    ----------
+    X : array-like or data frame of shape (n_samples, n_features), or images
+        The samples. Images have the form that :class:`epls.ImageFeatures` accepts: an array with three or four
+        dimensions, a sequence of arrays, or an :class:`epls.ImageFolder`.
+    y : array-like of shape (n_samples,)
+        The class of each sample: numbers or texts, none of them missing. Spaces around texts do not count.
+    learners : mapping of names to estimators, sequence of estimators, or None
+        Anything with ``fit`` and ``transform``, including pipelines and your own learners. They are cloned, and work
+        on copies of arrays and data frames. If their ``random_state`` is None, they are seeded from the one given
+        here. None compares the raw columns, PCA and EPLS.
+        For images, an estimator for vectors learns from patches, whose size and number suit the images; see
+        :func:`around_learner`.
+    n_labels : int or None, default=None
+        The number of training samples of each class for the classifier. None uses all samples outside the test fold.
+    n_folds : int or sequence of index arrays, default=5
+        The number of folds in cross-validation. With ``n_labels``, the number of random draws of labelled samples. Or
+        the training samples of each fold, for data with folds of their own.
+    random_state : int, RandomState instance or None, default=0
+        Determines the folds, and seeds the learners.
+    progress : callable, optional
+        Called with the stage, the number of steps done and the total number of steps. The stages are "compare", which
+        counts learners, and those of the learners of this library, such as "EPLS: learn".
+    on_row : callable, optional
+        Called with each row when it is known, and the fitted estimator, which is None if it failed.
+
+    Returns
+    -------
+    Comparison
+        A row for each learner. ``print`` shows a table, and ``pandas.DataFrame(comparison)`` contains all figures. The
+        row of a learner that failed says why.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.decomposition import PCA
+    >>> from epls import EPLS, Raw
+    >>> from epls.evaluation import compare
+    >>> X, y = load_iris(return_X_y=True)
+    >>> result = compare(X, y, {"raw columns": Raw(), "PCA": PCA(2), "EPLS": EPLS(10)}, n_labels=5)
+    >>> [row.name for row in result]
+    ['raw columns', 'PCA', 'EPLS']
+    >>> all(row.accuracy > 80 for row in result)
+    True
+    """
+    n_samples = len(X)
+    if np.shape(y) != (n_samples,):
+        raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
+    labels = class_numbers(y, "y")
+    random = check_random_state(random_state)
+    folds = list(_folds(labels, n_labels, n_folds, random))
+    named = _named(X, learners)
+    _check_methods(named)
+    seed = random.randint(2**31 - 1)  # the same for all
+    found = []
+    for number, (name, learner) in enumerate(named.items()):
+        progress("compare", number, len(named))
+        row, fitted = _compared(name, learner, seed, X, labels, folds, progress)
+        on_row(row, fitted)
+        found.append(row)
+    progress("compare", len(named), len(named))
+    return Comparison(found)
+
+
+def around_learner(learner: Any, X: Any, **settings: Any) -> ImageFeatures:
+    """Return unfitted features of images whose components this learner learns; None uses EPLS.
+
+    Everything else is the recipe for features that nobody chooses (:func:`epls.images.recipes.quick_features`) with one
+    layer, without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of
+    this library has its own whitening and encoder. ``settings`` change any of these parameters of
+    :class:`epls.ImageFeatures`.
+    """
+    shapes = np.array([shape[:2] for shape in ImageCollection(X, 1).shapes()])
+    recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)
+    if isinstance(learner, Learner):
+        recipe.set_params(whiten=learner.whitens, encoder=learner.own_encoder)
+    features: ImageFeatures = recipe.set_params(**({} if learner is None else {"estimator": learner}), **settings)
+    return features
+
+
+def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learner:
+    """Return a learner of the library by its name, with these settings.
+
+    ``shared`` are settings that learners have in common, such as ``n_components`` and ``random_state``. A learner that
+    lacks one, or that cannot choose its number of components, ignores it.
+    """
+    learner: Learner = LEARNERS[name]()
+    known = set(learner.get_params()) - ({"n_components"} if learner.complete else set())
+    given = {key: value for key, value in shared.items() if key in known}
+    return with_settings(learner, given | settings, name)
+
+
+def _compared(
+    name: str,
+    learner: Any,
+    seed: int,
+    X: Any,
+    labels: NDArray[np.int64],
+    folds: list[NDArray[np.int64]],
     progress: Progress,
-    on_learned: Callable[[ImageFeatures], None] = lambda features: None,
-) -> Entry:
-    """Return the entry of an experiment. If the experiment fails, the entry says why."""
+) -> tuple[ComparedLearner, Any]:
+    """Return the row of a learner, and the fitted learner."""
     try:
-        outcome = run_experiment(settings, task, cache, progress)
-    except ValueError as error:
-        return Entry(settings, failed=str(error))
-    on_learned(outcome.features)
-    return Entry(
-        outcome.settings,
-        accuracy=float(outcome.accuracies.mean()),
-        std=float(outcome.accuracies.std()),
-        folds=tuple(outcome.accuracies.tolist()),
-        seconds=outcome.seconds,
-        n_meta_parameters=len(LEARNERS[settings.learner].meta_parameters)
-        + len(ENCODERS[settings.encoder].meta_parameters),
-        n_units=outcome.training["n_units"],
-        n_dead=outcome.training["n_unresponsive"],
-        training=outcome.training,
+        learner = _prepared(learner, X, seed)
+        _tell_epochs(learner, name, progress)
+        times = [time.perf_counter()]
+        learner.fit(_copied(X))
+        times.append(time.perf_counter())
+        features = _features(learner, _copied(X), name, progress)
+        times.append(time.perf_counter())
+        accuracies = []
+        for train in folds:
+            test = np.setdiff1d(np.arange(len(labels)), train)
+            accuracies.append(_accuracy(features[train], labels[train], features[test], labels[test]))
+        times.append(time.perf_counter())
+        about_units = _about_units(learner, X, features)
+    # Learners of users may raise anything, or even call sys.exit, and the others are still compared.
+    except (Exception, SystemExit) as error:
+        return ComparedLearner(name, failed=_reason(error)), None
+    row = ComparedLearner(
+        name,
+        accuracy=float(np.mean(accuracies)),
+        std=float(np.std(accuracies)),
+        folds=tuple(accuracies),
+        n_features=features.shape[1],
+        seconds=dict(zip(("learn", "encode", "judge"), np.diff(times).tolist(), strict=True)),
+        **about_units,
     )
+    return row, learner
 
 
-def numbered(progress: Progress, number: int, total: int, settings: Settings) -> Progress:
-    """Progress whose stages name the experiment they belong to."""
-
-    def told(stage: str, done: int, n_steps: int) -> None:
-        progress(f"{number}/{total} {settings.learner}, {settings.encoder}: {stage}", done, n_steps)
-
-    return told
-
-
-def as_plain(entries: Sequence[Entry]) -> list[dict[str, Any]]:
-    """Return entries for a JSON file, which does not support NaN."""
-    plain = [asdict(entry) | {"name": entry.name} for entry in entries]
-    for entry in plain:
-        entry |= {name: None for name in ("accuracy", "std") if np.isnan(entry[name])}
-    return plain
+def _reason(error: BaseException) -> str:
+    """Return the first line of a message. If it ends with a colon, the next one belongs to it."""
+    first, *others = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
+    while first.endswith(":") and others:
+        first = f"{first} {others.pop(0)}"
+    if first and isinstance(error, (ValueError, TypeError)):
+        return first
+    return f"{type(error).__name__}: {first}" if first else type(error).__name__
 
 
-def is_of(path: Path, data: str, all_settings: Sequence[Settings]) -> bool:
-    """Return whether the file of a comparison has the same data and settings."""
-    there = read_dict(path)
-    return bool(there.get("data") == data and there.get("wanted") == plain_settings(all_settings))
+def _copied(X: Any) -> Any:
+    """Return a copy that a learner may change. Samples that cannot be changed, or are read from files, stay."""
+    if isinstance(X, (list, tuple)):
+        return deepcopy(X)
+    if isinstance(X, np.ndarray) and not X.flags.writeable:  # perhaps a memory map that is larger than the memory
+        return X
+    return X.copy() if hasattr(X, "copy") else X
 
 
-def plain_settings(all_settings: Sequence[Settings]) -> Any:
-    """Return settings as they are after a round trip through JSON."""
-    return json.loads(json.dumps([asdict(settings) for settings in all_settings], allow_nan=False))
+def _accuracy(
+    train: NDArray[Any], train_labels: NDArray[np.int64], test: NDArray[Any], test_labels: NDArray[np.int64]
+) -> float:
+    """Return the percentage of test samples that a linear classifier classifies correctly.
+
+    Features are scaled one by one or all together, whichever is better in cross-validation on the training samples.
+    Columns in different units need the first; the small last components of PCA need the second.
+    """
+    center, deviations = train.mean(axis=0), train.std(axis=0)
+    tried = []
+    for scale in (np.where(deviations > 0, deviations, 1), np.sqrt(np.mean(deviations**2)) or 1.0):
+        classifier = svm_for(train_labels).fit((train - center) / scale, train_labels)
+        tried.append((float(classifier.scores_.mean(axis=0).max()), scale, classifier))
+    _, scale, classifier = max(tried, key=lambda trial: trial[0])
+    return 100 * float(np.mean(classifier.predict((test - center) / scale) == test_labels))
+
+
+def _features(learner: Any, X: Any, name: str, progress: Progress) -> NDArray[Any]:
+    """Return the features of all samples as an array of real numbers, after checking its shape."""
+    if isinstance(learner, (ImageFeatures, DeepFeatures)):
+        for number, row in enumerate(learner.iter_transform(X)):
+            if number == 0:
+                features: Any = np.empty((len(X), len(row)), row.dtype)
+            features[number] = row
+            progress(f"{name}: encode", number + 1, len(X))
+        return features
+    features = learner.transform(X)
+    features = np.asarray(features.toarray() if hasattr(features, "toarray") else features)
+    if features.ndim != 2 or len(features) != len(X):
+        raise ValueError(f"transform returned shape {features.shape}, but ({len(X)}, n_features) is needed")
+    return features if features.dtype in (np.float32, np.float64) else features.astype(np.float64)
+
+
+def _about_units(learner: Any, X: Any, features: NDArray[Any]) -> dict[str, Any]:
+    """Return the figures of a row about the units of a learner of this library."""
+    if isinstance(learner, ImageFeatures) and isinstance(learner.estimator_, Learner):
+        return {
+            "n_units": len(learner.encoder_.components()),
+            "n_dead": dead_units(learner, X),
+            "n_to_tune": len(learner.estimator_.meta_parameters) + len(learner.encoder_.meta_parameters),
+        }
+    if isinstance(learner, Learner):
+        n_dead = len(unresponsive_units(features))
+        return {"n_units": features.shape[1], "n_dead": n_dead, "n_to_tune": len(learner.meta_parameters)}
+    return {}
+
+
+def _folds(
+    labels: NDArray[np.int64], n_labels: int | None, n_folds: Any, random: np.random.RandomState
+) -> Iterator[NDArray[np.int64]]:
+    """Return the training samples of each fold; the classifier is tested on the others."""
+    given = not isinstance(n_folds, (int, np.integer))
+    if (not given and n_folds < 1) or (n_labels is not None and n_labels < _FEWEST_LABELS):
+        raise ValueError(f"n_folds={n_folds} must be at least 1, n_labels={n_labels} at least {_FEWEST_LABELS} or None")
+    if given and n_labels is not None:
+        raise ValueError(f"n_labels={n_labels} draws its own samples: give a number of draws as n_folds, not folds")
+    counts = check_classes(labels, n_labels)
+    if given:
+        yield from (np.asarray(train) for train in n_folds)
+        return
+    if n_labels is None:
+        n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
+        splits = StratifiedKFold(n_parts, shuffle=True, random_state=random).split(labels, labels)
+        yield from [train for train, _ in splits][:n_folds]
+        return
+    of_classes = [np.flatnonzero(labels == k) for k in range(len(counts))]
+    for _ in range(n_folds):
+        yield np.sort(np.concatenate([random.permutation(samples)[:n_labels] for samples in of_classes]))
+
+
+def check_classes(labels: NDArray[np.int64], n_labels: int | None) -> NDArray[np.int64]:
+    """Refuse classes that are too few or too small to train a classifier and to test it; return their sizes."""
+    counts = np.bincount(labels)
+    have = f"the labels have {counted(len(counts), 'classes', 'class')}"
+    if len(counts) < 2:
+        raise ValueError(f"{have}: give samples of at least two classes")
+    have += f", the smallest with {counted(int(counts.min()), 'samples')}"
+    if n_labels is not None and counts.min() <= n_labels:
+        raise ValueError(
+            f"{have}; n_labels={n_labels} needs at least {n_labels + 1} in each: give a smaller n_labels (on the "
+            f"command line, --n-labels)"
+        )
+    if n_labels is None and counts.min() < 2 * _FEWEST_LABELS:
+        raise ValueError(
+            f"{have}; at least {2 * _FEWEST_LABELS} in each are needed to train a classifier and to test it: add "
+            f"samples, or leave small classes out"
+        )
+    return counts
+
+
+def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+    if learners is None:
+        return _usual_learners(X)
+    if isinstance(learners, Mapping):
+        return dict(learners)
+    named: dict[str, Any] = {}
+    for learner in learners:
+        name = " ".join(str(learner).split())
+        if name in named:
+            raise ValueError(f"two learners are called {name}: give a dict with a name for each")
+        named[name] = learner
+    return named
+
+
+def _usual_learners(X: Any) -> dict[str, Any]:
+    """Return raw values, PCA and EPLS, the last two with the usual number of units."""
+    if _are_images(X):
+        features = around_learner(None, X)
+        raw, n_units = "raw pixels", features.estimator.n_components
+        n_values = features.patch_size**2 * ImageCollection(X, 1).n_channels
+    else:
+        raw, n_units, n_values = "raw columns", min(DEFAULT_COMPONENTS, len(X)), np.shape(X)[1]
+    n_pca = min(n_units, n_values)
+    return {raw: Raw(), f"PCA({n_pca})": PCA(n_pca), f"EPLS({n_units})": EPLS(n_units)}
+
+
+def _are_images(X: Any) -> bool:
+    """Return whether each sample has more than one dimension."""
+    return len(X.shape) > 2 if hasattr(X, "shape") else np.asarray(X[0]).ndim > 1
+
+
+def _check_methods(learners: Mapping[str, Any]) -> None:
+    """Refuse what is not a learner, before any of them learns."""
+    for learner in learners.values():
+        for method in ("fit", "transform"):
+            if not hasattr(learner, method):
+                raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
+
+
+def _prepared(learner: Any, X: Any, seed: int) -> Any:
+    """Return a clone with a seed. For images, an estimator for vectors becomes the learner of ``ImageFeatures``."""
+    learner = clone(learner)
+    if _are_images(X) and not _takes_images(learner):
+        learner = around_learner(learner, X)
+    unset = [key for key, value in learner.get_params().items() if key.endswith("random_state") and value is None]
+    return learner.set_params(**dict.fromkeys(unset, seed))
+
+
+def _takes_images(learner: Any) -> bool:
+    if isinstance(learner, Pipeline):
+        return _takes_images(learner[0])
+    if isinstance(learner, FeatureUnion):
+        return _takes_images(learner.transformer_list[0][1])
+    return isinstance(learner, (ImageFeatures, DeepFeatures))
+
+
+def _tell_epochs(learner: Any, name: str, progress: Progress) -> None:
+    """Let a learner of this library report its epochs."""
+    inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
+    if isinstance(inner, Learner) and hasattr(inner, "set_callbacks"):
+        inner.set_callbacks(OnEpoch(lambda done, total: progress(f"{name}: learn", done, total)))

@@ -1,153 +1,106 @@
-"""Load labelled images from the usual sources."""
+"""Labelled samples from files: images of one size, or vectors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
+from numpy.typing import NDArray
 
-from ..datasets import CIFAR10, STL10, ImageFolder, load_cifar10, load_stl10
-from ..datasets.arrays import load_archive
+from ..datasets import ImageFolder, load_cifar10, load_stl10
+from ..datasets.arrays import archived_names, load_archive, load_array
 from ..datasets.folder import Channels
+from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
+from ..datasets.opening import Vectors, open_data
+from ..datasets.tables import TABLES, read_columns
 from ..utils.wording import counted
-from .classes import class_numbers
-from .experiment import LabelledImages, Progress, Task
+from .few_labels import class_numbers
 
-_FEWEST_OF_A_CLASS = 4  # so that a classifier has two of each class to choose its C
+_NAMES = ("labels", "y")  # of labels in a .npz file
+_LABEL_FILES = (".npy", *TABLES)
 
 
-def load_labelled(
+@dataclass(frozen=True)
+class Labelled:
+    """Samples with a class for each.
+
+    Attributes
+    ----------
+    X : array
+        Vectors (n_samples, n_features), or images (n_samples, height, width[, channels]).
+    labels : ndarray of int of shape (n_samples,)
+        The number of each sample's class.
+    names : list of str or None
+        The names of the columns of a table.
+    folds : sequence of ndarray of int, or None
+        The training samples of each fold, if the data come with folds of their own, as STL-10 does.
+    skipped : sequence of (path, reason)
+        Images that could not be used.
+    """
+
+    X: Any
+    labels: NDArray[np.int64]
+    names: list[str] | None = None
+    folds: Sequence[NDArray[np.int64]] | None = None
+    skipped: Sequence[tuple[Path, Any]] = ()
+
+
+def are_vectors(path: Path) -> bool:
+    """Return whether a file holds vectors: a table, an array with two dimensions, or a .npz file without "images"."""
+    ending = path.suffix.lower()
+    if not path.is_file():
+        return False
+    if ending == ".npz":
+        try:
+            with ZipFile(path) as archive:
+                return "images.npy" not in archive.namelist()
+        except (OSError, BadZipFile):
+            return False  # opening it reports what is wrong
+    return ending in TABLES or (ending == ".npy" and load_array(path).ndim == 2)
+
+
+def load_labelled_images(
     path: Path,
-    n_folds: int,
-    seed: int,
     *,
     channels: Channels | None = None,
     skip_bad: bool = False,
-    progress: Progress | None = None,
-) -> Task:
-    """Load images of one size with their classes, and choose the training images of each classifier.
+    progress: Callable[[str, int, int], None] | None = None,
+) -> Labelled:
+    """Load images of one size with their classes.
 
-    Features are learned from the same images, without their labels.
-
-    Parameters
-    ----------
-    path : Path
-        A folder with a subfolder of images for each class; an .npz file with "images" and "labels"; or the folder that
-        contains ``stl10_binary`` or ``cifar-10-batches-bin``.
-    n_folds : int
-        The number of classifiers. For STL-10, its first folds are used. Otherwise, images are split into this many
-        parts, at least two and at most half the number of images in the rarest class. Each classifier is trained on all
-        parts but one.
-    seed : int
-        Determines how images are split.
-    channels, skip_bad, progress
-        See :class:`epls.ImageFolder`.
-
-    Returns
-    -------
-    Task
-        The images. ``skipped`` lists those that could not be used.
+    ``path`` is a folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the
+    folder that contains ``stl10_binary`` or ``cifar-10-batches-bin``, of which the training images are used. The other
+    parameters are those of :class:`epls.ImageFolder`.
     """
-    skipped: Sequence[tuple[Path, str]] = ()
     if (path / "stl10_binary").is_dir():
-        return _stl10(load_stl10(path), n_folds)
+        stl = load_stl10(path)
+        return Labelled(stl.train_images, stl.train_labels, folds=list(stl.folds))
     if (path / "cifar-10-batches-bin").is_dir():
-        labelled = _cifar10(load_cifar10(path)).train
-    elif path.suffix.lower() == ".npz" and path.is_file():
-        labelled = _from_archive(path)
-    elif path.is_dir():
-        folder = ImageFolder(path, channels=channels, skip_bad=skip_bad, progress=progress)
-        labelled, skipped = _from_folder(folder, path), folder.skipped
-    else:
-        raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
-    counts = np.bincount(labelled.labels, minlength=1)
-    if len(counts) < 2 or counts.min() < _FEWEST_OF_A_CLASS:
-        raise ValueError(
-            f"{path} has {counted(len(counts), 'classes', 'class')}, the smallest with "
-            f"{counted(int(counts.min()), 'images')}: give two or more classes of at least "
-            f"{_FEWEST_OF_A_CLASS} images, to learn from and to test"
-        )
-    n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
-    splits = StratifiedKFold(n_parts, shuffle=True, random_state=seed)
-    parts = splits.split(np.zeros(len(labelled.labels)), labelled.labels)
-    return Task(labelled.images, labelled, [train for train, _ in parts][:n_folds], skipped=skipped)
+        cifar = load_cifar10(path)
+        return Labelled(cifar.train_images, cifar.train_labels)
+    if path.suffix.lower() == ".npz" and path.is_file():
+        return _archived_images(path)
+    if path.is_dir():
+        return _of_folder(ImageFolder(path, channels=channels, skip_bad=skip_bad, progress=progress), path)
+    raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
 
 
-def load_official(
-    dataset: str, folder: Path, n_folds: int, *, protocol: str | None = None, download: bool = False
-) -> Task:
-    """Load a data set with its own split into images to learn from, to train classifiers on, and to test.
-
-    Parameters
-    ----------
-    dataset : {"stl10", "cifar10"}
-        The data set.
-    folder : Path
-        The folder with its official files.
-    n_folds : int
-        The number of folds of STL-10 to use; CIFAR-10 has one.
-    protocol : {"development", "test"} or None, default=None
-        Whether to test on the test set, or on training images that the classifier has not seen: those outside the fold
-        and, for CIFAR-10, the last of five parts. By default, the test set is used if its files exist.
-    download : bool, default=False
-        Whether to download missing files.
-
-    Returns
-    -------
-    Task
-        The images. ``remarks`` says which files are missing and what is used instead.
-    """
-    if dataset == "cifar10":
-        return _cifar10(load_cifar10(folder, download=download), protocol)
-    stl = load_stl10(folder, download=download)
-    if protocol == "test" and (stl.test_images is None or stl.test_labels is None):
-        raise ValueError(
-            f'protocol="test" needs test_X.bin and test_y.bin, which are not in {folder}: get them with download=True '
-            f'(on the command line, --download), or use protocol="development", which tests each fold on the other '
-            f"training images"
-        )
-    return _stl10(stl, n_folds, protocol, with_unlabelled=True)
-
-
-def _stl10(stl: STL10, n_folds: int, protocol: str | None = "development", *, with_unlabelled: bool = False) -> Task:
-    task = Task(stl.train_images, LabelledImages(stl.train_images, stl.train_labels), list(stl.folds[:n_folds]))
-    remarks = []
-    if with_unlabelled and stl.unlabelled_images is not None:
-        task = replace(task, unlabelled=stl.unlabelled_images, source="unlabelled")
-    elif with_unlabelled:
-        remarks.append(
-            "unlabeled_X.bin is missing: patches are drawn from the training images instead, without their labels"
-        )
-    if protocol != "development" and stl.test_images is not None and stl.test_labels is not None:
-        task = replace(task, test=LabelledImages(stl.test_images, stl.test_labels))
-    elif protocol is None:
-        remarks.append("test_X.bin is missing: each fold is tested on the training images outside of it")
-    return replace(task, remarks=tuple(remarks))
-
-
-def _cifar10(cifar: CIFAR10, protocol: str | None = None) -> Task:
-    train = LabelledImages(cifar.train_images, cifar.train_labels)
-    n_train = len(train.labels)
-    if protocol == "development":
-        n_train = n_train * 4 // 5  # the last of the five official batches is held out
-        return Task(train.images[:n_train], train, [np.arange(n_train)])
-    return Task(train.images, train, [np.arange(n_train)], LabelledImages(cifar.test_images, cifar.test_labels))
-
-
-def _from_archive(path: Path) -> LabelledImages:
+def _archived_images(path: Path) -> Labelled:
     images, labels = load_archive(path, ("images", "labels"))
     if images.ndim not in (3, 4) or labels.shape != images.shape[:1]:
         raise ValueError(
             f"{path}: images of shape {images.shape} and labels of shape {labels.shape} do not match: give "
             f"(n, height, width[, channels]) and (n,)"
         )
-    return LabelledImages(images, class_numbers(labels, path))
+    return Labelled(images, class_numbers(labels, path))
 
 
-def _from_folder(folder: ImageFolder, path: Path) -> LabelledImages:
+def _of_folder(folder: ImageFolder, path: Path) -> Labelled:
     if folder.labels is None or folder.class_names is None:
         raise ValueError(
             f"{path} has images outside of sub-folders: give one with a sub-folder of images for each class"
@@ -162,4 +115,127 @@ def _from_folder(folder: ImageFolder, path: Path) -> LabelledImages:
         raise ValueError(
             f"the images of {path} have {len(sizes)} sizes, from {sizes[0]} to {sizes[-1]}: resize all to the same size"
         )
-    return LabelledImages(np.stack([folder[k] for k in range(len(folder))]), folder.labels)
+    images = np.stack([folder[k] for k in range(len(folder))])
+    return Labelled(images, folder.labels, skipped=folder.skipped)
+
+
+def load_labelled_vectors(
+    path: Path,
+    labels: str | None,
+    *,
+    key: str | None = None,
+    columns: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+) -> Labelled:
+    """Load vectors with their classes: a .csv or .parquet table, a .npy array, or a .npz file.
+
+    ``labels`` is the column of a table with the labels, by default the one called "label", "class", "target" or "y"; or
+    a file: .npy, or a table with a column of labels. If this table has a column "row", as those of `epls classify` and
+    of the page of `epls explore`, it says which vector each label belongs to, counted from 0; a column "file" does so
+    for features that `epls transform` wrote with their names. Otherwise, labels are in the order of the vectors. A .npz
+    file may contain them as the array "labels" or "y". For the other parameters, see
+    :func:`epls.datasets.opening.open_data`.
+    """
+    source = path
+    if labels is not None and Path(labels).suffix.lower() in _LABEL_FILES and Path(labels).is_file():
+        source = Path(labels)
+        found = load_label_column(source)[0] if source.suffix.lower() in TABLES else load_array(source)
+    elif path.suffix.lower() in TABLES:
+        found, column = _from_column(path, labels)
+        drop = [*drop, *([column] if columns is None or column in columns else [])]
+    elif path.suffix.lower() == ".npz":
+        found = _archived_labels(path, labels)
+    else:
+        raise ValueError(_no_labels(path, labels))
+    if key is None and path.suffix.lower() == ".npz":
+        key = _key_of_vectors(path)
+    data = open_data(path, key=key, columns=columns, drop=drop)
+    if not isinstance(data, Vectors):
+        raise ValueError(f"{path} holds images, not vectors: give (n, n_features)")
+    if source != path and source.suffix.lower() in TABLES:
+        found = _in_order(found, source, path, len(data))
+    if found.shape != (len(data),):
+        raise ValueError(f"there are {len(data):,} vectors, but labels of shape {found.shape}: give one label for each")
+    return Labelled(np.asarray(data.X), class_numbers(found, source), data.names)
+
+
+def _from_column(path: Path, column: str | None) -> tuple[NDArray[Any], str]:
+    if column is not None and _is_file_name(column) and not read_columns(path, _called(column)).column_names:
+        raise ValueError(f"{path} has no column {column}, and there is no file {column}: name one that exists")
+    return load_label_column(path, column)
+
+
+def _called(*names: str) -> Callable[[Any], list[str]]:
+    """Return a function that chooses the columns with these names, whatever their case, from a schema."""
+    return lambda schema: [name for name in schema.names if name.strip().lower() in map(str.lower, names)]
+
+
+def _is_file_name(name: str) -> bool:
+    return Path(name).suffix.lower() in _LABEL_FILES
+
+
+def _no_labels(path: Path, labels: str | None) -> str:
+    """Return the error message for an array whose labels are not in a file."""
+    advice = "name a .npy, .csv or .parquet file with a label for each row"
+    if labels is None:
+        return f"{path} has no labels: {advice}"
+    return f"{labels} has another ending: {advice}" if Path(labels).exists() else f"there is no file {labels}: {advice}"
+
+
+def _in_order(labels: NDArray[Any], source: Path, path: Path, n_vectors: int) -> NDArray[Any]:
+    """Return labels in the order of the vectors, if their table says which vector each belongs to."""
+    table = read_columns(source, _called("file", "row", "source"))
+    keys = {
+        name.strip().lower(): values.to_pylist() for name, values in zip(table.column_names, table.columns, strict=True)
+    }
+    if n_predicted := keys.pop("source", []).count(PREDICTED):
+        raise ValueError(
+            f"{source} has {counted(n_predicted, 'labels')} that a classifier predicted, by its column source: compare "
+            f"by labels that people gave"
+        )
+    if not keys:
+        return labels
+    names = archived_names(path, n_vectors) if "file" in keys else None
+    if names is None and "row" not in keys:
+        raise ValueError(
+            f"{source} has labels of files, by its column file, but {path} has vectors without names: give a table "
+            f"with the columns row, which counts the vectors from 0, and label"
+        )
+    column = "row" if names is None else "file"
+    given = [plain_name(str(key), column) for key in keys[column]]
+    return _by_name(labels, given, source, names or [str(number) for number in range(n_vectors)], path)
+
+
+def _by_name(labels: NDArray[Any], given: list[str], source: Path, names: list[str], path: Path) -> NDArray[Any]:
+    """Return the label of each name; ``given`` are the names that the labels belong to."""
+    name, n_labels = Counter(given).most_common(1)[0] if given else ("", 0)
+    if n_labels > 1:
+        raise ValueError(f"{source} has {n_labels} labels for {name!r}: remove all but one of them")
+    by_name = {name: Label(str(label)) for name, label in zip(given, labels, strict=True)}
+    found = [label.label for label in labels_of(by_name, names, path) if label is not None]
+    if len(found) < len(names):
+        raise ValueError(
+            f"{source} has labels for {len(found):,} of the {len(names):,} vectors of {path}: label all of them, or "
+            f"give only vectors that have a label"
+        )
+    return np.array(found, dtype=object)
+
+
+def _archived_labels(path: Path, name: str | None) -> NDArray[Any]:
+    with ZipFile(path) as archive:
+        there = [member.removesuffix(".npy") for member in archive.namelist()]
+    wanted = next((n for n in ([name] if name is not None else _NAMES) if n in there), None)
+    if wanted is None:
+        nor = f", and there is no file {name}" if name is not None and _is_file_name(name) else ""
+        raise ValueError(
+            f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_NAMES)}{nor}: name the array of "
+            f"labels"
+        )
+    return load_archive(path, [wanted])[0]
+
+
+def _key_of_vectors(path: Path) -> str | None:
+    """Return the only array that is not labels, if there is one."""
+    with ZipFile(path) as archive:
+        others = [n for n in (m.removesuffix(".npy") for m in archive.namelist()) if n not in _NAMES]
+    return others[0] if len(others) == 1 else None

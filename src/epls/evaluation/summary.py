@@ -6,24 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from ..algorithm.progress import has_settled
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
 from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
 from ..images.stack import DeepFeatures, Layer
-from ..learners.base import UnitLearner
-from ..learners.epls import EPLS
 from ..metrics import (
-    dead_outputs,
     lifetime_sparsity,
     population_sparsity,
     redundancy,
     summary,
     unresponsive_units,
 )
-from ..utils.threads import row_blocks
 from ..utils.types import Array
 
 _SAMPLES = 10_000
@@ -177,55 +172,10 @@ def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str
     return facts | {"settings of the learner": learners[0].get_params(deep=False)}
 
 
-def training_facts(learner: Any) -> dict[str, Any]:
-    """Describe how training went, as plain values.
-
-    Parameters
-    ----------
-    learner : fitted learner
-        The learner.
-
-    Returns
-    -------
-    dict
-        ``n_iter`` and ``loss_curve``, None if the learner has none. For EPLS, ``ended_by`` is "stop rule"; "limit on
-        epochs" if there is a stop rule but it did not apply; or "number of epochs" if there is no stop rule.
-    """
-    curve = getattr(learner, "loss_curve_", None)
-    return {
-        "n_iter": getattr(learner, "n_iter_", None),
-        "ended_by": _ended_by(learner) if isinstance(learner, EPLS) else None,
-        "loss_curve": None if curve is None else [float(error) for error in curve],
-    }
-
-
-def _ended_by(learner: EPLS) -> str:
-    tol = learner.tol if learner.tol is not None or learner.settings is None else learner.settings.tol
-    if tol is None:
-        return "number of epochs"
-    return "stop rule" if has_settled(learner.loss_curve_, tol) else "limit on epochs"
-
-
 def dead_units(features: ImageFeatures, images: Any) -> int:
     """Count the learner's units that respond to 10,000 patches alike; see :func:`epls.metrics.unresponsive_units`."""
     patches = features.draw_patches(images, _SAMPLES, random_state=0)
     return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
-
-
-def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
-    """Count the units f(w·x + b) that are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
-
-    Unlike :func:`dead_units`, it has an absolute scale, so it also notices if all units are alike. With the number of
-    patches and the seed used in learning, the patches are the same. It returns None for other learners, whose codes
-    have no active value.
-    """
-    learner = features.estimator_
-    if not isinstance(learner, UnitLearner):
-        return None
-    patches = features.draw_patches(images, n_patches, random_state=seed)
-    largest = np.max([learner.transform(patches[some]).max(axis=0) for some in row_blocks(n_patches, _SAMPLES)], axis=0)
-    f = learner.as_layer().activation
-    return len(dead_outputs(largest[np.newaxis], inactive=f.inactive, active=f.active))
 
 
 def _kind(model: Any) -> str:

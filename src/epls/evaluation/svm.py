@@ -1,4 +1,4 @@
-"""The classifier of the paper: a linear one-vs-all SVM with squared hinge loss and cross-validated C."""
+"""Linear one-vs-all classifiers of features: their base, and the paper's SVM with a cross-validated C."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.model_selection import check_cv
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, check_cv
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..solvers.newton_svm import NewtonSVMs
 from ..solvers.quasi_newton_svm import QuasiNewtonSVMs, is_large
 from ..utils.sklearn import AT_LEAST_ONE, POSITIVE, fit_context
-from ..utils.threads import threads_for
+from ..utils.threads import product, threads_for
 from ..utils.types import Array
-from .linear import OneVsAll
 
 # C times the mean squared norm of the rows, in half decades. On image features, accuracy peaks at 0.3 to 3. With few
 # features, or features whose means are far from 0, it can peak as late as 10,000.
@@ -21,6 +23,74 @@ _RELATIVE_CS = np.logspace(-3, 4, 15)
 # Beyond this, accuracy only falls and the problems become harder: the last decades can take most of the time.
 _ENOUGH_BELOW = 3
 _FAR_BELOW = 5  # in standard errors; such a value counts twice
+_MANY_SAMPLES = 20_000  # for which a single held-out fifth chooses C
+
+
+class OneVsAll(ClassifierMixin, BaseEstimator):
+    """A linear classifier: fitted ``classes_``, and ``coef_`` and ``intercept_`` with a row for each class.
+
+    If there are two classes, there is one row, for the second. Weights have the type of the data.
+    """
+
+    classes_: NDArray[Any]
+    coef_: Array
+    intercept_: Array
+
+    def _checked(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, NDArray[np.intp], Array]:
+        """Return the samples, the numbers of their classes, and for each problem 1 or -1 for each sample.
+
+        Sets ``classes_``.
+        """
+        data, labels = validate_data(self, X, y, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_classification_targets(labels)
+        self.classes_, labels = np.unique(labels, return_inverse=True)
+        if len(self.classes_) == 1:
+            raise ValueError(
+                f"all {len(data)} samples belong to one class, {self.classes_[0]!r}, but a classifier needs two or "
+                f"more: give samples of another class too"
+            )
+        positive = np.arange(len(self.classes_))[1 if len(self.classes_) == 2 else 0 :, None]
+        return data, labels, np.where(labels == positive, 1.0, -1.0)
+
+    def decision_function(self, X: ArrayLike) -> Array:
+        """Return the margins w.x + b.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes), or (n_samples,) for two classes
+            The margin of each class, or of the second class if there are two.
+        """
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        margins = product(data, self.coef_.T.astype(data.dtype, copy=False))
+        margins += self.intercept_.astype(data.dtype, copy=False)
+        return margins[:, 0] if len(self.classes_) == 2 else margins
+
+    def predict(self, X: ArrayLike) -> NDArray[Any]:
+        """Predict the class with the largest margin.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            The predicted label of each sample.
+        """
+        margins = self.decision_function(X)
+        return chosen_labels(self.classes_, margins)
+
+
+def chosen_labels(classes: NDArray[Any], margins: Array) -> NDArray[Any]:
+    """Return the label of the largest margin for each sample; a single margin is that of the second of two classes."""
+    return classes[(margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)]
 
 
 class L2SVMCV(OneVsAll):
@@ -182,3 +252,22 @@ class L2SVMCV(OneVsAll):
                 f"for a grid that suits the data"
             )
         return Cs
+
+
+def svm_for(labels: NDArray[Any], n_views: int = 1) -> L2SVMCV:
+    """Return an SVM with folds that suit these labels: five, or a single held-out fifth if there are many samples.
+
+    With several views of a sample, such as its mirror image, its rows follow one another and stay in the same part.
+    Otherwise C would be chosen on samples that are almost known.
+    """
+    # Shuffled: folds of sorted samples would differ, and no C would suit all of them.
+    if len(labels) < _MANY_SAMPLES:
+        n_parts = min(5, int(np.unique(labels, return_counts=True)[1].min()))
+        splitter: Any = StratifiedKFold(max(n_parts, 2), shuffle=True, random_state=0)
+    else:
+        splitter = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    if n_views == 1:
+        return L2SVMCV(cv=splitter)
+    views = np.arange(len(labels) * n_views).reshape(-1, n_views)
+    splits = splitter.split(labels, labels)
+    return L2SVMCV(cv=[(views[train].ravel(), views[test].ravel()) for train, test in splits])

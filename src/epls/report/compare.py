@@ -6,26 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ..evaluation.comparison import Entry
-from .page import page, png
+from ..evaluation.comparison import ComparedLearner
+from .page import page
 
 
 def comparison_page(
-    entries: Sequence[Entry], facts: Sequence[tuple[str, str]], filters: Mapping[int, NDArray[np.uint8]], *, title: str
+    rows: Sequence[ComparedLearner],
+    facts: Sequence[tuple[str, str]],
+    *,
+    settings: Mapping[str, Mapping[str, Any]],
+    filters: Mapping[str, str | None],
+    title: str,
 ) -> str:
     """Create a page about a comparison.
 
     Parameters
     ----------
-    entries : sequence of Entry
-        The result of :func:`epls.evaluation.comparison.compare_settings`.
+    rows : sequence of ComparedLearner
+        The result of :func:`epls.evaluation.compare`.
     facts : sequence of (name, value)
         What the reader should know about the data and the protocol.
-    filters : mapping of int to picture
-        Pictures of what was learned, by the number of the entry, for some of the entries.
+    settings : mapping of str to mapping
+        The settings of learners by the name of their row, for some of the rows.
+    filters : mapping of str to str
+        Pictures of what was learned, by the name of the row, for some of the rows: the results of
+        :func:`epls.report.pictures.png`.
     title : str
         The heading of the page.
 
@@ -34,26 +39,11 @@ def comparison_page(
     str
         A self-contained HTML page.
     """
-    content = {
-        "facts": [list(fact) for fact in facts],
-        "entries": [_plain(entry, filters.get(number)) for number, entry in enumerate(entries)],
-    }
-    return page("compare", title, content)
-
-
-def _plain(entry: Entry, filters: NDArray[np.uint8] | None) -> dict[str, Any]:
-    settings = {name: str(value) for name, value in asdict(entry.settings).items() if value not in (None, {})}
-    plain = {"name": entry.name, "failed": entry.failed, "folds": list(entry.folds), "settings": settings}
-    picture = None if filters is None else png(filters)
-    if entry.failed is not None:
-        return plain | {"filters": None}
-    return plain | {
-        "accuracy": entry.accuracy,
-        "std": entry.std,
-        "learn": entry.seconds["learn"],
-        "encode": entry.seconds["encode"] + entry.seconds.get("choose", 0.0),
-        "to_tune": entry.n_meta_parameters,
-        "dead": entry.n_dead,
-        "units": entry.n_units,
-        "filters": picture,
-    }
+    entries = []
+    for row in rows:
+        shown = {name: str(value) for name, value in settings.get(row.name, {}).items() if value is not None}
+        entry = asdict(row) | {"settings": shown, "filters": filters.get(row.name)}
+        if row.failed is not None:
+            entry |= {"accuracy": None, "std": None}  # a page has no NaN
+        entries.append(entry)
+    return page("compare", title, {"facts": [list(fact) for fact in facts], "entries": entries})

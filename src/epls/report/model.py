@@ -152,7 +152,7 @@ def _some_images(
     model: ImageModel, X: Images, most: int, random: np.random.RandomState
 ) -> tuple[ImageCollection, ImageCollection]:
     """Return all images, and up to ``most`` of them to show, large enough for a unit of each layer."""
-    images = ImageCollection(X(model, 1), model.n_channels_, model.whole_numbers_)
+    images = ImageCollection(X, model.smallest_side(1), model.n_channels_, model.whole_numbers_)
     return images, images.some(np.sort(random.permutation(len(images))[:most]))
 
 

@@ -21,6 +21,7 @@ in double precision; the Newton directions, which need not be exact, are in sing
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -31,7 +32,6 @@ from .svms import (
     derivatives,
     double_blocks,
     find_step_lengths,
-    intercept_constant,
     pick,
     row_dots,
     slacks,
@@ -45,51 +45,13 @@ _MOST_PRODUCTS = 300  # of conjugate gradients for one direction
 
 
 class NewtonSVMs(LinearSVMs):
-    """The problems of all classes on rotated rows of mean squared norm 1.
+    """The problems of all classes on rotated rows; see :class:`~.svms.LinearSVMs`."""
 
-    If rows are divided by s and weights multiplied by it, margins are unchanged and the objective is that of C s^2,
-    times s^2. So single precision suffices whatever the units of the data.
+    block_elements = 2**24
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        The samples, float32 or float64.
-    signs : ndarray of shape (n_problems, n_samples)
-        The y of each problem: 1 or -1.
-    intercept_scaling : float or None, default=None
-        As in ``LinearSVC``; None leaves the intercept free.
-    tol : float, default=1e-6
-        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
-    max_iter : int, default=200
-        The largest number of Newton steps.
-    block_elements : int, default=2**24
-        The number of elements of the samples in double precision at a time, besides the rotated rows.
-
-    Attributes
-    ----------
-    mean_square : float
-        The mean squared norm of the rows (x, 1).
-    fold_tol : float
-        The tolerance for cross-validation: ``tol``.
-    most_steps : int
-        The largest number of Newton steps that :meth:`solve` has taken.
-    n_products : int
-        The number of vectors that were multiplied by the rotated rows and back.
-    """
-
-    def __init__(
-        self,
-        X: Array,
-        signs: Array,
-        *,
-        intercept_scaling: float | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        block_elements: int = 2**24,
-    ) -> None:
-        super().__init__(X, signs, tol, tol, block_elements)
-        self.max_iter = max_iter
-        self.rows, self.eigenvalues, self._weights = self._rotate(X, intercept_scaling)
+    def __init__(self, X: Array, signs: Array, **settings: Any) -> None:
+        super().__init__(X, signs, **settings)
+        self.rows, self.eigenvalues, self._weights = self._rotate()
         self.single_rows = self.rows.astype(np.float32)
 
     def start(self, n_folds: int) -> Array:
@@ -164,17 +126,14 @@ class NewtonSVMs(LinearSVMs):
             p = steepest + (energy / before)[:, None] * p
         return direction * norm
 
-    def _rotate(
-        self, X: Array, intercept_scaling: float | None
-    ) -> tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]:
+    def _rotate(self) -> tuple[Array, Array, Callable[[Array], tuple[Array, Array]]]:
         """Return coordinates in which the Gram matrix of the samples is diagonal, followed by the intercept's constant.
 
         Both are divided by the root mean square norm of the rows (x, 1). Also return that diagonal, and a function from
         solutions to (coef, intercept).
         """
+        X, square, constant = self.X, self.mean_square, self.constant
         n_samples, n_features = X.shape
-        square = self.mean_square
-        constant = intercept_constant(intercept_scaling, square)
         few = n_samples <= n_features
         gram: Array = np.zeros((min(X.shape), min(X.shape)))
         for _, block in self._blocks(X.T if few else X):
@@ -202,7 +161,7 @@ class NewtonSVMs(LinearSVMs):
         return rows, np.append(np.maximum(eigenvalues, 0) / square, n_samples * constant**2), weights
 
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
-        return double_blocks(X, self._block_elements)
+        return double_blocks(X, self.block_elements)
 
     def _fold_margins(self, solution: Array) -> Array:
         return self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)

@@ -33,7 +33,6 @@ from .svms import (
     derivatives,
     double_blocks,
     find_step_lengths,
-    intercept_constant,
     pick,
     row_dots,
     slacks,
@@ -98,11 +97,11 @@ class _Memory:
 
 
 @dataclass
-class Path:
-    """The state of the problems of all folds between one C and the next.
+class Solved:
+    """The solutions of the problems of all folds for one C, which the next C starts from.
 
-    ``weights`` (n_folds * n_problems, n_features + 1) and their ``margins`` (n_folds * n_problems, n_samples), None if
-    unknown; the C times the mean squared norm that they are the solutions for, and the memory of steps.
+    They have ``weights`` (n_folds * n_problems, n_features + 1) and their ``margins`` (n_folds * n_problems,
+    n_samples), None if unknown; the C times the mean squared norm, and the memory of steps.
     """
 
     weights: Array
@@ -113,50 +112,19 @@ class Path:
 
 
 class QuasiNewtonSVMs(LinearSVMs):
-    """The problems of all classes on rows divided by their root mean square norm, without a copy of the rows.
+    """The problems of all classes without a copy of float32 samples; see :class:`~.svms.LinearSVMs`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        The samples, float32 or float64. A copy of float64 samples in single precision is kept.
-    signs : ndarray of shape (n_problems, n_samples)
-        The y of each problem: 1 or -1.
-    intercept_scaling : float or None, default=None
-        As in ``LinearSVC``; None leaves the intercept free.
-    tol : float, default=1e-6
-        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
-    max_iter : int, default=200
-        A tenth of the largest number of steps.
-    block_elements : int, default=2**22
-        The number of elements of the samples in double precision at a time.
-
-    Attributes
-    ----------
-    mean_square : float
-        The mean squared norm of the rows (x, 1).
-    fold_tol : float
-        The tolerance for cross-validation: ``tol``, but at least 1e-4. The mean squared error of margins is then about
-        1e-4 of the mean squared hinge. It changes the predicted class of a few samples in a thousand, as often to the
-        correct class as away from it, so the accuracy changes by far less than its standard error.
-    most_steps : int
-        The largest number of steps that :meth:`solve` has taken.
-    n_products : int
-        The number of vectors that were multiplied by the samples and back.
+    There are up to ten times ``max_iter`` steps. ``fold_tol`` is at least 1e-4: the mean squared error of margins is
+    then about 1e-4 of the mean squared hinge. It changes the predicted class of a few samples in a thousand, as often
+    to the correct class as away from it, so the accuracy changes by far less than its standard error.
     """
 
-    def __init__(
-        self,
-        X: Array,
-        signs: Array,
-        *,
-        intercept_scaling: float | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 200,
-        block_elements: int = 2**22,
-    ) -> None:
-        super().__init__(X, signs, tol, max(tol, _FOLD_TOLERANCE), block_elements)
-        self.X, self.max_steps = X, _STEPS_OF_ONE * max_iter
-        self._constant = intercept_constant(intercept_scaling, self.mean_square)
+    block_elements = 2**22
+
+    def __init__(self, X: Array, signs: Array, **settings: Any) -> None:
+        super().__init__(X, signs, **settings)
+        self.fold_tol = max(self.tol, _FOLD_TOLERANCE)
+        self.max_steps = _STEPS_OF_ONE * self.max_iter
         root = np.sqrt(self.mean_square)
         self._single, self._single_scale = X, 1 / root
         if X.dtype != np.float32:
@@ -165,21 +133,21 @@ class QuasiNewtonSVMs(LinearSVMs):
         self._factored: tuple[float, Callable[[Array], Array]] | None = None
         self._gram, self._sums = self._gram_matrix(), self._weighted_sum(np.ones((1, len(X))), True)[0, :-1]
 
-    def start(self, n_folds: int) -> Path:
+    def start(self, n_folds: int) -> Solved:
         """Return a start if nothing is known: zeros."""
         n_problems, (n_samples, n_features) = n_folds * len(self.signs), self.X.shape
-        return Path(np.zeros((n_problems, n_features + 1)), np.zeros((n_problems, n_samples)), n_folds)
+        return Solved(np.zeros((n_problems, n_features + 1)), np.zeros((n_problems, n_samples)), n_folds)
 
-    def common(self, path: Path) -> Path:
+    def common(self, solution: Solved) -> Solved:
         """Return the mean of the folds, as a start for all samples."""
-        return Path(path.weights.reshape(path.n_folds, len(self.signs), -1).mean(axis=0), None, 1)
+        return Solved(solution.weights.reshape(solution.n_folds, len(self.signs), -1).mean(axis=0), None, 1)
 
-    def weights(self, path: Path) -> tuple[Array, Array]:
+    def weights(self, solution: Solved) -> tuple[Array, Array]:
         """Return coefficients and intercepts (n_folds * n_problems, ...), in the type of the samples."""
-        coef, intercept = path.weights[:, :-1] / np.sqrt(self.mean_square), path.weights[:, -1] * self._constant
+        coef, intercept = solution.weights[:, :-1] / np.sqrt(self.mean_square), solution.weights[:, -1] * self.constant
         return coef.astype(self.X.dtype), intercept.astype(self.X.dtype)
 
-    def solve(self, weights: Array, C: float, start: Path, tol: float | None = None) -> tuple[Path, Array]:
+    def solve(self, weights: Array, C: float, start: Solved, tol: float | None = None) -> tuple[Solved, Array]:
         """Return solutions and their objectives (n_folds, n_problems).
 
         ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
@@ -187,12 +155,12 @@ class QuasiNewtonSVMs(LinearSVMs):
         tol = self.tol if tol is None else tol
         if tol < _DOUBLE_BELOW:  # most of the way in single precision
             start, _, _ = self._advanced(weights, C, start, _FOLD_TOLERANCE, False)
-        path, objective, n_unsolved = self._advanced(weights, C, start, tol, tol < _DOUBLE_BELOW)
-        limit = f"max_iter={self.max_steps // _STEPS_OF_ONE} times {_STEPS_OF_ONE} steps"
+        solution, objective, n_unsolved = self._advanced(weights, C, start, tol, tol < _DOUBLE_BELOW)
+        limit = f"max_iter={self.max_iter} times {_STEPS_OF_ONE} steps"
         warn_unsolved(n_unsolved, objective.size, C, limit, tol)
-        return path, objective
+        return solution, objective
 
-    def _advanced(self, weights: Array, C: float, start: Path, tol: float, double: bool) -> tuple[Path, Array, int]:
+    def _advanced(self, weights: Array, C: float, start: Solved, tol: float, double: bool) -> tuple[Solved, Array, int]:
         """Return solutions, objectives, and the number of problems that did not converge."""
         loss_weight = C * self.mean_square
         targets = self._targets(weights)
@@ -221,8 +189,8 @@ class QuasiNewtonSVMs(LinearSVMs):
             M[unsolved] += lengths * change
             self.n_products += len(unsolved)
         self.most_steps = max(self.most_steps, n_steps)
-        path = Path(V, M, start.n_folds, loss_weight, memory)
-        return path, objective.reshape(len(weights), -1) / self.mean_square, int(above.sum())
+        solution = Solved(V, M, start.n_folds, loss_weight, memory)
+        return solution, objective.reshape(len(weights), -1) / self.mean_square, int(above.sum())
 
     def _inverse_hessian(self, curvature: float) -> Callable[[Array], Array]:
         """Multiply rows by the inverse of 1 + curvature Z'Z, the Hessian if all samples have this curvature."""
@@ -235,8 +203,8 @@ class QuasiNewtonSVMs(LinearSVMs):
         while True:
             matrix = np.empty((n_features + 1, n_features + 1), dtype, order="F")  # only the lower part is used
             np.multiply(self._gram, dtype.type(curvature), out=matrix[:-1, :-1])
-            matrix[-1, :-1] = curvature * self._constant * self._sums
-            matrix[-1, -1] = curvature * self._constant**2 * len(self.X)
+            matrix[-1, :-1] = curvature * self.constant * self._sums
+            matrix[-1, -1] = curvature * self.constant**2 * len(self.X)
             diagonal = np.einsum("ii->i", matrix)
             diagonal += 1
             diagonal *= 1 + added
@@ -262,35 +230,35 @@ class QuasiNewtonSVMs(LinearSVMs):
         syrk = get_blas_funcs("syrk", dtype=dtype)
         rows, scale = (self._single, self._single_scale) if dtype == np.float32 else (self.X, self.mean_square**-0.5)
         gram = np.zeros((n_features, n_features), dtype, order="F")
-        for some in row_blocks(len(rows), max(n_features // 4, self._block_elements // n_features)):
+        for some in row_blocks(len(rows), max(n_features // 4, self.block_elements // n_features)):
             block = (rows[some] * dtype.type(scale)).T
             gram = syrk(1.0, block, 1.0, gram, lower=1, overwrite_c=1)
         return gram
 
-    def _fold_margins(self, solution: Path) -> Array:
+    def _fold_margins(self, solution: Solved) -> Array:
         margins = self._margins(solution.weights, False) if solution.margins is None else solution.margins
         return margins.reshape(solution.n_folds, len(self.signs), -1)
 
     def _margins(self, V: Array, double: bool) -> Array:
         root = np.sqrt(self.mean_square)
         if double:
-            parts = [(V[:, :-1] / root) @ block.T for _, block in double_blocks(self.X, self._block_elements)]
+            parts = [(V[:, :-1] / root) @ block.T for _, block in double_blocks(self.X, self.block_elements)]
             margins = np.concatenate(parts, axis=1)
         else:
             margins = ((V[:, :-1] * self._single_scale).astype(np.float32) @ self._single.T).astype(np.float64)
-        margins += V[:, -1:] * self._constant
+        margins += V[:, -1:] * self.constant
         return margins
 
     def _weighted_sum(self, weights: Array, double: bool) -> Array:
         """Return sums of rows, in double precision within blocks or only from block to block."""
         found = np.empty((len(weights), self.X.shape[1] + 1))
-        found[:, -1] = weights.sum(axis=1) * self._constant
+        found[:, -1] = weights.sum(axis=1) * self.constant
         if double:
-            blocks: Any = double_blocks(self.X, self._block_elements)
+            blocks: Any = double_blocks(self.X, self.block_elements)
             found[:, :-1] = sum(weights[:, some] @ block for some, block in blocks) / np.sqrt(self.mean_square)
             return found
         single, total = weights.astype(np.float32), np.zeros((len(weights), self.X.shape[1]))
-        for some in row_blocks(len(self.X), max(1, 4 * self._block_elements // self.X.shape[1])):
+        for some in row_blocks(len(self.X), max(1, 4 * self.block_elements // self.X.shape[1])):
             total += single[:, some] @ self._single[some]
         found[:, :-1] = total * self._single_scale
         return found

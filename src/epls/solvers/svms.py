@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,10 @@ _SLOPE_TOLERANCE = 0.01  # the slope at the end of a step, relative to that at i
 class LinearSVMs(ABC):
     """The problems of all classes on the same samples, for several folds at a time.
 
-    A subclass defines ``start(n_folds)``, ``common(solution)``, ``weights(solution)`` and ``solve(weights, C, start,
-    tol)``, with a type of solutions of its own.
+    Rows and weights are scaled so that the mean squared norm of the rows is 1: if rows are divided by s and weights
+    multiplied by it, margins are unchanged and the objective is that of C s^2, times s^2. So single precision suffices
+    whatever the units of the data. A subclass defines ``start(n_folds)``, ``common(solution)``, ``weights(solution)``
+    and ``solve(weights, C, start, tol)``, with a type of solutions of its own.
 
     Parameters
     ----------
@@ -31,28 +33,43 @@ class LinearSVMs(ABC):
         The samples, float32 or float64.
     signs : ndarray of shape (n_problems, n_samples)
         The y of each problem: 1 or -1.
-    tol : float
+    intercept_scaling : float or None, default=None
+        As in ``LinearSVC``; None leaves the intercept free.
+    tol : float, default=1e-6
         A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
-    fold_tol : float
-        The same for cross-validation.
-    block_elements : int
-        The number of elements of the samples in double precision at a time.
+    max_iter : int, default=200
+        The largest number of Newton steps.
 
     Attributes
     ----------
     mean_square : float
         The mean squared norm of the rows (x, 1).
+    constant : float
+        What replaces the 1 of the intercept in rows of mean squared norm 1.
+    fold_tol : float
+        The tolerance for cross-validation.
     most_steps : int
         The largest number of steps that ``solve`` has taken.
     n_products : int
         The number of vectors that were multiplied by the samples and back.
     """
 
-    def __init__(self, X: Array, signs: Array, tol: float, fold_tol: float, block_elements: int) -> None:
-        self.signs, self.tol, self.fold_tol = signs, tol, fold_tol
+    block_elements: ClassVar[int]  # of the samples that are in double precision at a time
+
+    def __init__(
+        self,
+        X: Array,
+        signs: Array,
+        *,
+        intercept_scaling: float | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 200,
+    ) -> None:
+        self.X, self.signs, self.tol, self.fold_tol, self.max_iter = X, signs, tol, tol, max_iter
         self.most_steps, self.n_products = 0, 0
-        self._block_elements = block_elements
-        self.mean_square = mean_square_norm(X, block_elements)
+        self.mean_square = mean_square_norm(X, self.block_elements)
+        root = float(np.sqrt(self.mean_square))
+        self.constant = _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / root
 
     def predict(self, solution: Any) -> NDArray[np.intp]:
         """Return the class of every sample by each fold's solution: (n_folds, n_samples)."""
@@ -104,11 +121,6 @@ def mean_square_norm(X: Array, block_elements: int) -> float:
     if not np.isfinite(square):
         raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
     return square
-
-
-def intercept_constant(intercept_scaling: float | None, mean_square: float) -> float:
-    """Return the constant that replaces the 1 of the intercept in rows of mean squared norm 1."""
-    return _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / float(np.sqrt(mean_square))
 
 
 def find_step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:

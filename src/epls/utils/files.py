@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import os
 import re
 import secrets
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _WORTH_A_LOOK = 2**20  # bytes; for smaller reads, the size of the file is not checked
 
@@ -154,3 +155,17 @@ def existing_folder(folder: str | os.PathLike[str]) -> Path:
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is a file: give the folder that holds the data")
     return path
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Return the content of a JSON file; empty if it is missing, damaged, or holds something else, such as NaN."""
+    try:
+        with open_regular(path) as file:
+            found = json.loads(file.read(), parse_constant=_refuse)
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number")

@@ -8,13 +8,13 @@ let descending = true;
 const seconds = (value) => (value < 10 ? value.toPrecision(2) : value.toFixed(0));
 
 const columns = [
-  { key: "name", title: "learner, encoder", text: (entry) => entry.name },
-  { key: "accuracy", title: "% correct (std)", text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
+  { key: "name", title: "learner", value: (entry) => entry.name, text: (entry) => entry.name },
+  { key: "accuracy", title: "% correct (std)", value: (entry) => entry.accuracy, text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
   { key: "bar", title: "" },
-  { key: "learn", title: "learn s", text: (entry) => seconds(entry.learn) },
-  { key: "encode", title: "encode s", text: (entry) => seconds(entry.encode) },
-  { key: "to_tune", title: "to tune", text: (entry) => String(entry.to_tune) },
-  { key: "dead", title: "dead units", text: (entry) => `${entry.dead} of ${entry.units}` },
+  { key: "learn", title: "learn s", value: (entry) => entry.seconds.learn, text: (entry) => seconds(entry.seconds.learn) },
+  { key: "encode", title: "encode s", value: (entry) => entry.seconds.encode, text: (entry) => seconds(entry.seconds.encode) },
+  { key: "to_tune", title: "to tune", value: (entry) => entry.n_to_tune, text: (entry) => String(entry.n_to_tune ?? "") },
+  { key: "dead", title: "dead units", value: (entry) => entry.n_dead, text: (entry) => (entry.n_units === null ? "" : `${entry.n_dead} of ${entry.n_units}`) },
 ];
 
 function barOf(entry) {
@@ -49,9 +49,10 @@ function rowOf(entry) {
 const rows = entries.map(rowOf);
 
 function arrange() {
-  const value = (number) => entries[number][sortedBy];
+  const { value: valueOf } = columns.find((column) => column.key === sortedBy);
+  const value = (number) => valueOf(entries[number]);
   const order = entries.map((_, number) => number).sort((a, b) => {
-    if ((entries[a].failed === null) !== (entries[b].failed === null)) return entries[a].failed === null ? -1 : 1;
+    if (entries[a].failed !== null || entries[b].failed !== null) return (entries[a].failed !== null) - (entries[b].failed !== null) || a - b;
     const difference = value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0;
     return (descending ? -difference : difference) || a - b;
   });

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..persistence import load_with_notes, save_model
-from ..utils.files import open_regular, write_atomically
+from ..utils.files import open_regular, read_json, write_atomically
 from ..utils.locks import FolderLock
 from ..utils.npy import npy_header
 from ..utils.types import Array
@@ -120,7 +120,7 @@ class Cache:
     def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """Return a list of plain values, each from its maker. Values from earlier runs are kept."""
         path = self.path(stage, inputs, ".json")
-        record = read_dict(path)
+        record = read_json(path)
         found = record.get("items", [])
         if path.exists() and (not isinstance(found, list) or record.get("digest") != _digest_of(found)):
             _made_again(path)
@@ -140,7 +140,7 @@ class _Journal:
         self.shape = shape
         self.header = npy_header(shape)
         self.begin()
-        found = read_dict(path)
+        found = read_json(path)
         rows, seconds, digest = (found.get(name) for name in ("rows", "seconds", "digest"))
         if type(rows) is int and 0 <= rows <= shape[0] and isinstance(seconds, float | int) and isinstance(digest, str):
             self.rows, self.seconds, self._told = rows, float(seconds), digest
@@ -180,17 +180,3 @@ def _made_again(path: Path) -> None:
 
 def _digest_of(items: Any) -> str:
     return hashlib.sha256(json.dumps(items, sort_keys=True, allow_nan=False).encode()).hexdigest()
-
-
-def read_dict(path: Path) -> dict[str, Any]:
-    """Return the content of a JSON file; empty if it is missing, damaged, or holds something else, such as NaN."""
-    try:
-        with open_regular(path) as file:
-            found = json.loads(file.read(), parse_constant=_refuse)
-    except (FileNotFoundError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is not a JSON number")

@@ -7,10 +7,11 @@ import pytest
 
 from epls import PAPER, TrainingSettings
 from epls.encoders import ENCODERS
-from epls.evaluation.comparison import Entry
-from epls.evaluation.experiment import LabelledImages, Settings, Task, new_learner
-from epls.evaluation.labelled import load_labelled, load_official
-from epls.evaluation.paper import (
+from epls.evaluation.labelled import load_labelled_images
+from epls.learners import LEARNERS
+from epls.paper.cache import Cache
+from epls.paper.experiment import Settings, new_learner
+from epls.paper.table import (
     PAPER_SETTINGS,
     TABLE_2,
     differences,
@@ -21,7 +22,7 @@ from epls.evaluation.paper import (
     run_table,
     table_name,
 )
-from epls.learners import LEARNERS
+from epls.paper.task import LabelledImages, Task, load_task
 
 
 @pytest.fixture
@@ -165,12 +166,12 @@ def test_a_table_makes_codes_once_for_all_poolings(monkeypatch, task):
     """The first way of pooling chooses the penalty, and the others take it: else codes would be made twice."""
     asked = []
 
-    def entry(settings, task, cache, progress):
+    def run(settings, task, cache, progress):
         asked.append(settings)
         chosen = 1.25 if settings.encoder == "sparse_coding" and settings.alpha is None else settings.alpha
-        return Entry(replace(settings, alpha=chosen), accuracy=50.0, std=1.0)
+        return {"settings": {"alpha": chosen}}
 
-    monkeypatch.setattr("epls.evaluation.paper.one_entry", entry)
+    monkeypatch.setattr("epls.paper.table._run", run)
     table = run_table(Settings(n_components=7, stride=3), None, ["sum", "log"], task, None, lambda *told: None)
     assert len(asked) == 26
     for first, second in zip(asked[::2], asked[1::2], strict=True):
@@ -187,7 +188,7 @@ def test_a_table_makes_codes_once_for_all_poolings(monkeypatch, task):
 
 
 def test_missing_files_are_remarked(stl10):
-    task = load_official("stl10", stl10, 2)
+    task = load_task("stl10", stl10, 2)
     assert (task.protocol, len(task.folds)) == ("development", 2)
     assert task.unlabelled is task.train.images
     assert task.source == "training"
@@ -195,25 +196,18 @@ def test_missing_files_are_remarked(stl10):
         "unlabeled_X.bin is missing",
         "test_X.bin is missing",
     ]
-    assert len(load_official("stl10", stl10, 2, protocol="development").remarks) == 1
+    assert len(load_task("stl10", stl10, 2, protocol="development").remarks) == 1
     with pytest.raises(ValueError, match=r"needs test_X\.bin and test_y\.bin"):
-        load_official("stl10", stl10, 2, protocol="test")
-    assert load_labelled(stl10, 3, seed=0).remarks == ()
-    assert len(load_labelled(stl10, 3, seed=0).folds) == 3
+        load_task("stl10", stl10, 2, protocol="test")
+    assert len(load_labelled_images(stl10).folds) == 10
 
 
 def test_unlabelled_images_are_told_from_training_images(stl10):
     folder = stl10 / "stl10_binary"
     (folder / "unlabeled_X.bin").write_bytes((folder / "train_X.bin").read_bytes()[: 4 * 96 * 96 * 3])
-    task = load_official("stl10", stl10, 2)
+    task = load_task("stl10", stl10, 2)
     assert task.origin() == {"from": "unlabelled", "images": 4, "tested_on_some": False}
-    assert load_labelled(stl10, 3, seed=0).origin() == {"from": "training", "images": 6, "tested_on_some": True}
-
-
-def test_images_that_are_too_small(task):
-    task.check_size(Settings(patch_size=10, stride=5))
-    with pytest.raises(ValueError, match=r"images of \(20, 20\) pixels are too small for patches of 21"):
-        task.check_size(Settings(patch_size=21))
+    assert len(load_labelled_images(stl10).X) == 6
 
 
 def test_learners_declare_what_experiments_need():
@@ -234,3 +228,20 @@ def test_learners_declare_what_experiments_need():
     assert Settings(learner="rica").n_patches == 100_000
     assert new_learner(Settings(learner="ica")).n_components is None  # as many as there are features
     assert new_learner(Settings(learner="rica", n_components=7, seed=3)).get_params()["random_state"] == 3
+
+
+def test_a_row_that_fails_stops_no_other(tmp_path, monkeypatch):
+    images = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
+    task = Task(images, LabelledImages(images, np.arange(20) % 2), [np.arange(10)])
+    good, bad = TABLE_2[5], replace(TABLE_2[1], settings={"max_iter": -1})
+    monkeypatch.setattr("epls.paper.table.rows_to_run", lambda: [bad, good])
+    told = []
+    settings = Settings(n_components=5, n_patches=50, patch_size=4, stride=4)
+    table = run_table(settings, 50, ["sum"], task, Cache(tmp_path), lambda *step: told.append(step[0]))
+    failed, done = (row["runs"]["sum"] for row in table["rows"])
+    assert "max_iter" in failed["failed"]
+    assert failed["accuracy"] is None
+    assert done["failed"] is None
+    assert 0 <= done["accuracy"] <= 100
+    assert done["training"]["n_units"] == 16
+    assert "2/2 raw, natural: encode training images" in told

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
 
+from ..evaluation.svm import OneVsAll
 from ..utils.sklearn import fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .linear import OneVsAll
 
 # Penalties as multiples of the mean squared norm of the centred rows, in half decades. The error is smooth in the
 # penalty and has one minimum, so the search walks from the middle, first to smaller penalties, then to larger ones
@@ -35,51 +35,15 @@ class LeastSquaresCV(OneVsAll):
     form. With more samples than features, it uses generalised cross-validation, which approximates it. Both depend less
     on the particular samples than accuracy does. Features should be on a common scale (``StandardScaler``).
 
-    Attributes
-    ----------
-    classes_ : ndarray of shape (n_classes,)
-        The labels.
-    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
-        The weights w, float32 for float32 data. With two classes, those of the second class.
-    intercept_ : ndarray of shape (n_classes,) or (1,)
-        The intercepts b.
-    alpha_ : float
-        The chosen penalty.
-    alphas_ : ndarray of shape (n_alphas,)
-        The penalties that were tried, in falling order.
-    errors_ : ndarray of shape (n_alphas,)
-        The mean squared error of each penalty in cross-validation, summed over the classes.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_digits
-    >>> from epls import LeastSquaresCV
-    >>> X, y = load_digits(return_X_y=True)
-    >>> LeastSquaresCV().fit(X[:1000], y[:1000]).score(X[1000:], y[1000:]) > 0.85
-    True
+    Besides those of :class:`OneVsAll`, it learns ``alpha_``, the chosen penalty, and ``alphas_`` and ``errors_``: the
+    penalties that were tried, in falling order, and their mean squared errors, summed over the classes.
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike) -> LeastSquaresCV:
-        """Choose the penalty, then fit all samples with it.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            The samples, float32 or float64.
-        y : array-like of shape (n_samples,)
-            The labels of the samples.
-
-        Returns
-        -------
-        self
-        """
+        """Choose the penalty, then fit all samples with it."""
         data, _, signs = self._checked(X, y)
         targets = signs.T
         target_means = targets.mean(axis=0)

@@ -7,9 +7,10 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
+from ..evaluation.comparison import Progress
 from .cache import Cache
-from .comparison import Entry, as_plain, numbered, one_entry
-from .experiment import ALPHAS, Progress, Settings, Task, new_learner
+from .experiment import ALPHAS, Settings, new_learner, run_experiment
+from .task import Task
 
 # For each data set: its title, the side of its patches, and its number of folds.
 TITLES = {"stl10": "STL-10", "cifar10": "CIFAR-10"}
@@ -70,7 +71,9 @@ def rows_to_run() -> list[Row]:
     """Return the paper's rows, with the library's EPLS, and before these a row with the paper's own algorithm."""
     rows = list(TABLE_2)
     ours = next(k for k, row in enumerate(rows) if row.learner == "epls")
-    printed = replace(rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings={"settings": PAPER})
+    printed = replace(
+        rows[ours], method=f"EPLS as printed, {_UNITS}, natural", settings=PAPER_SETTINGS.learner_settings
+    )
     return [*rows[:ours], printed, *rows[ours:]]
 
 
@@ -107,8 +110,6 @@ def differences(settings: Settings, task: Task) -> list[str]:
         found.append(f"pooled over {settings.grid} x {settings.grid} regions, not {paper.grid} x {paper.grid}")
     if settings.pooling != paper.pooling:
         found.append(f"{settings.pooling} pooling, not sums")
-    if settings.precision != "float32":
-        found.append(f"products in {settings.precision}")
     if settings.mirror:
         found.append(f"{settings.mirror} of mirror images, too")
     if settings.classifier != "svm":
@@ -139,7 +140,7 @@ def _difference_of_learner(settings: Settings) -> str:
 
 
 def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
-    """Return the settings of EPLS; those that depend on sizes appear as the paper's if they are equal at these."""
+    """Return the settings of EPLS. Those that depend on sizes read as the paper's where they are equal."""
     n_components, n_features = learner.n_components, 3 * settings.patch_size**2
     found = asdict(learner.settings or TrainingSettings())
     found |= {name: value for name in ("batch_size", "tol") if (value := getattr(learner, name)) is not None}
@@ -178,19 +179,36 @@ def run_table(
             whiten=row.whiten,
             pooling=poolings[0],
         )
-        told, entries = numbered(progress, number, len(rows), wanted), list[Entry]()
+        told = _numbered(progress, f"{number}/{len(rows)} {row.learner}, {row.encoder}")
+        runs: dict[str, dict[str, Any]] = {}
         for pooling in poolings:
-            alpha = entries[0].settings.alpha if entries else None
-            entries.append(one_entry(replace(wanted, alpha=alpha, pooling=pooling), task, cache, told))
+            runs[pooling] = _run(replace(wanted, pooling=pooling), task, cache, told)
+            wanted = replace(wanted, alpha=runs[pooling]["settings"]["alpha"])
         found.append(
             {
                 "name": row.name(settings.n_components),
                 "paper": asdict(row),
-                "differences": differences(wanted, task),
-                "runs": dict(zip(poolings, as_plain(entries), strict=True)),
+                "differences": differences(replace(wanted, alpha=None), task),
+                "runs": runs,
             }
         )
     return {"protocol": task.protocol, "patches": task.origin(), "rows": found}
+
+
+def _run(settings: Settings, task: Task, cache: Cache, progress: Progress) -> dict[str, Any]:
+    """Return the figures of an experiment as plain values. If it fails, they are None, and ``failed`` says why."""
+    try:
+        outcome = run_experiment(settings, task, cache, progress)
+    except ValueError as error:
+        return {"settings": asdict(settings), "accuracy": None, "std": None, "failed": str(error)}
+    figures = outcome.report()
+    names = ("settings", "accuracy", "std", "folds", "seconds", "training")
+    return {name: figures[name] for name in names} | {"failed": None}
+
+
+def _numbered(progress: Progress, experiment: str) -> Progress:
+    """Return progress whose stages name the experiment that they belong to."""
+    return lambda stage, done, total: progress(f"{experiment}: {stage}", done, total)
 
 
 def result_name(dataset: str, settings: Settings, task: Task) -> str:
@@ -202,19 +220,19 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
     parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts += [f"{settings.layers}layers"] if settings.layers > 1 else []
     parts += [settings.classifier] if settings.classifier != "svm" else []
-    if settings.learner == "epls" and settings.learner_settings == {"settings": PAPER}:
+    if settings.learner == "epls" and settings.learner_settings == PAPER_SETTINGS.learner_settings:
         parts.append("paper")
     else:
         parts += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
     usual = Settings(learner=settings.learner, patch_size=PATCH_SIZES[dataset])
-    unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed", "precision"))
+    unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed"))
     parts += [part.removeprefix("n_") for part in unusual] + _folds(dataset, task)
     return "-".join(parts)
 
 
 def table_name(settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
     """Return a name for the file of a table. It includes all settings that are not defaults, so it is unique."""
-    unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed", "precision"))
+    unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed"))
     patches = [] if n_patches is None else [f"patches{n_patches}"]
     mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts = ["stl10", *_images(task), "table", "_".join(poolings), *mirror, *patches, *unusual]

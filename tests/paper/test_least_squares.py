@@ -7,8 +7,8 @@ from sklearn.linear_model import Ridge, RidgeClassifier
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from svm_problems import made_up, signs_of
 
-from epls.evaluation import ridge
-from epls.evaluation.ridge import LeastSquaresCV
+from epls.paper import least_squares
+from epls.paper.least_squares import LeastSquaresCV
 
 
 @parametrize_with_checks([LeastSquaresCV()])
@@ -70,8 +70,8 @@ def test_error_of_many_samples_is_near_that_of_samples_left_out():
 def test_free_parameters_of_many_features_are_estimated(monkeypatch):
     X, y = made_up(150, 40, 3)
     exact = LeastSquaresCV().fit(X, y)
-    monkeypatch.setattr(ridge, "_EXACT_FEATURES", 10)
-    monkeypatch.setattr(ridge, "_PROBES", 500)
+    monkeypatch.setattr(least_squares, "_EXACT_FEATURES", 10)
+    monkeypatch.setattr(least_squares, "_PROBES", 500)
     np.testing.assert_allclose(LeastSquaresCV().fit(X, y).errors_, exact.errors_, rtol=0.02)
 
 
@@ -79,9 +79,9 @@ def test_free_parameters_of_many_features_are_estimated(monkeypatch):
 def test_blocks_do_not_matter(n_samples, monkeypatch):
     X, y = made_up(n_samples, 60, 3)
     whole = LeastSquaresCV().fit(X, y)
-    monkeypatch.setattr(ridge, "_BLOCK_ELEMENTS", 1000)
-    monkeypatch.setattr(ridge, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(ridge, "_TRIANGLE_ROWS", 7)
+    monkeypatch.setattr(least_squares, "_BLOCK_ELEMENTS", 1000)
+    monkeypatch.setattr(least_squares, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(least_squares, "_TRIANGLE_ROWS", 7)
     np.testing.assert_allclose(LeastSquaresCV().fit(X, y).coef_, whole.coef_, rtol=1e-8, atol=1e-12)
 
 

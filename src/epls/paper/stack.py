@@ -1,57 +1,40 @@
-"""The layers of a stack in an experiment, in addition to its single layer."""
+"""The layers of a stack in an experiment, whose features are added to those of its single layer."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..encoders.base import Encoder
+from ..evaluation.comparison import Progress
 from ..images.recipes import tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners.base import Learner
 from ..utils.types import Array
 from .cache import Cache
 
-if TYPE_CHECKING:
-    from .experiment import Progress, Settings
-
-_SAMPLE = 1000  # rows that are checked for features that never change
+_SAMPLE = 1000  # images that are checked for features that never change
 
 
 class Stack:
     """Learned layers and their features of sets of images, kept in a cache.
 
-    Parameters
-    ----------
-    settings : Settings
-        The settings of the experiment.
-    learner : estimator
-        The learner of all layers, with its own whitening and encoder.
-    encoder : Encoder or None
-        The encoder of the highest layer; None uses the learner's own.
-    unlabelled : images
-        The images to learn from.
-    inputs : dict
-        Identifies ``unlabelled`` and the learner.
-    cache, progress
-        See ``run_experiment``.
-
-    Attributes
-    ----------
-    features : DeepFeatures
-        The fitted layers.
-    seconds : dict
-        The time of learning, and of encoding so far.
+    All layers have the ``learner`` with its own whitening and encoder; the highest has ``encoder``, unless it is None.
+    ``mirror`` averages the "features" of an image and its mirror image, or keeps both for "decisions". ``inputs``
+    identifies the images to learn from, ``unlabelled``. ``seconds`` has the times of learning, and of encoding so far.
     """
 
     def __init__(
         self,
-        settings: Settings,
         learner: Learner,
         encoder: Encoder | None,
+        n_layers: int,
+        grid: int,
+        mirror: str | None,
+        seed: int,
         unlabelled: Any,
         inputs: dict[str, Any],
         cache: Cache,
@@ -59,32 +42,27 @@ class Stack:
     ) -> None:
         height, width = unlabelled.shape[1:3]
         own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-        layers = usual_layers(height, width, n_layers=settings.layers, estimator=learner, **own)
-        self._views = settings.mirror == "decisions"
-        self._cache, self._progress = cache, progress
-        self._inputs = inputs | {
-            "layers": [repr(layer.get_params()) for layer in layers],
-            "grid": settings.grid,
-        }
-        fitting = DeepFeatures(layers, grid=settings.grid, random_state=settings.seed)
+        layers = usual_layers(height, width, n_layers=n_layers, estimator=learner, **own)
+        self._views, self._cache, self._progress = mirror == "decisions", cache, progress
+        self._inputs = inputs | {"layers": [repr(layer.get_params()) for layer in layers], "grid": grid, "seed": seed}
 
         def learned() -> DeepFeatures:
             tell_epochs(layers, progress)
-            return fitting.fit(unlabelled)
+            return DeepFeatures(layers, grid=grid, random_state=seed).fit(unlabelled)
 
-        self.features, learn_seconds = cache.model(self._inputs, learned)
+        self._features, seconds = cache.model(self._inputs, learned)
         if encoder is not None:
-            self.features = self.features.with_encoder(unlabelled, encoder)
+            self._features = self._features.with_encoder(unlabelled, encoder)
             self._inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
-        self.features.mirror = settings.mirror is not None
-        self.seconds = {"learn": learn_seconds, "encode": 0.0}
+        self._features.mirror = mirror is not None
+        self.seconds = {"learn": seconds, "encode": 0.0}
 
     def encoded(self, stage: str, images: Any, name: str) -> NDArray[np.float32]:
         """Return the features (n_images, n_features) of images; for mirrored decisions, (n_images, 2, n_features).
 
         ``name`` identifies the images.
         """
-        features = self.features
+        features = self._features
         collection = features.fitting_images(images)
 
         def rows(start: int) -> Iterator[Array]:
@@ -103,8 +81,8 @@ class Stack:
         """Return the number of units of each layer, and of those whose features never change over some images."""
         found, start = [], 0
         sample = np.asarray(encoded[:_SAMPLE]).reshape(-1, encoded.shape[-1])
-        for layer in self.features.layers_:
-            stop = start + self.features.grid**2 * layer.n_codes
+        for layer in self._features.layers_:
+            stop = start + self._features.grid**2 * layer.n_codes
             ranges = np.ptp(sample[:, start:stop], axis=0).reshape(-1, layer.n_codes).max(axis=0)
             found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
             start = stop

@@ -4,38 +4,40 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._version import __version__
+from ..algorithm.progress import has_settled
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..evaluation.comparison import Progress, library_learner
+from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
-from ..images.pooling import Geometry, RegionGrid, pool_sums, smallest_side
+from ..images.pooling import RegionGrid, pool_sums
 from ..learners import LEARNERS
-from ..utils.settings import with_settings
+from ..learners.base import Learner, UnitLearner
+from ..learners.epls import EPLS
+from ..metrics import dead_outputs
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
-from .protocol import cross_validated, judge
-from .stacks import Stack
-from .summary import dead_units, silent_units, training_facts
-
-# Called with the stage, and the numbers of steps done and in total.
-Progress = Callable[[str, int, int], None]
+from .judge import cross_validated, judge
+from .stack import Stack
+from .task import Task
 
 # Raise this when learning, encoding or judging give different results: earlier results are then computed again.
 _RESULTS_VERSION = 2
 _BLOCK_IMAGES = 1000  # pooled at a time
+_BLOCK_PATCHES = 10_000  # encoded at a time
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
@@ -48,7 +50,8 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All settings that determine the figures, except the images.
 
-    ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
+    ``learner_settings`` are those that differ from the learner's defaults; :func:`dataclasses.asdict` makes them plain,
+    ``TrainingSettings`` among them. By default, the number of patches is the
     usual one of the learner, that of Coates and Ng. The paper uses ``pooling="sum"``, see ``ImageFeatures``. ``alpha``
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
@@ -56,8 +59,7 @@ class Settings:
     the features of a stack of this many layers (:func:`epls.images.stack.usual_layers`) are added to those of the
     single layer that the other settings describe. The stack has the same learner, with its own whitening and encoder;
     its highest layer has the ``encoder`` of these settings, unless that is the natural one. The ``classifier`` is "svm"
-    or "least_squares", see :func:`epls.evaluation.protocol.judge`. ``precision`` applies to encoding and, if the
-    learner supports it, to learning.
+    or "least_squares", see :func:`~epls.paper.judge.judge`.
     """
 
     learner: str = "epls"
@@ -76,7 +78,6 @@ class Settings:
     mirror: str | None = None
     layers: int = 1
     classifier: str = "svm"
-    precision: str = "float32"
 
     def __post_init__(self) -> None:
         if self.n_patches is None:
@@ -93,75 +94,12 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class LabelledImages:
-    """Images of one size, and their classes."""
-
-    images: Any
-    labels: NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class Task:
-    """The images of an experiment.
-
-    Features are learned from ``unlabelled``: images of their own, or the first images of ``train`` without their
-    labels, as ``source`` says. For each of the ``folds``, a classifier is trained on the images of ``train`` with its
-    numbers and tested on ``test``. If there is no ``test``, it is tested on the other images of ``train``: this is the
-    development protocol, which keeps the test set unseen. ``remarks`` are messages about the images for the user, and
-    ``skipped`` are files that could not be used, each with the reason.
-    """
-
-    unlabelled: Any
-    train: LabelledImages
-    folds: Sequence[NDArray[np.int64]]
-    test: LabelledImages | None = None
-    remarks: tuple[str, ...] = ()
-    source: Literal["training", "unlabelled"] = "training"
-    skipped: Sequence[tuple[Path, str]] = ()
-
-    @property
-    def protocol(self) -> str:
-        """The name of the protocol."""
-        return "development" if self.test is None else "test"
-
-    @property
-    def learns_from_tested(self) -> bool:
-        """Whether features are learned from some of the test images."""
-        return (
-            self.test is None
-            and self.source == "training"
-            and any(len(self.tested(fold)) and self.tested(fold)[0] < len(self.unlabelled) for fold in self.folds)
-        )
-
-    def tested(self, fold: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of the test images of a fold, in increasing order."""
-        if self.test is not None:
-            return np.arange(len(self.test.labels))
-        return np.setdiff1d(np.arange(len(self.train.labels)), fold)
-
-    def origin(self) -> dict[str, Any]:
-        """Return the source of the patches that features are learned from, as plain values."""
-        return {"from": self.source, "images": len(self.unlabelled), "tested_on_some": self.learns_from_tested}
-
-    def check_size(self, settings: Settings) -> None:
-        """Raise an error if images are too small for patches in every region."""
-        sides = self.train.images.shape[1:3]
-        least = smallest_side([Geometry(settings.patch_size, settings.stride)], settings.grid)
-        if min(sides) < least:
-            raise ValueError(
-                f"images of {sides} pixels are too small for patches of {settings.patch_size}, stride "
-                f"{settings.stride} and a grid of {settings.grid}: they must have at least {least} pixels a side; "
-                f"choose a smaller patch size, stride or grid"
-            )
-
-
-@dataclass(frozen=True)
 class Outcome:
     """The result of an experiment.
 
     It has the settings, with the chosen penalty; the fitted features; the verdict of each fold; the accuracy of each
     penalty in cross-validation, if one had to be chosen; the seconds of each stage; the course of training
-    (:func:`~.summary.training_facts` and dead units); and the source of the patches (:meth:`Task.origin`).
+    (:func:`training_facts` and dead units); and the source of the patches (:meth:`Task.origin`).
 
     One penalty is used for all folds. In the development protocol, it was therefore chosen with the labels of some
     images that folds are tested on, though never by testing on them. It is a choice among five.
@@ -227,9 +165,10 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
 
     stack, stacked = None, {}
     if settings.layers > 1:
-        of_stack = {"results": _RESULTS_VERSION, "unlabelled": unlabelled_name, "seed": settings.seed}
+        of_stack = {"results": _RESULTS_VERSION, "unlabelled": unlabelled_name}
         encoder = None if settings.encoder in ("natural", learner.own_encoder) else _new_encoder(settings)
-        stack = Stack(settings, learner, encoder, unlabelled, of_stack, cache, progress)
+        sizes = (settings.layers, settings.grid, settings.mirror, settings.seed)
+        stack = Stack(learner, encoder, *sizes, unlabelled, of_stack, cache, progress)
         stacked = {
             name: stack.encoded(f"encode {name} by layers", labelled.images, names[name])
             for name, labelled in sets.items()
@@ -256,8 +195,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         started = time.perf_counter()
         fold = folds[number]
         rest, name = task.tested(fold), "training images" if test is None else "test images"
-        trained, tested = pooled("training images", fold), pooled(name, rest)
-        found = judge(trained, train.labels[fold], tested, sets[name].labels[rest], settings.classifier)
+        labels, rest_labels = train.labels[fold], sets[name].labels[rest]
+        found = judge(pooled("training images", fold), labels, pooled(name, rest), rest_labels, settings.classifier)
         progress("classify", number + 1, len(folds))
         return asdict(found) | {"seconds": time.perf_counter() - started}
 
@@ -281,15 +220,10 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     return Outcome(settings, features, verdicts, tried, seconds, training, patches)
 
 
-def new_learner(settings: Settings) -> Any:
+def new_learner(settings: Settings) -> Learner:
     """Return the learner for these settings, with the number of components and the seed if it has them."""
-    kind = LEARNERS[settings.learner]
-    given = {"random_state": settings.seed, "precision": settings.precision} | (
-        {} if kind.complete else {"n_components": settings.n_components}
-    )
-    available = kind().get_params()
-    known = {name: value for name, value in given.items() if name in available}
-    return with_settings(kind(), known | settings.learner_settings, settings.learner)
+    shared = {"n_components": settings.n_components, "random_state": settings.seed}
+    return library_learner(settings.learner, settings.learner_settings, **shared)
 
 
 def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
@@ -321,6 +255,44 @@ def _lifeless(
     }
 
 
+def training_facts(learner: Any) -> dict[str, Any]:
+    """Describe how training went, as plain values.
+
+    ``n_iter`` and ``loss_curve`` are None if the learner has none. For EPLS, ``ended_by`` is "stop rule"; "limit on
+    epochs" if there is a stop rule but it did not apply; or "number of epochs" if there is no stop rule.
+    """
+    curve = getattr(learner, "loss_curve_", None)
+    return {
+        "n_iter": getattr(learner, "n_iter_", None),
+        "ended_by": _ended_by(learner) if isinstance(learner, EPLS) else None,
+        "loss_curve": None if curve is None else [float(error) for error in curve],
+    }
+
+
+def _ended_by(learner: EPLS) -> str:
+    tol = learner.tol if learner.tol is not None or learner.settings is None else learner.settings.tol
+    if tol is None:
+        return "number of epochs"
+    return "stop rule" if has_settled(learner.loss_curve_, tol) else "limit on epochs"
+
+
+def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
+    """Count the units f(w·x + b) that are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
+
+    Unlike :func:`dead_units`, it has an absolute scale, so it also notices if all units are alike. With the number of
+    patches and the seed used in learning, the patches are the same. It returns None for other learners, whose codes
+    have no active value.
+    """
+    learner = features.estimator_
+    if not isinstance(learner, UnitLearner):
+        return None
+    patches = features.draw_patches(images, n_patches, random_state=seed)
+    blocks = row_blocks(n_patches, _BLOCK_PATCHES)
+    largest = np.max([learner.transform(patches[some]).max(axis=0) for some in blocks], axis=0)
+    f = learner.as_layer().activation
+    return len(dead_outputs(largest[np.newaxis], inactive=f.inactive, active=f.active))
+
+
 def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
     """Return the learned features with the required encoder and pooling."""
     others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
@@ -335,7 +307,7 @@ def _new_encoder(settings: Settings) -> Encoder:
 def _encode_inputs(settings: Settings) -> dict[str, Any]:
     """Return everything besides the components that determines the codes, including defaults."""
     found = settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
-    return found | settings.some(("precision",)) | ({"mirror": True} if settings.mirror else {})
+    return found | ({"mirror": True} if settings.mirror else {})
 
 
 def _tried_alphas(
@@ -379,7 +351,6 @@ def _sums(
     features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> tuple[Array, float]:
     """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
-
     shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
     summing = copy(features).set_params(pooling="sum")
 
