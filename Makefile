@@ -29,12 +29,13 @@ test-fast: $(VENV)/.installed-dev
 test-bounds: $(VENV)/.installed-dev
 	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-bounds OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
 
-# Old releases warn of what newer ones of their own dependencies deprecate.
+# Old releases warn of what newer ones of their own dependencies deprecate, and scikit-learn's checks of small classes.
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) tests/lowest.py > $(VENV)-lowest/versions.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)-lowest/versions.txt --editable .
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -m "not slow" -W default::DeprecationWarning
+	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -m "not slow" \
+	  -W default::DeprecationWarning -W "default:The least populated class:UserWarning"
 
 # Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a
 # browser the tests of pages in one are skipped; where CI is set, as in .ci/run, they fail.

@@ -82,18 +82,18 @@ def test_mirror_images_by_hand(stl10, tmp_path, capsys):
 def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
     from epls import DeepFeatures
     from epls.datasets import load_stl10
-    from epls.images import counts, stacks
+    from epls.images import patches, stack
     from epls.paper.judge import judge
 
-    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
+    monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stacks, name, value)
+        monkeypatch.setattr(stack, name, value)
     data = load_stl10(stl10)
     images, settings = data.train_images, {"max_iter": 2, "random_state": 0}
     single = ImageFeatures(EPLS(8, **settings), patch_size=10, n_patches=400, stride=20, random_state=0).fit(images)
-    layers = stacks.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
-    stack = DeepFeatures(layers, random_state=0).fit(images)
-    views = [np.hstack([model.transform(view) for model in (single, stack)]) for view in (images, images[:, :, ::-1])]
+    layers = stack.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
+    deep = DeepFeatures(layers, random_state=0).fit(images)
+    views = [np.hstack([model.transform(view) for model in (single, deep)]) for view in (images, images[:, :, ::-1])]
     for kind, X in (("features", np.mean(views, axis=0)), ("decisions", np.stack(views, axis=1))):
         command = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2"]
         code, out, err = epls(capsys, *command, "--layers", "2", "--mirror", kind, "--json")
@@ -108,11 +108,11 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
 
 
 def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch):
-    from epls.images import counts, stacks
+    from epls.images import patches, stack
 
-    monkeypatch.setattr(counts, "FEWEST_PATCHES", 500)
+    monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
-        monkeypatch.setattr(stacks, name, value)
+        monkeypatch.setattr(stack, name, value)
     common = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2", "--json"]
     units = {}
     for encoder in ("natural", "sc"):

@@ -195,7 +195,7 @@ def test_a_device_without_torch_says_what_to_install():
             print(error)
     """
     run = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, check=True)
-    assert 'device=... of a model, need torch: pip install "epls[torch]"' in run.stdout
+    assert 'device=... of a model, needs torch: pip install "epls[torch]"' in run.stdout
 
 
 IMAGES = np.stack(load_sample_images().images)[:, 100:140, 200:250]

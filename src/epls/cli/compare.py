@@ -16,7 +16,7 @@ import click
 
 from ..learners import LEARNERS
 from . import options
-from .progress import StageProgress
+from .options import StageProgress
 
 if TYPE_CHECKING:
     from ..evaluation.comparison import ComparedLearner

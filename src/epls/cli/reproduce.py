@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from . import options
-from .progress import StageProgress
+from .options import StageProgress
 
 if TYPE_CHECKING:
     from ..paper.experiment import Outcome, Settings
