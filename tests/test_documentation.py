@@ -47,13 +47,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
     monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
-<<<<<<< HEAD
     monkeypatch.setattr("epls.images.patches.PATCHES_PER_UNIT", 2)
     monkeypatch.setattr("epls.images.patches.FEWEST_PATCHES", 1000)
-=======
-    monkeypatch.setattr("epls.images.counts.PATCHES_PER_UNIT", 2)
-    monkeypatch.setattr("epls.images.counts.FEWEST_PATCHES", 1000)
->>>>>>> learners
     random = np.random.RandomState(0)
     photographs = load_sample_images().images
     for number, (i, j) in enumerate(random.randint(380, size=(20, 2))):

@@ -368,6 +368,7 @@ def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, 
         wanted = int(room.sum())
     edges = np.concatenate(tails), np.concatenate(heads)
     graph = sparse.csr_array((np.concatenate(sizes).astype(np.int32), edges), shape=(sink + 1, sink + 1))
+    graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)  # for SciPy before 1.15
     found = maximum_flow(graph, source, sink)
     if found.flow_value == wanted:
         return np.empty(0, np.intp), np.empty(0, np.intp)
