@@ -18,6 +18,7 @@ from .images.features import ImageTransformer
 from .images.patches import patch_filters
 from .images.pooling import RegionGrid, smallest_side
 from .utils.files import write_atomically
+from .utils.optional import require
 from .utils.types import Array
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022; later programs support them too
@@ -87,11 +88,7 @@ class _Graph:
     """A chain of operations, each applied to the previous result."""
 
     def __init__(self) -> None:
-        try:
-            import onnx
-        except ImportError as error:
-            raise ImportError('writing ONNX files requires onnx: pip install "epls[onnx]"') from error
-        self._onnx = onnx
+        self._onnx = require("onnx", "onnx", "writing ONNX files")
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self.last = "input"

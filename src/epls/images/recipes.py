@@ -38,25 +38,9 @@ def quick_features(
 ) -> ImageModel:
     """Return unfitted features for this many images of some size.
 
-    Parameters
-    ----------
-    n_images : int
-        The number of images.
-    height, width : int
-        The size of the images.
-    layers : int or None, default=None
-        The number of layers to learn. None uses two for up to a thousand images of 96 x 96 pixels, or as many pixels in
-        other sizes. It uses one, which is much faster, for more pixels and for images of less than 48 pixels per side.
-        Two layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
-    mirror : bool, default=True
-        Whether to average the features of an image with those of its mirror image.
-    random_state : int, RandomState instance or None, default=0
-        Determines everything that is random.
-
-    Returns
-    -------
-    ImageFeatures or DeepFeatures
-        The unfitted features.
+    Without a number of ``layers``, there are two for up to a thousand images of 96 x 96 pixels, or as many pixels in
+    other sizes, and one, which is much faster, for more pixels and for images of less than 48 pixels per side. Two
+    layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
 
     Examples
     --------
@@ -96,24 +80,10 @@ def learned_features(
     random_state: Any = 0,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Array, ImageModel]:
-    """Learn features from images, and compute the features of each image.
+    """Learn features from images, and return the features (n_images, n_features) of each and the fitted model.
 
-    Parameters
-    ----------
-    X : images
-        Any images that :class:`epls.ImageFeatures` accepts. Large images and images of different sizes are first
-        resized to one size.
-    layers, mirror, random_state
-        See :func:`quick_features`.
-    progress : callable, optional
-        Called with the stage, the number of steps done and the total number of steps.
-
-    Returns
-    -------
-    features : ndarray of float32 of shape (n_images, n_features)
-        A row for each image.
-    model : ImageFeatures or DeepFeatures
-        The fitted model, for images of one size.
+    Large images and images of different sizes are first resized to one size, and the model is for images of this size.
+    ``progress`` is called with the stage and the numbers of steps, done and in total.
     """
     images = ImageCollection(of_one_size(ImageCollection(X, 1), progress), 1)
     model = quick_features(len(images), *images[0].shape[:2], layers=layers, mirror=mirror, random_state=random_state)
