@@ -181,7 +181,7 @@ def _add_groups(
 ) -> tuple[list[str], list[str]]:
     """Return for each group of channels features (N, n_regions, n_codes) and map (N, n_codes, rows, columns)."""
     images, features, maps = graph.last, [], []
-    positions = coder.geometry.positions(*image_shape).shape
+    positions = coder.geometry.positions(*image_shape)
     regions = RegionGrid(positions, grid)
     for number, group in enumerate(coder.groups):
         layer = group.folded()  # first: it says which encoders are supported

@@ -147,7 +147,7 @@ class DenseEncoder(ABC):
 
     def codes(self, image: NDArray[Any]) -> Array:
         """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
-        shape = self._coder.geometry.positions(*image.shape[:2]).shape
+        shape = self._coder.geometry.positions(*image.shape[:2])
         codes = np.empty((shape[0] * shape[1], self._coder.n_codes), np.float32)
 
         def see(first: int, positions: Indices, found: Array) -> None:
@@ -208,14 +208,14 @@ class _ExactEncoder(DenseEncoder):
         see: Callable[[Indices, Array], None] | None,
     ) -> tuple[Array, Array]:
         """Return the sums (n_regions, n_codes) of a group's codes, and its cells, which are empty without a map."""
-        positions, regions, cells = places.positions, places.regions, places.cells
+        geometry, regions, cells = self._coder.geometry, places.regions, places.cells
         # In float64, because float32 is not precise enough for the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), group.n_codes))
         room = cells.room(group.n_codes) if with_map else np.empty(0, np.float32)
-        for some in row_blocks(len(positions), BLOCK_ROWS):
+        for some in row_blocks(places.n_positions, BLOCK_ROWS):
             block = regions.order(some.start, some.stop)
-            corners, patches = positions.corners(block), self._patches[: len(block)]
-            codes = encode(group.preparation.cut(image, corners, self._coder.geometry.patch_size, patches))
+            corners, patches = geometry.corners(block, places.shape[1]), self._patches[: len(block)]
+            codes = encode(group.preparation.cut(image, corners, geometry.patch_size, patches))
             regions.add(codes, block, sums)
             if with_map:
                 cells.add(codes, block, room)
@@ -273,7 +273,7 @@ class _LogisticEncoder(DenseEncoder):
         floor = self._coder.groups[number].preparation.contrast_floor
         size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
         n_values, n_units = weights.shape
-        for some in row_blocks(len(places.positions), BLOCK_ROWS):
+        for some in row_blocks(places.n_positions, BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
             net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
@@ -289,11 +289,12 @@ class _Places:
     """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
 
     def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
-        self.positions = coder.geometry.positions(height, width)
-        self.regions = RegionGrid(self.positions.shape, grid)
+        self.shape = coder.geometry.positions(height, width)
+        self.n_positions = self.shape[0] * self.shape[1]
+        self.regions = RegionGrid(self.shape, grid)
         pool, stride = coder.geometry.pool, coder.geometry.pool_stride
-        self.cells = Cells(self.positions.shape, pool, stride, coder.map_pooling == "max")
-        self.stretch_ends = _stretch_ends(self.positions.shape[1], self.regions.column_cuts, pool, stride)
+        self.cells = Cells(self.shape, pool, stride, coder.map_pooling == "max")
+        self.stretch_ends = _stretch_ends(self.shape[1], self.regions.column_cuts, pool, stride)
 
 
 def _is_logistic(coder: PatchCoder) -> bool:

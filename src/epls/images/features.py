@@ -111,7 +111,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
         # One layer is encoded to the same bits on its own and in a stack.
         new_encoder = stack_encoders(coders, exact=len(coders) == 1)
-        return over_images(new_encoder, views_of, images, range(start, len(images)), held=held)
+        return over_images(new_encoder, views_of, images, start, held=held)
 
     def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
         return (views.mean(axis=0) for views in self.views(images, held=held))
@@ -192,17 +192,17 @@ def over_images(
     new_encoder: Callable[[], Worker],
     result: Callable[[Worker, NDArray[Any]], Result],
     images: ImageCollection,
-    numbers: range,
+    start: int = 0,
     *,
     held: bool,
 ) -> Iterator[Result]:
-    """Iterate over the results for the images with these numbers; each thread has its own encoder."""
+    """Iterate over the results for images from number ``start`` on; each thread has its own encoder."""
 
     def new_worker() -> Callable[[int], Result]:
         encoder = new_encoder()
         return lambda number: result(encoder, images[number])
 
-    return (map_in_rounds if held else map_tasks)(new_worker, numbers)
+    return (map_in_rounds if held else map_tasks)(new_worker, range(start, len(images)))
 
 
 class ImageFeatures(ImageTransformer):
@@ -472,8 +472,7 @@ class ImageFeatures(ImageTransformer):
         (4, 4, 20)
         """
         new_encoder = dense_encoders(self.coders()[0], exact=True)
-        images = self._images(X, self.smallest_side(1))
-        return over_images(new_encoder, DenseEncoder.codes, images, range(len(images)), held=True)
+        return over_images(new_encoder, DenseEncoder.codes, self._images(X, self.smallest_side(1)), held=True)
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.
@@ -545,7 +544,6 @@ class ImageFeatures(ImageTransformer):
         return encoder.set_params(dictionary=estimator).fit()
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
         return parts, super()._fitted_state()[1]
 

@@ -27,13 +27,18 @@ class Geometry:
     pool: int = 1
     pool_stride: int = 1
 
-    def positions(self, height: int, width: int) -> PatchPositions:
-        """Return the positions of the patches of an image."""
-        return PatchPositions(height, width, self.patch_size, self.stride)
+    def positions(self, height: int, width: int) -> tuple[int, int]:
+        """Return how many rows and columns of positions the patches of an image have."""
+        return (height - self.patch_size) // self.stride + 1, (width - self.patch_size) // self.stride + 1
+
+    def corners(self, positions: Indices, n_columns: int) -> tuple[Indices, Indices]:
+        """Return the top and left pixels of the patches at positions that are numbered row by row."""
+        rows, columns = np.divmod(positions, n_columns)
+        return rows * self.stride, columns * self.stride
 
     def map_shape(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of the map of an image; not positive if the image is too small for a map."""
-        rows, columns = self.positions(height, width).shape
+        rows, columns = self.positions(height, width)
         return (rows - self.pool) // self.pool_stride + 1, (columns - self.pool) // self.pool_stride + 1
 
 
@@ -57,25 +62,6 @@ def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = Fal
     least = max(sees + step * (grid - 1) for sees, step in fields)
     sees, step = fields[-1]
     return max(least, sees + step * (layers[-1].pool - 1)) if with_map else least
-
-
-class PatchPositions:
-    """The positions of the patches of an image, numbered row by row; ``shape`` has their rows and columns.
-
-    Corners are computed on demand, because a photograph has millions of positions.
-    """
-
-    def __init__(self, height: int, width: int, patch_size: int, stride: int) -> None:
-        self._stride = stride
-        self.shape = ((height - patch_size) // stride + 1, (width - patch_size) // stride + 1)
-
-    def __len__(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    def corners(self, positions: Indices) -> tuple[Indices, Indices]:
-        """Return the top and left pixels of the patches at some positions."""
-        rows, columns = np.divmod(positions, self.shape[1])
-        return rows * self._stride, columns * self._stride
 
 
 class RegionGrid:

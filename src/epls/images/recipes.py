@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -127,23 +128,21 @@ def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
     return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
 
 
-def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], None]) -> None:
+def tell_epochs(layers: Sequence[Layer], progress: Progress) -> None:
     """Let layers report the progress of learning: the stage, and the epochs of all groups, done and in total."""
     for number, layer in enumerate(layers, 1):
         if hasattr(layer.estimator, "set_callbacks"):
             layer.estimator.set_callbacks(
-                OnEpoch(_EpochsOfGroups(f"learn layer {number}", layer.n_groups or 1, progress))
+                OnEpoch(_of_all_groups(f"learn layer {number}", layer.n_groups or 1, progress))
             )
 
 
-class _EpochsOfGroups:
-    """Count the epochs of all groups of a layer, which several threads learn."""
+def _of_all_groups(stage: str, n_groups: int, progress: Progress) -> Callable[[int, int], None]:
+    """Return a function that counts the epochs of all groups of a layer, which several threads learn."""
+    epochs, lock = count(1), Lock()
 
-    def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
-        self._stage, self._n_groups, self._progress = stage, n_groups, progress
-        self._done, self._lock = 0, Lock()
+    def tell(done: int, total: int) -> None:
+        with lock:
+            progress(stage, next(epochs), n_groups * total)
 
-    def __call__(self, done: int, total: int) -> None:
-        with self._lock:
-            self._done += 1
-            self._progress(self._stage, self._done, self._n_groups * total)
+    return tell

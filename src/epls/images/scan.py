@@ -84,10 +84,10 @@ class _Watch:
         area_grid: int,
         random: np.random.RandomState,
     ) -> None:
-        positions = coder.geometry.positions(shape[0], shape[1])
-        self._shape, self._step, self._area_grid = positions.shape, step, area_grid
+        self._shape, self._step, self._area_grid = coder.geometry.positions(*shape[:2]), step, area_grid
+        n_positions = self._shape[0] * self._shape[1]
         n_units, n_areas = coder.n_codes, area_grid**2
-        self._drawn = np.sort(random.choice(len(positions), min(n_samples, len(positions)), replace=False))
+        self._drawn = np.sort(random.choice(n_positions, min(n_samples, n_positions), replace=False))
         self.codes = np.empty((len(self._drawn), n_units), np.float32)
         self.strongest = np.full((n_areas, n_units), -1, np.float32)
         self.places = np.zeros((n_areas, n_units, 2), np.int32)

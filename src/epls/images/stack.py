@@ -179,10 +179,8 @@ class Layer(Saved, BaseEstimator):
 
         Parameters
         ----------
-        X : as for :meth:`fit`
-            Images, or maps of the layer below. Some patches are drawn from them to learn the scale of the codes.
-        encoder : str or Encoder
-            How a patch is encoded.
+        X, encoder
+            As for :meth:`ImageFeatures.with_encoder`; X are images, or maps of the layer below.
 
         Returns
         -------
@@ -241,7 +239,6 @@ class Layer(Saved, BaseEstimator):
         )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"group{number}": part for number, part in enumerate(self.features_)}
         return parts, super()._fitted_state()[1] | {"channels_": [group.tolist() for group in self.channels_]}
 
@@ -365,10 +362,8 @@ class DeepFeatures(ImageTransformer):
 
         Parameters
         ----------
-        X : as for :meth:`fit`
-            Images. Some patches are drawn from them to learn the scale of the codes.
-        encoder : str or Encoder
-            How a patch is encoded.
+        X, encoder
+            As for :meth:`ImageFeatures.with_encoder`.
 
         Returns
         -------
@@ -413,7 +408,7 @@ class DeepFeatures(ImageTransformer):
         if self.device is not None:
             found: Iterator[Array] = torch_room("coder").maps(coders, images, self.device)
             return found
-        return over_images(stack_encoders(coders), _map_of, images, range(len(images)), held=True)
+        return over_images(stack_encoders(coders), _map_of, images, held=True)
 
     def coders(self) -> list[PatchCoder]:
         """Return how each layer encodes its images, from the images upwards, as plain values."""
@@ -421,7 +416,6 @@ class DeepFeatures(ImageTransformer):
         return [layer.coder() for layer in self.layers_]
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"layer{number}": layer for number, layer in enumerate(self.layers_, 1)}
         return parts, super()._fitted_state()[1] | {"n_layers": len(self.layers_)}
 

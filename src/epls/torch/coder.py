@@ -130,7 +130,7 @@ class ImageNetwork(nn.Module):
         """Return roughly how many numbers an image of some size takes at a time."""
         most = 0.0
         for layer in self.layers:
-            rows, columns = layer.geometry.positions(height, width).shape
+            rows, columns = layer.geometry.positions(height, width)
             most = max(most, rows * columns * layer.n_elements)
             height, width = (max(0, side) for side in layer.geometry.map_shape(height, width))
             most = max(most, height * width * layer.n_codes)
@@ -163,7 +163,7 @@ class CoderModule(nn.Module):
         self, images: torch.Tensor, grid: int, with_map: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the features (N, grid * grid, n_codes) of images, and their maps (N, n_codes, rows, columns)."""
-        regions = RegionGrid(self.geometry.positions(images.shape[2], images.shape[3]).shape, grid)
+        regions = RegionGrid(self.geometry.positions(*images.shape[2:]), grid)
         features, maps = [], []
         for number, group in enumerate(self.groups):
             part = images if self.channels is None else images[:, self.channels[number]]
