@@ -400,8 +400,7 @@ class ImageFeatures(ImageTransformer):
                 f"{type(estimator).__name__} has no components_ after fit; on images, a learner must set them"
             )
         # Some of the patches determine the scale of the codes.
-        found = self._scaled_encoder(estimator, preparation, pixels[:TYPICAL_PATCHES])
-        self.encoder_, self.typical_code_ = found
+        self.encoder_, self.typical_code_ = self._scaled_encoder(estimator, preparation, pixels[:TYPICAL_PATCHES])
         self.estimator_ = estimator
         self.contrast_floor_, self.whitening_ = contrast_floor, whitening
         self.n_channels_, self.whole_numbers_ = n_channels, whole_numbers

@@ -28,8 +28,8 @@ ImageModel: TypeAlias = ImageFeatures | DeepFeatures
 class ModelLayer:
     """A layer of units in an image model, and the part of an image that its units see.
 
-    The units are the codes of all ``groups``, in this order. ``sees`` is the side of a unit's receptive field, and
-    ``step`` that from one position to the next, both in pixels of the image.
+    The units are the codes of all ``groups``, in this order. In pixels of the image, ``sees`` is the side of the part
+    that a unit sees (its receptive field), and ``step`` the way from one position of the layer to the next.
     """
 
     groups: Sequence[ImageFeatures]

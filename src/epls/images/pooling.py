@@ -32,7 +32,7 @@ class Geometry:
         return (height - self.patch_size) // self.stride + 1, (width - self.patch_size) // self.stride + 1
 
     def corners(self, positions: Indices, n_columns: int) -> tuple[Indices, Indices]:
-        """Return the top and left pixels of the patches at positions that are numbered row by row."""
+        """Return the top and left pixels of the patches at some positions, which are numbered row by row."""
         rows, columns = np.divmod(positions, n_columns)
         return rows * self.stride, columns * self.stride
 
