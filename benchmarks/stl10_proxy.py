@@ -73,7 +73,7 @@ def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=No
         features = ImageFeatures(FrozenEstimator(model), stride=stride, n_patches=5000, random_state=0)
         features.fit(images).set_params(pooling="sum")
         sums = features.transform(images).reshape(len(images), features.grid**2, -1)
-        counts = RegionGrid(features.geometry.positions(*images.shape[1:3]).shape, features.grid).counts
+        counts = RegionGrid(features.geometry.positions(*images.shape[1:3]), features.grid).counts
         for pooling in ("sum", "log"):
             pooled = pool_sums(sums, counts, pooling, features.typical_code_).reshape(len(images), -1)
             accuracies = ridge_accuracy(pooled, labels, data.folds)

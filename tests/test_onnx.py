@@ -108,7 +108,7 @@ class TestErrors:
 
     def test_without_onnx(self, digits, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "onnx", None)  # which an import takes for missing
-        with pytest.raises(ImportError, match=r'writing ONNX files requires onnx: pip install "epls\[onnx\]"'):
+        with pytest.raises(ImportError, match=r'writing ONNX files needs onnx: pip install "epls\[onnx\]"'):
             to_onnx(EPLS(2, max_iter=1).fit(digits), tmp_path / "model.onnx")
 
 

@@ -34,7 +34,7 @@ def test_a_random_hundred_is_shown_unless_asked_otherwise():
 
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2, 4), (2, 2, 3), (8,), (2, 2, 1, 2)])
 def test_a_shape_that_does_not_fit_is_refused(shape):
-    with pytest.raises(ValueError, match=r"8 features.*patch_shape="):
+    with pytest.raises(ValueError, match=r"8 values.*patch_shape="):
         filter_grid(np.ones((2, 8)), shape)
 
 

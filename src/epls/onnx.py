@@ -18,6 +18,7 @@ from .images.features import ImageTransformer
 from .images.patches import patch_filters
 from .images.pooling import RegionGrid, smallest_side
 from .utils.files import write_atomically
+from .utils.optional import require
 from .utils.types import Array
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022; later programs support them too
@@ -87,11 +88,7 @@ class _Graph:
     """A chain of operations, each applied to the previous result."""
 
     def __init__(self) -> None:
-        try:
-            import onnx
-        except ImportError as error:
-            raise ImportError('writing ONNX files requires onnx: pip install "epls[onnx]"') from error
-        self._onnx = onnx
+        self._onnx = require("onnx", "onnx", "writing ONNX files")
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self.last = "input"
@@ -184,7 +181,7 @@ def _add_groups(
 ) -> tuple[list[str], list[str]]:
     """Return for each group of channels features (N, n_regions, n_codes) and map (N, n_codes, rows, columns)."""
     images, features, maps = graph.last, [], []
-    positions = coder.geometry.positions(*image_shape).shape
+    positions = coder.geometry.positions(*image_shape)
     regions = RegionGrid(positions, grid)
     for number, group in enumerate(coder.groups):
         layer = group.folded()  # first: it says which encoders are supported

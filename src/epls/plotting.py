@@ -5,15 +5,17 @@ Functions that draw on axes need matplotlib (``pip install "epls[plot]"``).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from .images.patches import with_channels
+from .utils.optional import require
 
+if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
@@ -44,12 +46,7 @@ def filter_grid(
         The picture. Zero is mid gray, and each component has its own scale.
     """
     flat = check_array(components, dtype=np.float64)
-    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
-    if len(shape) != 3 or flat.shape[1] != int(np.prod(shape)):
-        raise ValueError(
-            f"components have {flat.shape[1]} features, which does not match patch_shape={tuple(patch_shape)}: give "
-            f"(height, width) or (height, width, channels) of the patches that they were learned from"
-        )
+    shape = with_channels(patch_shape, flat.shape[1])
     if n_filters is not None and n_filters < 1:
         raise ValueError(f"n_filters={n_filters}: give at least 1, or None for all")
     if n_filters is not None and n_filters < len(flat):
@@ -206,8 +203,5 @@ def plot_comparison(
 def _axes(ax: Axes | None, **figure: Any) -> Axes:
     if ax is not None:
         return ax
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("plotting requires matplotlib: pip install 'epls[plot]'") from error
-    return plt.subplots(layout="constrained", **figure)[1]
+    axes: Axes = require("matplotlib.pyplot", "plot", "plotting").subplots(layout="constrained", **figure)[1]
+    return axes

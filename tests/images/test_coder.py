@@ -119,7 +119,7 @@ def test_sums_can_begin_at_any_image_and_be_pooled_later(fitted, photographs, de
     (later,) = views(features, photographs, start=1)
     np.testing.assert_array_equal(later, views(features, photographs)[1])
     features.set_params(pooling="log")
-    regions = RegionGrid(features.geometry.positions(*photographs[1].shape[:2]).shape, 2)
+    regions = RegionGrid(features.geometry.positions(*photographs[1].shape[:2]), 2)
     pooled = pool_sums(later.reshape(2, 4, 7), regions.counts, "log", features.typical_code_)
     found = features.transform(photographs)[1]
     np.testing.assert_allclose(pooled.reshape(2, -1).mean(axis=0), found, rtol=1e-6)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epls.images.pooling import Geometry, PatchPositions, RegionGrid, pool_sums, smallest_side
+from epls.images.pooling import Geometry, RegionGrid, pool_sums, smallest_side
 
 SIDES, GRIDS = st.integers(3, 12), st.integers(1, 3)
 
@@ -17,11 +17,10 @@ def plain_region(place, n_places, grid):
 
 @given(st.integers(4, 15), st.integers(4, 15), st.integers(1, 4), st.integers(1, 5))
 def test_positions_are_those_of_a_plain_loop(height, width, patch_size, stride):
-    positions = PatchPositions(height, width, patch_size, stride)
+    geometry = Geometry(patch_size, stride)
     rows, columns = range(0, height - patch_size + 1, stride), range(0, width - patch_size + 1, stride)
-    assert positions.shape == (len(rows), len(columns))
-    assert len(positions) == len(rows) * len(columns)
-    tops, lefts = positions.corners(np.arange(len(positions)))
+    assert geometry.positions(height, width) == (len(rows), len(columns))
+    tops, lefts = geometry.corners(np.arange(len(rows) * len(columns)), len(columns))
     assert list(zip(tops, lefts, strict=True)) == [(top, left) for top in rows for left in columns]
 
 
@@ -79,7 +78,7 @@ def test_the_smallest_side_is_the_least_that_has_a_patch_in_each_region(layers, 
 def test_every_region_of_the_smallest_image_has_a_patch():
     layer = Geometry(3, stride=2)
     least = smallest_side([layer], 3)
-    assert RegionGrid(layer.positions(least, least).shape, 3).counts.min() == 1
+    assert RegionGrid(layer.positions(least, least), 3).counts.min() == 1
 
 
 @pytest.mark.parametrize(

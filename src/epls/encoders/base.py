@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
-from ..algorithm.layer import UnitLayer
 from ..data.blocks import TYPES
 from ..data.coder import Coder
 from ..utils.sklearn import fit_context
@@ -19,17 +18,21 @@ from ..utils.types import Array
 class Encoder(Coder):
     """Turn samples into codes with a dictionary: a fitted learner, or an array of components.
 
-    A subclass defines its codes in :meth:`block_encoders`. ``fit`` learns nothing.
+    A subclass defines its codes in :meth:`block_encoders`. If they are the outputs of one layer of units, ``as_layer``
+    returns this layer, and torch and ONNX can compute them too; with ``split_sign``, the outputs of the mirrored units
+    follow. ``fit`` learns nothing.
     """
 
     #: The settings that a user has to tune.
     meta_parameters: ClassVar[tuple[str, ...]] = ()
-    dictionary: Any
-    split_sign: bool
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "dictionary": "no_validation",
         "split_sign": ["boolean"],
     }
+
+    def __init__(self, dictionary: Any = None, *, split_sign: bool = False) -> None:
+        self.dictionary = dictionary
+        self.split_sign = split_sign
 
     @property
     def n_features(self) -> int:
@@ -65,25 +68,6 @@ class Encoder(Coder):
     @staticmethod
     def _finite(components: Any, name: str) -> Array:
         return np.asarray(check_array(components, dtype=[np.float64, np.float32], input_name=name))
-
-    @property
-    def is_layer(self) -> bool:
-        """Whether the codes are the outputs of one layer of units, :meth:`as_layer`."""
-        return False
-
-    def as_layer(self) -> UnitLayer:
-        """Return the layer of units whose outputs are the codes.
-
-        Returns
-        -------
-        UnitLayer
-            If ``split_sign`` is set, the outputs of the mirrored units follow.
-        """
-        raise ValueError(
-            f"the codes of {type(self).__name__} with the components of {type(self.dictionary).__name__} are not the "
-            f"outputs of one layer of units, which other libraries can compute: use the soft threshold, or the natural "
-            f"encoder of EPLS, SparseAutoencoder or SparseRBM"
-        )
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from ..algorithm.layer import UnitLayer
 from ..data.coder import BlockEncoder
@@ -39,10 +39,6 @@ class NaturalEncoder(Encoder):
     (300, 20)
     """
 
-    def __init__(self, dictionary: Any = None, *, split_sign: bool = False) -> None:
-        self.dictionary = dictionary
-        self.split_sign = split_sign
-
     def components(self) -> Array:
         """The components of the learner, one per row."""
         components = super().components()
@@ -57,7 +53,7 @@ class NaturalEncoder(Encoder):
     def n_codes(self) -> int:
         """The number of codes of a sample."""
         learner = self.dictionary
-        if self.is_layer:
+        if hasattr(self, "as_layer"):
             n_outputs = len(self.components())
         elif hasattr(learner, "get_feature_names_out"):
             n_outputs = len(learner.get_feature_names_out())
@@ -65,14 +61,16 @@ class NaturalEncoder(Encoder):
             n_outputs = np.shape(learner.transform(np.zeros((1, self.n_features))))[1]
         return n_outputs * (2 if self.split_sign else 1)
 
+    @available_if(lambda self: hasattr(self.dictionary, "as_layer"))
     def as_layer(self) -> UnitLayer:
-        """Return the layer of units whose outputs are the codes."""
-        return self.dictionary.as_layer() if self.is_layer else super().as_layer()
+        """Return the layer of units whose outputs are the codes, if the learner is such a layer."""
+        layer: UnitLayer = self.dictionary.as_layer()
+        return layer
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type, one for each thread."""
         learner = self.dictionary
-        if self.is_layer:
+        if hasattr(self, "as_layer"):
             layer = self.as_layer()
             # Products are five percent faster when the columns are contiguous in memory.
             layer = replace(layer, weights=np.asfortranarray(layer.weights, dtype))
@@ -92,8 +90,3 @@ class NaturalEncoder(Encoder):
             return encode
 
         return new_encoder
-
-    @property
-    def is_layer(self) -> bool:
-        """Whether the learner is one layer of units, so that the codes are its outputs."""
-        return hasattr(self.dictionary, "as_layer")

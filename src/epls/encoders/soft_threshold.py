@@ -40,14 +40,8 @@ class SoftThresholdEncoder(Encoder):
     _parameter_constraints: ClassVar[dict[str, Any]] = Encoder._parameter_constraints | {"alpha": [NOT_NEGATIVE]}
 
     def __init__(self, dictionary: Any = None, *, alpha: float = 0.25, split_sign: bool = True) -> None:
-        self.dictionary = dictionary
+        super().__init__(dictionary, split_sign=split_sign)
         self.alpha = alpha
-        self.split_sign = split_sign
-
-    @property
-    def is_layer(self) -> bool:
-        """The codes are the outputs of rectified linear units."""
-        return True
 
     def as_layer(self) -> UnitLayer:
         """Return the codes as a layer of rectified linear units."""

@@ -77,9 +77,8 @@ class SparseCodingEncoder(Encoder):
         tol: float = 1e-3,
         sparse_output: bool = False,
     ) -> None:
-        self.dictionary = dictionary
+        super().__init__(dictionary, split_sign=split_sign)
         self.alpha = alpha
-        self.split_sign = split_sign
         self.positive = positive
         self.tol = tol
         self.sparse_output = sparse_output

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -30,10 +29,6 @@ class TriangleEncoder(Encoder):
     >>> TriangleEncoder([[0.0], [4.0]]).transform([[1.0]])
     array([[1., 0.]])
     """
-
-    def __init__(self, dictionary: Any = None, *, split_sign: bool = False) -> None:
-        self.dictionary = dictionary
-        self.split_sign = split_sign
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -43,35 +43,18 @@ _LONGEST_STRETCH = 16  # positions whose outputs are added in single precision b
 class GroupCoder:
     """How patches of one group of channels are encoded.
 
-    Attributes
-    ----------
-    preparation : Preparation
-        How patches are normalised and whitened.
-    name : str
-        The name of the encoder, for error messages.
-    n_codes : int
-        The number of codes of a patch.
-    block_encoders : callable
-        Creates the functions from prepared patches to codes that NumPy uses; see
-        :meth:`epls.encoders.base.Encoder.block_encoders`. The following attributes describe the same codes to others.
-    typical_code : float
-        The mean absolute code of patches of the training images: the scale of pooled codes.
-    layer : UnitLayer or None
-        The layer of units whose outputs are the codes, if they are.
-    centers : ndarray of shape (n_components, n_values) or None
-        The components whose distances give the codes max(0, mean distance - distance), if they do.
-    split_sign : bool
-        Whether the codes of mirrored components follow.
+    ``block_encoders`` creates the functions from prepared patches to codes that NumPy uses; see
+    :meth:`epls.encoders.base.Encoder.block_encoders`. ``layer`` or ``centers`` describe the same codes to others.
     """
 
     preparation: Preparation
-    name: str
+    name: str  # of the encoder, for error messages
     n_codes: int
     block_encoders: Callable[[np.dtype[np.floating]], Callable[[], BlockEncoder]]
-    typical_code: float
-    layer: UnitLayer | None = None
-    centers: Array | None = None
-    split_sign: bool = False
+    typical_code: float  # the mean absolute code of patches of the training images: the scale of pooled codes
+    layer: UnitLayer | None = None  # of units whose outputs are the codes
+    centers: Array | None = None  # (n_components, n_values), of codes max(0, mean distance - distance)
+    split_sign: bool = False  # whether the codes of mirrored components follow
 
     def folded(self) -> FoldedLayer:
         """Return the layer of units whose outputs for normalised patches are the codes; it contains the whitening."""
@@ -88,30 +71,14 @@ class GroupCoder:
 
 @dataclass(frozen=True)
 class PatchCoder:
-    """How a layer turns an image into features and a map.
-
-    Attributes
-    ----------
-    geometry : Geometry
-        The sizes of patches and cells.
-    n_channels : int
-        The number of channels of an image.
-    groups : tuple of GroupCoder
-        How patches are encoded; the codes of all groups follow one another.
-    channels : ndarray of int of shape (n_groups, n) or None
-        The channels that each group sees. None is for one group of all channels.
-    pooling : {"log", "sum", "mean"}
-        How codes are pooled over regions, to features; see :class:`epls.ImageFeatures`.
-    map_pooling : {"log", "mean", "max"}
-        How codes are pooled over cells, to the map; see :class:`epls.Layer`.
-    """
+    """How a layer turns an image into features and a map. The codes of all groups follow one another."""
 
     geometry: Geometry
     n_channels: int
     groups: tuple[GroupCoder, ...]
-    channels: Indices | None = None
-    pooling: str = "log"
-    map_pooling: str = "log"
+    channels: Indices | None = None  # (n_groups, n), those that each group sees; None is for one group of all
+    pooling: str = "log"  # over regions, to features; see :class:`epls.ImageFeatures`
+    map_pooling: str = "log"  # over cells, to the map; see :class:`epls.Layer`
 
     @property
     def n_codes(self) -> int:
@@ -180,7 +147,7 @@ class DenseEncoder(ABC):
 
     def codes(self, image: NDArray[Any]) -> Array:
         """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
-        shape = self._coder.geometry.positions(*image.shape[:2]).shape
+        shape = self._coder.geometry.positions(*image.shape[:2])
         codes = np.empty((shape[0] * shape[1], self._coder.n_codes), np.float32)
 
         def see(first: int, positions: Indices, found: Array) -> None:
@@ -241,14 +208,14 @@ class _ExactEncoder(DenseEncoder):
         see: Callable[[Indices, Array], None] | None,
     ) -> tuple[Array, Array]:
         """Return the sums (n_regions, n_codes) of a group's codes, and its cells, which are empty without a map."""
-        positions, regions, cells = places.positions, places.regions, places.cells
+        geometry, regions, cells = self._coder.geometry, places.regions, places.cells
         # In float64, because float32 is not precise enough for the millions of patches of a photograph.
         sums = np.zeros((len(regions.counts), group.n_codes))
         room = cells.room(group.n_codes) if with_map else np.empty(0, np.float32)
-        for some in row_blocks(len(positions), BLOCK_ROWS):
+        for some in row_blocks(places.n_positions, BLOCK_ROWS):
             block = regions.order(some.start, some.stop)
-            corners, patches = positions.corners(block), self._patches[: len(block)]
-            codes = encode(group.preparation.cut(image, corners, self._coder.geometry.patch_size, patches))
+            corners, patches = geometry.corners(block, places.shape[1]), self._patches[: len(block)]
+            codes = encode(group.preparation.cut(image, corners, geometry.patch_size, patches))
             regions.add(codes, block, sums)
             if with_map:
                 cells.add(codes, block, room)
@@ -306,7 +273,7 @@ class _LogisticEncoder(DenseEncoder):
         floor = self._coder.groups[number].preparation.contrast_floor
         size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
         n_values, n_units = weights.shape
-        for some in row_blocks(len(places.positions), BLOCK_ROWS):
+        for some in row_blocks(places.n_positions, BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
             net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
@@ -322,17 +289,12 @@ class _Places:
     """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
 
     def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
-        self._geometry = coder.geometry
-        self.positions = coder.geometry.positions(height, width)
-        self.regions = RegionGrid(self.positions.shape, grid)
+        self.shape = coder.geometry.positions(height, width)
+        self.n_positions = self.shape[0] * self.shape[1]
+        self.regions = RegionGrid(self.shape, grid)
         pool, stride = coder.geometry.pool, coder.geometry.pool_stride
-        self.cells = Cells(self.positions.shape, pool, stride, coder.map_pooling == "max")
-
-    @cached_property
-    def stretch_ends(self) -> Indices:
-        """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
-        pool, stride = self._geometry.pool, self._geometry.pool_stride
-        return _stretch_ends(self.positions.shape[1], self.regions.column_cuts, pool, stride)
+        self.cells = Cells(self.shape, pool, stride, coder.map_pooling == "max")
+        self.stretch_ends = _stretch_ends(self.shape[1], self.regions.column_cuts, pool, stride)
 
 
 def _is_logistic(coder: PatchCoder) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from copy import copy
+from itertools import product
 from numbers import Integral
 from typing import Any, ClassVar, TypeVar
 
@@ -40,6 +41,16 @@ from .reading import ImageCollection, Images
 from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
+#: What learns from patches, how many, and how it encodes them.
+PATCH_CONSTRAINTS: dict[str, list[Any]] = {
+    "estimator": [HasMethods(["fit"]), None],
+    "patch_size": [AT_LEAST_ONE],
+    "encoder": [StrOptions(set(ENCODERS)), Encoder],
+    "n_patches": [AT_LEAST_ONE, None],
+    "stride": [AT_LEAST_ONE],
+    "whiten": ["boolean"],
+    "random_state": ["random_state"],
+}
 Result = TypeVar("Result")
 Worker = TypeVar("Worker")
 
@@ -55,22 +66,24 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
     device: str | None
     n_channels_: int
     whole_numbers_: bool
+    saved: ClassVar[dict[str, Any]] = {"n_channels_": Number(int, at_least=1), "whole_numbers_": Number(bool)}
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "grid": [Interval(Integral, 1, FINEST_GRID, closed="both")],
+        "mirror": ["boolean"],
+        "random_state": ["random_state"],
+        "device": [str, None],
+    }
+    #: What the names of a layer's features begin with, given its number.
+    _layer_name: ClassVar[str] = ""
 
     @abstractmethod
     def coders(self) -> list[PatchCoder]:
         """Return how each layer encodes its images, from the images upwards, as plain values."""
 
-    @abstractmethod
-    def _n_codes_by_name(self) -> dict[str, int]:
-        """Return, for each layer in the order of the features, the prefix of their names and the number of codes."""
-
     def smallest_side(self, grid: int | None = None) -> int:
-        """Return the smallest height and width of images that have a patch in each region, in every layer.
+        """Return the smallest side of images that have a patch in each of grid x grid regions, in every layer.
 
-        Parameters
-        ----------
-        grid : int or None, default=None
-            There are grid x grid regions. None uses the ``grid`` of the features, as ``transform`` does.
+        None uses the ``grid`` of the features, as ``transform`` does.
         """
         return smallest_side([coder.geometry for coder in self.coders()], self.grid if grid is None else grid)
 
@@ -82,21 +95,10 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         return ImageCollection(X, least, self.n_channels_, self.whole_numbers_)
 
     def views(self, images: ImageCollection, start: int = 0, *, held: bool) -> Iterator[Array]:
-        """Iterate over the features of images from number ``start`` on.
+        """Iterate over the features (n_views, n_features) of :meth:`fitting_images`, from number ``start`` on.
 
-        Parameters
-        ----------
-        images : ImageCollection
-            The result of :meth:`fitting_images`.
-        start : int, default=0
-            The number of the first image.
-        held : bool
-            Whether a user holds the iterator, and so may ask for the next result at any time, or never.
-
-        Yields
-        ------
-        ndarray of float32 of shape (n_views, n_features)
-            The features of an image and, if ``mirror`` is set, those of its mirror image.
+        With ``mirror``, the second view is an image's mirror image. ``held`` is for an iterator that a user holds, and
+        so may ask for the next result at any time, or never.
         """
         coders, grid, mirror = self.coders(), self.grid, self.mirror
         if self.device is not None:
@@ -109,7 +111,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
         # One layer is encoded to the same bits on its own and in a stack.
         new_encoder = stack_encoders(coders, exact=len(coders) == 1)
-        return over_images(new_encoder, views_of, images, range(start, len(images)), held=held)
+        return over_images(new_encoder, views_of, images, start, held=held)
 
     def _rows(self, images: ImageCollection, *, held: bool) -> Iterator[Array]:
         return (views.mean(axis=0) for views in self.views(images, held=held))
@@ -166,19 +168,17 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         ndarray of str
             The names of the features.
         """
-        check_is_fitted(self)
-        places = [(row, column) for row in range(self.grid) for column in range(self.grid)]
         names = [
-            f"{name}region{row}{column}_code{code}"
-            for name, n_codes in self._n_codes_by_name().items()
-            for row, column in places
-            for code in range(n_codes)
+            f"{self._layer_name.format(number)}region{row}{column}_code{code}"
+            for number, coder in enumerate(self.coders(), 1)
+            for row, column in product(range(self.grid), repeat=2)
+            for code in range(coder.n_codes)
         ]
         return np.asarray(names, dtype=object)
 
     @property
     def _n_features_out(self) -> int:
-        return self.grid**2 * sum(self._n_codes_by_name().values())
+        return self.grid**2 * sum(coder.n_codes for coder in self.coders())
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -192,17 +192,17 @@ def over_images(
     new_encoder: Callable[[], Worker],
     result: Callable[[Worker, NDArray[Any]], Result],
     images: ImageCollection,
-    numbers: range,
+    start: int = 0,
     *,
     held: bool,
 ) -> Iterator[Result]:
-    """Iterate over the results for the images with these numbers; each thread has its own encoder."""
+    """Iterate over the results for images from number ``start`` on; each thread has its own encoder."""
 
     def new_worker() -> Callable[[int], Result]:
         encoder = new_encoder()
         return lambda number: result(encoder, images[number])
 
-    return (map_in_rounds if held else map_tasks)(new_worker, numbers)
+    return (map_in_rounds if held else map_tasks)(new_worker, range(start, len(images)))
 
 
 class ImageFeatures(ImageTransformer):
@@ -284,23 +284,12 @@ class ImageFeatures(ImageTransformer):
     saved: ClassVar[dict[str, Any]] = {
         "contrast_floor_": Number(above=0),
         "typical_code_": Number(at_least=0),
-        "n_channels_": Number(int, at_least=1),
-        "whole_numbers_": Number(bool),
-    }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit"]), None],
-        "patch_size": [AT_LEAST_ONE],
-        "encoder": [StrOptions(set(ENCODERS)), Encoder],
-        "n_patches": [AT_LEAST_ONE, None],
-        "sampling": [StrOptions({"patches", "images"})],
-        "stride": [AT_LEAST_ONE],
-        "grid": [Interval(Integral, 1, FINEST_GRID, closed="both")],
-        "pooling": [StrOptions({"log", "sum", "mean"})],
-        "mirror": ["boolean"],
-        "whiten": ["boolean"],
-        "random_state": ["random_state"],
-        "device": [str, None],
-    }
+    } | ImageTransformer.saved
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
+        PATCH_CONSTRAINTS
+        | ImageTransformer._parameter_constraints
+        | {"sampling": [StrOptions({"patches", "images"})], "pooling": [StrOptions({"log", "sum", "mean"})]}
+    )
 
     def __init__(
         self,
@@ -359,42 +348,28 @@ class ImageFeatures(ImageTransformer):
             )
         n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
-        patches, preparation = _fitted_preparation(pixels, self.whiten)
-        if by_image:
-            estimator.fit_samples(
-                ImagePatchSamples(
-                    images,
-                    Preparation.of(*preparation),
-                    patch_size=self.patch_size,
-                    n_patches=n_patches,
-                    patches_per_image=patches_per_image(estimator, n_patches, len(images)),
-                    random=random,
-                )
+
+        def new_samples(preparation: Preparation) -> ImagePatchSamples:
+            return ImagePatchSamples(
+                images,
+                preparation,
+                patch_size=self.patch_size,
+                n_patches=n_patches,
+                patches_per_image=patches_per_image(estimator, n_patches, len(images)),
+                random=random,
             )
-        else:
-            estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
-        return self._set_fitted(estimator, preparation, pixels, images.n_channels, images.whole_numbers)
+
+        return self._learn(
+            estimator, pixels, images.n_channels, images.whole_numbers, new_samples if by_image else None
+        )
 
     def fit_patches(self, pixels: NDArray[Any], n_channels: int, *, whole_numbers: bool = False) -> ImageFeatures:
-        """Learn components from patches that are already drawn, such as those of some channels of images.
+        """Learn from patches (n_patches, patch_size * patch_size * n_channels) that are already drawn, in random order.
 
-        Parameters
-        ----------
-        pixels : ndarray of shape (n_patches, patch_size * patch_size * n_channels)
-            Patches in random order, as :func:`epls.images.patches.sample_patches` returns them.
-        n_channels : int
-            The number of channels of the images that the patches come from.
-        whole_numbers : bool, default=False
-            Whether the pixels of the images are whole numbers.
-
-        Returns
-        -------
-        self
+        ``whole_numbers`` says whether the pixels of their images are whole numbers.
         """
         estimator = self._new_estimator(check_random_state(self.random_state))
-        patches, preparation = _fitted_preparation(pixels, self.whiten)
-        estimator.fit(patches, None)
-        return self._set_fitted(estimator, preparation, pixels, n_channels, whole_numbers)
+        return self._learn(estimator, pixels, n_channels, whole_numbers)
 
     def _new_estimator(self, random: np.random.RandomState) -> Any:
         estimator = EPLS() if self.estimator is None else clone(self.estimator)
@@ -402,23 +377,32 @@ class ImageFeatures(ImageTransformer):
             estimator.set_params(random_state=random.randint(2**31 - 1))
         return estimator
 
-    def _set_fitted(
+    def _learn(
         self,
         estimator: Any,
-        preparation: tuple[float, ZCAWhitening | None],
         pixels: NDArray[Any],
         n_channels: int,
         whole_numbers: bool,
+        new_samples: Callable[[Preparation], ImagePatchSamples] | None = None,
     ) -> ImageFeatures:
-        """Set all learned attributes; some of the patches of pixels determine the scale of the codes."""
+        """Learn from patches of pixels, or from samples that are prepared in the same way."""
+        contrast_floor = contrast_floor_of(pixels)
+        patches = normalize_patches(pixels, contrast_floor=contrast_floor)
+        whitening = ZCAWhitening().fit(patches) if self.whiten else None
+        preparation = Preparation.of(contrast_floor, whitening)
+        if new_samples is not None:
+            estimator.fit_samples(new_samples(preparation))
+        else:
+            patches = patches if whitening is None else whitening.transform(patches)
+            estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y
         if not hasattr(estimator, "components_") and not hasattr(estimator, "cluster_centers_"):
             raise ValueError(
                 f"{type(estimator).__name__} has no components_ after fit; on images, a learner must set them"
             )
-        encoder = self._new_encoder(estimator)
-        self.typical_code_ = self._typical_code(encoder, Preparation.of(*preparation), pixels[:TYPICAL_PATCHES])
-        self.estimator_, self.encoder_ = estimator, encoder
-        self.contrast_floor_, self.whitening_ = preparation
+        # Some of the patches determine the scale of the codes.
+        self.encoder_, self.typical_code_ = self._scaled_encoder(estimator, preparation, pixels[:TYPICAL_PATCHES])
+        self.estimator_ = estimator
+        self.contrast_floor_, self.whitening_ = contrast_floor, whitening
         self.n_channels_, self.whole_numbers_ = n_channels, whole_numbers
         return self
 
@@ -450,19 +434,19 @@ class ImageFeatures(ImageTransformer):
 
     def encode_like(self, pixels: NDArray[Any]) -> ImageFeatures:
         """Create the encoder that ``encoder`` names, and learn the scale of its codes from patches of pixels."""
-        encoder = self._new_encoder(self.estimator_)
-        self.typical_code_ = self._typical_code(encoder, self._preparation, pixels)
-        self.encoder_ = encoder
+        self.encoder_, self.typical_code_ = self._scaled_encoder(self.estimator_, self._preparation, pixels)
         return self
 
-    def _typical_code(self, encoder: Encoder, preparation: Preparation, pixels: NDArray[Any]) -> float:
+    def _scaled_encoder(self, estimator: Any, preparation: Preparation, pixels: NDArray[Any]) -> tuple[Encoder, float]:
+        """Return the encoder with the components of an estimator, and its mean absolute code of patches of pixels."""
+        encoder = self._new_encoder(estimator)
         typical = float(np.abs(encoder.transform(preparation.prepare(pixels))).mean())
         if typical == 0 and self.pooling == "log":
             raise ValueError(
                 f"all codes of patches by {type(encoder).__name__} are 0, so log pooling has no scale: "
                 f"lower the encoder's threshold, or use more components"
             )
-        return typical
+        return encoder, typical
 
     def code_maps(self, X: Images) -> Iterator[Array]:
         """Iterate over the codes at all positions of images, which :meth:`transform` pools.
@@ -487,8 +471,7 @@ class ImageFeatures(ImageTransformer):
         (4, 4, 20)
         """
         new_encoder = dense_encoders(self.coders()[0], exact=True)
-        images = self._images(X, self.smallest_side(1))
-        return over_images(new_encoder, DenseEncoder.codes, images, range(len(images)), held=True)
+        return over_images(new_encoder, DenseEncoder.codes, self._images(X, self.smallest_side(1)), held=True)
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.
@@ -550,20 +533,16 @@ class ImageFeatures(ImageTransformer):
             n_codes=encoder.n_codes,
             block_encoders=encoder.block_encoders,
             typical_code=self.typical_code_,
-            layer=encoder.as_layer() if encoder.is_layer else None,
+            layer=encoder.as_layer() if hasattr(encoder, "as_layer") else None,
             centers=encoder.components() if isinstance(encoder, TriangleEncoder) else None,
             split_sign=encoder.split_sign,
         )
-
-    def _n_codes_by_name(self) -> dict[str, int]:
-        return {"": self.encoder_.n_codes}
 
     def _new_encoder(self, estimator: Any) -> Encoder:
         encoder: Encoder = ENCODERS[self.encoder]() if isinstance(self.encoder, str) else clone(self.encoder)
         return encoder.set_params(dictionary=estimator).fit()
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {"estimator_": self.estimator_} | ({"whitening_": self.whitening_} if self.whiten else {})
         return parts, super()._fitted_state()[1]
 
@@ -577,13 +556,3 @@ class ImageFeatures(ImageTransformer):
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:
             raise ValueError(f"patches have {n_values} values, but components have {self.encoder_.n_features}")
-
-
-def _fitted_preparation(pixels: NDArray[Any], whiten: bool) -> tuple[Array, tuple[float, ZCAWhitening | None]]:
-    """Return patches of pixels, prepared as suits them, and their contrast floor and whitening."""
-    contrast_floor = contrast_floor_of(pixels)
-    patches = normalize_patches(pixels, contrast_floor=contrast_floor)
-    if not whiten:
-        return patches, (contrast_floor, None)
-    whitening = ZCAWhitening().fit(patches)
-    return whitening.transform(patches), (contrast_floor, whitening)

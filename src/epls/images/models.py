@@ -28,23 +28,13 @@ ImageModel: TypeAlias = ImageFeatures | DeepFeatures
 class ModelLayer:
     """A layer of units in an image model, and the part of an image that its units see.
 
-    Attributes
-    ----------
-    groups : sequence of ImageFeatures
-        What was learned from each group of channels. The units of the layer are the codes of all groups, in this order.
-    channels : sequence of ndarray of int
-        The channels that the units of each group see.
-    n_channels : int
-        The number of channels of the layer's images.
-    sees : int
-        Height and width, in pixels, of the part of an image that a unit sees: its receptive field.
-    step : int
-        The number of pixels from one position of the layer to the next. The first position is at the image's corner.
+    The units are the codes of all ``groups``, in this order. In pixels of the image, ``sees`` is the side of the part
+    that a unit sees (its receptive field), and ``step`` the way from one position of the layer to the next.
     """
 
     groups: Sequence[ImageFeatures]
-    channels: Sequence[Indices]
-    n_channels: int
+    channels: Sequence[Indices]  # that the units of each group see
+    n_channels: int  # of the layer's images
     sees: int
     step: int
 
@@ -78,13 +68,7 @@ def layers_of(features: ImageModel) -> list[ModelLayer]:
 
 
 def learner_of(model: Any) -> Any:
-    """Return the learner in a model: that of its image features, or else the model or the last step of a pipeline.
-
-    Raises
-    ------
-    ValueError
-        If there are several learners; see :func:`layers_of`.
-    """
+    """Return the only learner in a model: of its image features, or else the model or the last step of a pipeline."""
     features = image_features(model)
     if features is None:
         return model[-1] if isinstance(model, Pipeline) else model
@@ -107,19 +91,8 @@ def open_data_for(
 ) -> Opened:
     """Open data for a model: images for image features, otherwise vectors with the columns it was fitted on.
 
-    Parameters
-    ----------
-    model : fitted model
-        ImageFeatures, DeepFeatures, a learner, or a pipeline with one of these.
-    notes : dict
-        The result of :func:`epls.read_notes`. Images are read in the same way as those that the model was learned from.
-    path, channels, skip_bad, key, smallest_side, progress
-        See :func:`epls.datasets.opening.open_data`. ``channels`` takes precedence over the notes.
-
-    Raises
-    ------
-    ValueError
-        If the model is for the other kind of data, or the data cannot be used.
+    ``notes`` (see :func:`epls.read_notes`) say how images were read when the model was learned; ``channels`` takes
+    precedence over them. The other settings are those of :func:`epls.datasets.opening.open_data`.
     """
     features = image_features(model)
     folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}

@@ -153,13 +153,19 @@ def contrast_floor_of(pixels: NDArray[Any]) -> float:
 
 def patch_filters(weights: Array, patch_shape: tuple[int, ...]) -> Array:
     """Return rows of flattened patches as convolution filters (n_components, channels, height, width)."""
-    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
-    if len(shape) != 3 or int(np.prod(shape)) != weights.shape[1]:
-        raise ValueError(
-            f"the components have {weights.shape[1]} values, which does not match patch_shape={tuple(patch_shape)}: "
-            f"give (height, width) or (height, width, channels) of the patches that they were learned from"
-        )
+    shape = with_channels(patch_shape, weights.shape[1])
     return np.ascontiguousarray(weights.reshape(-1, *shape).transpose(0, 3, 1, 2))
+
+
+def with_channels(patch_shape: tuple[int, ...], n_values: int) -> tuple[int, ...]:
+    """Return the height, width and channels of patches after checking that they have this many values."""
+    shape = (*patch_shape, 1) if len(patch_shape) == 2 else tuple(patch_shape)
+    if len(shape) != 3 or int(np.prod(shape)) != n_values:
+        raise ValueError(
+            f"components have {n_values} values, which does not match patch_shape={tuple(patch_shape)}: give "
+            f"(height, width) or (height, width, channels) of the patches that they were learned from"
+        )
+    return shape
 
 
 class ZCAWhitening(Saved, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -264,7 +270,7 @@ class Preparation:
 
     def prepare(self, pixels: ArrayLike) -> Array:
         """Prepare patches (n_patches, n_values) of pixels."""
-        return self._whitened(normalize_patches(pixels, contrast_floor=self.contrast_floor))
+        return _whitened(normalize_patches(pixels, contrast_floor=self.contrast_floor), self.mean, self.matrix)
 
     def cut(self, image: NDArray[Any], corners: tuple[Indices, Indices], patch_size: int, out: Array) -> Array:
         """Cut patches out of a checked image (height, width, channels) of uint8 or float32, and prepare them.
@@ -276,13 +282,10 @@ class Preparation:
         (tops, lefts), size = corners, (patch_size, patch_size * n_channels)
         lines = image.reshape(height, width * n_channels)
         gather_patches(lines, tops, lefts * n_channels, size, np.float32(self.contrast_floor), out)
-        return self._whitened(out)
-
-    def _whitened(self, patches: Array) -> Array:
-        if self.mean is None or self.matrix is None:
-            return patches
-        return _whitened(patches, self.mean, self.matrix)
+        return _whitened(out, self.mean, self.matrix)
 
 
-def _whitened(X: Array, mean: Array, matrix: Array) -> Array:
+def _whitened(X: Array, mean: Array | None, matrix: Array | None) -> Array:
+    if mean is None or matrix is None:
+        return X
     return product(X - mean.astype(X.dtype, copy=False), matrix.astype(X.dtype, copy=False))

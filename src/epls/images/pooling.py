@@ -27,24 +27,23 @@ class Geometry:
     pool: int = 1
     pool_stride: int = 1
 
-    def positions(self, height: int, width: int) -> PatchPositions:
-        """Return the positions of the patches of an image."""
-        return PatchPositions(height, width, self.patch_size, self.stride)
+    def positions(self, height: int, width: int) -> tuple[int, int]:
+        """Return how many rows and columns of positions the patches of an image have."""
+        return (height - self.patch_size) // self.stride + 1, (width - self.patch_size) // self.stride + 1
+
+    def corners(self, positions: Indices, n_columns: int) -> tuple[Indices, Indices]:
+        """Return the top and left pixels of the patches at some positions, which are numbered row by row."""
+        rows, columns = np.divmod(positions, n_columns)
+        return rows * self.stride, columns * self.stride
 
     def map_shape(self, height: int, width: int) -> tuple[int, int]:
         """Return the rows and columns of the map of an image; not positive if the image is too small for a map."""
-        rows, columns = self.positions(height, width).shape
+        rows, columns = self.positions(height, width)
         return (rows - self.pool) // self.pool_stride + 1, (columns - self.pool) // self.pool_stride + 1
 
 
 def receptive_fields(layers: Sequence[Geometry]) -> list[tuple[int, int]]:
-    """Return, for each layer, the side of the part of an image that a patch sees, and the pixels between patches.
-
-    Examples
-    --------
-    >>> receptive_fields([Geometry(7, pool=4, pool_stride=4), Geometry(5)])
-    [(7, 1), (26, 4)]
-    """
+    """Return, for each layer, the side of the part of an image that a patch sees, and the pixels between patches."""
     found = []
     sees, step = 1, 1  # of a pixel of the layer's images
     for layer in layers:
@@ -58,11 +57,6 @@ def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = Fal
     """Return the smallest height and width of images that have a patch in each region of all layers.
 
     There are grid x grid regions. With ``with_map``, the last layer must also have a map, as all others do.
-
-    Examples
-    --------
-    >>> smallest_side([Geometry(10)], grid=2)
-    11
     """
     fields = receptive_fields(layers)
     least = max(sees + step * (grid - 1) for sees, step in fields)
@@ -70,54 +64,12 @@ def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = Fal
     return max(least, sees + step * (layers[-1].pool - 1)) if with_map else least
 
 
-class PatchPositions:
-    """The positions of the patches of an image, numbered row by row; ``shape`` has their rows and columns.
-
-    Corners are computed on demand, because a photograph has millions of positions.
-
-    Examples
-    --------
-    >>> positions = PatchPositions(6, 9, patch_size=4, stride=2)
-    >>> positions.shape
-    (2, 3)
-    >>> positions.corners(np.array([1, 2, 3]))
-    (array([0, 0, 2]), array([2, 4, 0]))
-    """
-
-    def __init__(self, height: int, width: int, patch_size: int, stride: int) -> None:
-        self._stride = stride
-        self.shape = ((height - patch_size) // stride + 1, (width - patch_size) // stride + 1)
-
-    def __len__(self) -> int:
-        return self.shape[0] * self.shape[1]
-
-    def corners(self, positions: Indices) -> tuple[Indices, Indices]:
-        """Return the top and left pixels of the patches at some positions."""
-        rows, columns = np.divmod(positions, self.shape[1])
-        return rows * self._stride, columns * self._stride
-
-
 class RegionGrid:
-    """Sum codes over a grid of regions of a map.
+    """Sum codes over a grid of regions of a map of some shape, at least grid x grid.
 
     Along a side, positions are cut at round(k * positions / grid): with a grid of 2, into the four quadrants. Regions
-    are numbered row by row.
-
-    Parameters
-    ----------
-    shape : (int, int)
-        Rows and columns of the map, at least ``grid`` each.
-    grid : int
-        The number of rows and of columns of regions.
-
-    Attributes
-    ----------
-    row_cuts, column_cuts : list of int
-        The first row and column of each region of the grid, and the end.
-    counts : ndarray of int of shape (grid * grid,)
-        The number of positions in each region.
-    of_row, of_column : ndarray of int
-        The region of a position is the sum of the values for its row and its column.
+    are numbered row by row, and ``counts`` has the number of positions in each. The region of a position is the sum of
+    ``of_row`` for its row and ``of_column`` for its column.
 
     Examples
     --------
@@ -126,13 +78,10 @@ class RegionGrid:
     array([4, 2, 4, 2])
     >>> regions.order(0, 6)  # the rows of the map begin at 0, 3, 6 and 9
     array([0, 1, 3, 4, 2, 5])
-    >>> sums = np.zeros((4, 1))
-    >>> regions.add(np.ones((3, 1), np.float32), np.array([2, 3, 4]), sums)
-    >>> sums[:, 0]
-    array([2., 1., 0., 0.])
     """
 
     def __init__(self, shape: tuple[int, int], grid: int) -> None:
+        # The first row and column of each region of the grid, and the end.
         self.row_cuts, self.column_cuts = ([int(k * n / grid + 0.5) for k in range(grid + 1)] for n in shape)
         rows, columns = np.diff(self.row_cuts), np.diff(self.column_cuts)
         self.counts: Indices = np.outer(rows, columns).ravel()
@@ -165,17 +114,6 @@ class Cells:
 
     A cell begins every ``stride`` positions; if that is less than ``size``, cells overlap. Positions after the last
     whole cell of a row or column are dropped. A cell takes the mean of its codes, or the largest.
-
-    Examples
-    --------
-    >>> cells = Cells((5, 4), size=2, stride=2)
-    >>> cells.shape
-    (2, 2)
-    >>> room = cells.room(1)
-    >>> cells.add(np.arange(20, dtype=np.float32)[:, None], np.arange(20), room)
-    >>> cells.pooled(room)[..., 0]
-    array([[ 2.5,  4.5],
-           [10.5, 12.5]], dtype=float32)
     """
 
     def __init__(self, shape: tuple[int, int], size: int, stride: int, largest: bool = False) -> None:

@@ -31,17 +31,9 @@ LARGEST_PIXEL = 1e14
 class ImageCollection:
     """A sequence of checked images of shape (height, width, channels), C-contiguous, uint8 or float32.
 
-    Parameters
-    ----------
-    images : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-        Images. A sequence may contain Pillow images, as does a column of a Hugging Face data set. A memory map or a
-        folder is read image by image, and a zarr or dask array chunk by chunk.
-    smallest_side : int
-        The minimum height and width.
-    n_channels : int or None
-        The required number of channels. None uses that of the first image.
-    whole_numbers : bool or None
-        Whether pixels must be whole numbers (mostly 0 to 255) or fractions. None requires the type of the first image.
+    A sequence may contain Pillow images, as does a column of a Hugging Face data set. A memory map or a folder is read
+    image by image, and a zarr or dask array chunk by chunk. All images must have ``n_channels``, and pixels that are
+    ``whole_numbers`` (mostly 0 to 255) or fractions; None takes channels and type of the first image.
     """
 
     def __init__(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from threading import Lock
 from typing import Any, TypeAlias
 
@@ -38,25 +39,9 @@ def quick_features(
 ) -> ImageModel:
     """Return unfitted features for this many images of some size.
 
-    Parameters
-    ----------
-    n_images : int
-        The number of images.
-    height, width : int
-        The size of the images.
-    layers : int or None, default=None
-        The number of layers to learn. None uses two for up to a thousand images of 96 x 96 pixels, or as many pixels in
-        other sizes. It uses one, which is much faster, for more pixels and for images of less than 48 pixels per side.
-        Two layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
-    mirror : bool, default=True
-        Whether to average the features of an image with those of its mirror image.
-    random_state : int, RandomState instance or None, default=0
-        Determines everything that is random.
-
-    Returns
-    -------
-    ImageFeatures or DeepFeatures
-        The unfitted features.
+    Without a number of ``layers``, there are two for up to a thousand images of 96 x 96 pixels, or as many pixels in
+    other sizes, and one, which is much faster, for more pixels and for images of less than 48 pixels per side. Two
+    layers learn from fewer patches than those of :class:`epls.DeepFeatures`.
 
     Examples
     --------
@@ -96,24 +81,10 @@ def learned_features(
     random_state: Any = 0,
     progress: Progress = lambda stage, done, total: None,
 ) -> tuple[Array, ImageModel]:
-    """Learn features from images, and compute the features of each image.
+    """Learn features from images, and return the features (n_images, n_features) of each and the fitted model.
 
-    Parameters
-    ----------
-    X : images
-        Any images that :class:`epls.ImageFeatures` accepts. Large images and images of different sizes are first
-        resized to one size.
-    layers, mirror, random_state
-        See :func:`quick_features`.
-    progress : callable, optional
-        Called with the stage, the number of steps done and the total number of steps.
-
-    Returns
-    -------
-    features : ndarray of float32 of shape (n_images, n_features)
-        A row for each image.
-    model : ImageFeatures or DeepFeatures
-        The fitted model, for images of one size.
+    Large images and images of different sizes are first resized to one size, and the model is for images of this size.
+    ``progress`` is called with the stage and the numbers of steps, done and in total.
     """
     images = ImageCollection(of_one_size(ImageCollection(X, 1), progress), 1)
     model = quick_features(len(images), *images[0].shape[:2], layers=layers, mirror=mirror, random_state=random_state)
@@ -157,23 +128,21 @@ def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
     return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
 
 
-def tell_epochs(layers: Sequence[Layer], progress: Callable[[str, int, int], None]) -> None:
+def tell_epochs(layers: Sequence[Layer], progress: Progress) -> None:
     """Let layers report the progress of learning: the stage, and the epochs of all groups, done and in total."""
     for number, layer in enumerate(layers, 1):
         if hasattr(layer.estimator, "set_callbacks"):
             layer.estimator.set_callbacks(
-                OnEpoch(_EpochsOfGroups(f"learn layer {number}", layer.n_groups or 1, progress))
+                OnEpoch(_of_all_groups(f"learn layer {number}", layer.n_groups or 1, progress))
             )
 
 
-class _EpochsOfGroups:
-    """Count the epochs of all groups of a layer, which several threads learn."""
+def _of_all_groups(stage: str, n_groups: int, progress: Progress) -> Callable[[int, int], None]:
+    """Return a function that counts the epochs of all groups of a layer, which several threads learn."""
+    epochs, lock = count(1), Lock()
 
-    def __init__(self, stage: str, n_groups: int, progress: Callable[[str, int, int], None]) -> None:
-        self._stage, self._n_groups, self._progress = stage, n_groups, progress
-        self._done, self._lock = 0, Lock()
+    def tell(done: int, total: int) -> None:
+        with lock:
+            progress(stage, next(epochs), n_groups * total)
 
-    def __call__(self, done: int, total: int) -> None:
-        with self._lock:
-            self._done += 1
-            self._progress(self._stage, self._done, self._n_groups * total)
+    return tell

@@ -13,7 +13,7 @@ from ..data.samples import Samples
 from ..data.shuffling import Batch, ahead, batch_cuts
 from ..utils.types import Array, Indices
 from .patches import Preparation
-from .pooling import PatchPositions
+from .pooling import Geometry
 from .reading import ImageCollection
 
 
@@ -115,11 +115,12 @@ class ImagePatchSamples(Samples):
     def _part(self, number: int, start: int, stop: int) -> Array:
         """Return some of the patches of an image that are used."""
         image = self._images[int(number)]
-        positions = PatchPositions(image.shape[0], image.shape[1], self._patch_size, stride=1)
+        geometry = Geometry(self._patch_size)
+        n_rows, n_columns = geometry.positions(*image.shape[:2])
         # Drawn again each time, to avoid storing the positions of all images.
         random = np.random.RandomState([self._seed, number])
-        n_drawn = min(len(positions), self._patches_per_image)
-        drawn = random.permutation(sample_without_replacement(len(positions), n_drawn, random_state=random))
-        corners = positions.corners(drawn[start:stop].astype(np.intp))
+        n_drawn = min(n_rows * n_columns, self._patches_per_image)
+        drawn = random.permutation(sample_without_replacement(n_rows * n_columns, n_drawn, random_state=random))
+        corners = geometry.corners(drawn[start:stop].astype(np.intp), n_columns)
         room = np.empty((len(corners[0]), self._patch_size**2 * self._images.n_channels), np.float32)
         return self._preparation.cut(image, corners, self._patch_size, room)

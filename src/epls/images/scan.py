@@ -16,21 +16,11 @@ from .reading import ImageCollection
 
 @dataclass(frozen=True)
 class Answers:
-    """Responses of the units of a layer to some images.
+    """Responses of the units of a layer to some images; -1 is the strongest in an area without a position."""
 
-    Attributes
-    ----------
-    codes : ndarray of float32 of shape (n_samples, n_units)
-        The codes at random positions, the same number from each image if it has enough.
-    strongest : ndarray of float32 of shape (n_images, n_areas, n_units)
-        The largest absolute code of each unit in each area of each image; -1 if an area has no position.
-    places : ndarray of int32 of shape (n_images, n_areas, n_units, 2)
-        The top and left pixel of the part that the unit sees there.
-    """
-
-    codes: Array
-    strongest: Array
-    places: Indices
+    codes: Array  # (n_samples, n_units), at random positions, the same number from each image if it has enough
+    strongest: Array  # (n_images, n_areas, n_units), absolute
+    places: Indices  # (n_images, n_areas, n_units, 2), top and left pixel of the part that the unit sees there
 
 
 def scan_layers(
@@ -45,22 +35,10 @@ def scan_layers(
 ) -> dict[int, Answers]:
     """Return the strongest responses of all units to some images, and their codes at random positions.
 
-    Maps are computed for one image at a time and are not kept. The result does not depend on the number of threads.
-
-    Parameters
-    ----------
-    coders : sequence of PatchCoder
-        How the layers encode images; see :meth:`epls.DeepFeatures.coders`.
-    images : ImageCollection
-        Images, already checked to have a position in each layer.
-    n_samples : int
-        The number of random positions in all images together; ``seed`` determines them.
-    layers : collection of int or None, default=None
-        The layers to scan, counted from 0, which is the layer that sees the images. None scans all.
-    area_grid : int, default=1
-        The strongest responses are found in area_grid x area_grid areas of each image.
-    progress : callable, optional
-        Called with the number of images that are done.
+    ``n_samples`` positions in all images together are drawn by ``seed``. The strongest responses are found in area_grid
+    x area_grid areas of each image. ``layers``, all by default, count from 0. Images must have a position in each
+    layer. Maps are computed for one image at a time and are not kept. The result does not depend on the number of
+    threads.
     """
     wanted = sorted(set(range(len(coders))) if layers is None else set(layers))
     used = coders[: max(wanted) + 1]
@@ -106,10 +84,10 @@ class _Watch:
         area_grid: int,
         random: np.random.RandomState,
     ) -> None:
-        positions = coder.geometry.positions(shape[0], shape[1])
-        self._shape, self._step, self._area_grid = positions.shape, step, area_grid
+        self._shape, self._step, self._area_grid = coder.geometry.positions(*shape[:2]), step, area_grid
+        n_positions = self._shape[0] * self._shape[1]
         n_units, n_areas = coder.n_codes, area_grid**2
-        self._drawn = np.sort(random.choice(len(positions), min(n_samples, len(positions)), replace=False))
+        self._drawn = np.sort(random.choice(n_positions, min(n_samples, n_positions), replace=False))
         self.codes = np.empty((len(self._drawn), n_units), np.float32)
         self.strongest = np.full((n_areas, n_units), -1, np.float32)
         self.places = np.zeros((n_areas, n_units, 2), np.int32)

@@ -16,7 +16,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
-from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from ..utils.fields import COUNTS, Number, Saved
@@ -25,9 +24,9 @@ from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
 from .coder import PatchCoder, StackEncoder, stack_encoders
-from .features import TYPICAL_PATCHES, ImageFeatures, ImageTransformer, over_images
+from .features import PATCH_CONSTRAINTS, TYPICAL_PATCHES, ImageFeatures, ImageTransformer, over_images
 from .patches import sample_patches, usual_n_patches
-from .pooling import FINEST_GRID, Geometry, smallest_side
+from .pooling import Geometry, smallest_side
 from .reading import ImageCollection, Images
 
 # Called with the number of a group, its patches and a function that learns from them.
@@ -52,12 +51,10 @@ class Layer(Saved, BaseEstimator):
 
     Parameters
     ----------
-    estimator : estimator or None, default=None
-        Learns the components, as in :class:`ImageFeatures`. None uses ``EPLS()``. Each group gets its own clone.
+    estimator, encoder, stride, whiten
+        As in :class:`ImageFeatures`. Each group gets its own clone of the estimator.
     patch_size : int, default=5
         Height and width of a patch.
-    encoder : {"natural", "soft_threshold", "sparse_coding", "triangle"} or Encoder, default="natural"
-        How a patch is encoded; see :mod:`epls.encoders`.
     n_groups : int or None, default=None
         The number of groups of similar channels. The units of a group see only patches of its channels. None uses one
         group of all channels.
@@ -72,10 +69,6 @@ class Layer(Saved, BaseEstimator):
     n_patches : int or None, default=None
         The number of patches to learn from. None uses 100 for each component and at least 50,000. With groups, it uses
         at most as many as fit in half a GiB.
-    stride : int, default=1
-        The number of pixels from one encoded patch to the next.
-    whiten : bool, default=False
-        Whether to apply ZCA whitening to the normalised patches.
     random_state : int, RandomState instance or None, default=None
         Determines the patches and groups. ``DeepFeatures`` sets it.
 
@@ -98,19 +91,12 @@ class Layer(Saved, BaseEstimator):
     """
 
     saved: ClassVar[dict[str, Any]] = {"n_channels_": Number(int, at_least=1)}
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [HasMethods(["fit"]), None],
-        "patch_size": [AT_LEAST_ONE],
-        "encoder": [StrOptions(set(ENCODERS)), Encoder],
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = PATCH_CONSTRAINTS | {
         "n_groups": [Interval(Integral, 1, 10_000, closed="both"), None],
         "group_size": [AT_LEAST_ONE],
         "pool": [AT_LEAST_ONE],
         "pool_stride": [AT_LEAST_ONE, None],
         "pooling": [StrOptions({"log", "mean", "max"})],
-        "n_patches": [AT_LEAST_ONE, None],
-        "stride": [AT_LEAST_ONE],
-        "whiten": ["boolean"],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -173,9 +159,10 @@ class Layer(Saved, BaseEstimator):
                 "group_size of at least 2"
             )
         seeds = random.randint(2**31 - 1, size=len(channels))
+        settings = {name: getattr(self, name) for name in ("estimator", "patch_size", "encoder", "stride", "whiten")}
 
         def learned(number: int) -> ImageFeatures:
-            part, group = self._new_features(int(seeds[number])), channels[number]
+            part, group = ImageFeatures(**settings, random_state=int(seeds[number])), channels[number]
             patches = np.ascontiguousarray(by_channel[:, :, group]).reshape(len(pixels), -1)
             learn = partial(part.fit_patches, patches, len(group), whole_numbers=images.whole_numbers)
             return self._fitting(keep(number, patches, learn), len(group))
@@ -192,10 +179,8 @@ class Layer(Saved, BaseEstimator):
 
         Parameters
         ----------
-        X : as for :meth:`fit`
-            Images, or maps of the layer below. Some patches are drawn from them to learn the scale of the codes.
-        encoder : str or Encoder
-            How a patch is encoded.
+        X, encoder
+            As for :meth:`ImageFeatures.with_encoder`; X are images, or maps of the layer below.
 
         Returns
         -------
@@ -231,16 +216,6 @@ class Layer(Saved, BaseEstimator):
             return n_patches
         return max(1, min(n_patches, _PATCH_VALUES // (self.patch_size**2 * n_channels)))
 
-    def _new_features(self, seed: int) -> ImageFeatures:
-        return ImageFeatures(
-            self.estimator,
-            patch_size=self.patch_size,
-            encoder=self.encoder,
-            stride=self.stride,
-            whiten=self.whiten,
-            random_state=seed,
-        )
-
     @property
     def n_codes(self) -> int:
         """The number of codes at a position, over all groups."""
@@ -264,7 +239,6 @@ class Layer(Saved, BaseEstimator):
         )
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"group{number}": part for number, part in enumerate(self.features_)}
         return parts, super()._fitted_state()[1] | {"channels_": [group.tolist() for group in self.channels_]}
 
@@ -299,18 +273,13 @@ class DeepFeatures(ImageTransformer):
     layers : list of Layer or None, default=None
         The layers, from the images upwards. They are cloned. None uses the layers that
         :func:`epls.images.stack.usual_layers` chooses for the images.
-    grid : int, default=2
-        Codes are pooled over grid x grid regions of equal size.
-    mirror : bool, default=False
-        Whether to average the features of an image and of its left-right mirror image. This suits objects that may face
-        either way, but not digits and letters. It doubles the time.
+    grid, mirror, device
+        As in :class:`ImageFeatures`.
     checkpoint : LayerCheckpoint or None, default=None
         Keeps what was learned from each group of channels, so that an interrupted ``fit`` can continue from there; see
         :class:`epls.LayerCheckpoint`. :func:`epls.save_model` does not save it.
     random_state : int, RandomState instance or None, default=None
         Determines the patches and groups of channels, and seeds estimators whose own ``random_state`` is None.
-    device : str or None, default=None
-        Where ``transform`` computes, as in :class:`ImageFeatures`.
 
     Attributes
     ----------
@@ -333,18 +302,11 @@ class DeepFeatures(ImageTransformer):
     (500, 200)
     """
 
-    saved: ClassVar[dict[str, Any]] = {
-        "n_channels_": Number(int, at_least=1),
-        "whole_numbers_": Number(bool),
-    }
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = ImageTransformer._parameter_constraints | {
         "layers": [list, tuple, None],
-        "grid": [Interval(Integral, 1, FINEST_GRID, closed="both")],
-        "mirror": ["boolean"],
         "checkpoint": [HasMethods(["keep"]), None],
-        "random_state": ["random_state"],
-        "device": [str, None],
     }
+    _layer_name = "layer{}_"
 
     def __init__(
         self,
@@ -369,9 +331,8 @@ class DeepFeatures(ImageTransformer):
 
         Parameters
         ----------
-        X : array of shape (n, height, width[, channels]), sequence of such images, ImageFolder or path of a folder
-            Images; labels are not needed. Only images that patches are drawn from are read, one at a time. Their maps
-            are computed when patches are drawn from them.
+        X : as for :meth:`ImageFeatures.fit`
+            Images. The maps of an image are computed when patches are drawn from them.
         y : None
             Ignored.
 
@@ -401,10 +362,8 @@ class DeepFeatures(ImageTransformer):
 
         Parameters
         ----------
-        X : as for :meth:`fit`
-            Images. Some patches are drawn from them to learn the scale of the codes.
-        encoder : str or Encoder
-            How a patch is encoded.
+        X, encoder
+            As for :meth:`ImageFeatures.with_encoder`.
 
         Returns
         -------
@@ -449,18 +408,14 @@ class DeepFeatures(ImageTransformer):
         if self.device is not None:
             found: Iterator[Array] = torch_room("coder").maps(coders, images, self.device)
             return found
-        return over_images(stack_encoders(coders), _map_of, images, range(len(images)), held=True)
+        return over_images(stack_encoders(coders), _map_of, images, held=True)
 
     def coders(self) -> list[PatchCoder]:
         """Return how each layer encodes its images, from the images upwards, as plain values."""
         check_is_fitted(self)
         return [layer.coder() for layer in self.layers_]
 
-    def _n_codes_by_name(self) -> dict[str, int]:
-        return {f"layer{number}_": layer.n_codes for number, layer in enumerate(self.layers_, 1)}
-
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Return the models and plain values that :func:`epls.save_model` writes."""
         parts = {f"layer{number}": layer for number, layer in enumerate(self.layers_, 1)}
         return parts, super()._fitted_state()[1] | {"n_layers": len(self.layers_)}
 
@@ -579,22 +534,11 @@ def usual_layers(
 
 
 def similar_channels(pixels: Array, n_groups: int, group_size: int, random: np.random.RandomState) -> list[Indices]:
-    """Group the channels that are most correlated with one another.
+    """Group the channels of pixels (n_pixels, n_channels) that are most correlated with one another.
 
-    Each group consists of a channel and those most correlated with it, whatever the sign. The first channel of a group
-    is drawn at random from those that are in the fewest groups so far. So every channel is used if there are enough
-    groups.
-
-    ``pixels`` are (n_pixels, n_channels). The channels of each group are returned in increasing order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> random = np.random.RandomState(0)
-    >>> a, b = random.normal(size=(2, 500))
-    >>> pixels = np.column_stack([a, b, a, -b]) + 0.1 * random.normal(size=(500, 4))
-    >>> sorted(group.tolist() for group in similar_channels(pixels, 2, 2, random))
-    [[0, 2], [1, 3]]
+    Each group consists of a channel and those most correlated with it, whatever the sign, in increasing order. The
+    first channel of a group is drawn at random from those that are in the fewest groups so far. So every channel is
+    used if there are enough groups.
     """
     centered = pixels - pixels.mean(axis=0, dtype=np.float64)
     covariance = centered.T @ centered

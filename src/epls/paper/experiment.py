@@ -366,6 +366,6 @@ def _sums(
 
 def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
     """Return the features (n_images, [2,] n_features) of images of one size from sums over their regions."""
-    regions = RegionGrid(features.geometry.positions(*images.shape[1:3]).shape, features.grid)
+    regions = RegionGrid(features.geometry.positions(*images.shape[1:3]), features.grid)
     pooled = pool_sums(sums, regions.counts, features.pooling, features.typical_code_)
     return pooled.reshape(*sums.shape[:-2], -1)

@@ -130,7 +130,7 @@ class ImageNetwork(nn.Module):
         """Return roughly how many numbers an image of some size takes at a time."""
         most = 0.0
         for layer in self.layers:
-            rows, columns = layer.geometry.positions(height, width).shape
+            rows, columns = layer.geometry.positions(height, width)
             most = max(most, rows * columns * layer.n_elements)
             height, width = (max(0, side) for side in layer.geometry.map_shape(height, width))
             most = max(most, height * width * layer.n_codes)
@@ -143,16 +143,6 @@ class CoderModule(nn.Module):
     Every patch is cut out and normalised as in NumPy. A convolution with the raw image, corrected for each patch's mean
     and variance, would need less memory, but in single precision the differences of large numbers cost bright patches
     of little contrast several digits. Large images are encoded in strips.
-
-    Parameters
-    ----------
-    coder : PatchCoder
-        How the layer encodes images.
-
-    Attributes
-    ----------
-    groups : torch.nn.ModuleList
-        The codes of the patches of each group of channels.
     """
 
     channels: torch.Tensor | None
@@ -173,7 +163,7 @@ class CoderModule(nn.Module):
         self, images: torch.Tensor, grid: int, with_map: bool = False
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the features (N, grid * grid, n_codes) of images, and their maps (N, n_codes, rows, columns)."""
-        regions = RegionGrid(self.geometry.positions(images.shape[2], images.shape[3]).shape, grid)
+        regions = RegionGrid(self.geometry.positions(*images.shape[2:]), grid)
         features, maps = [], []
         for number, group in enumerate(self.groups):
             part = images if self.channels is None else images[:, self.channels[number]]
@@ -291,27 +281,7 @@ class _TriangleCodes(_PatchCodes):
 
 
 class CellStrips:
-    """Codes that come as strips of rows, pooled over small squares of positions as in :class:`.pooling.Cells`.
-
-    Parameters
-    ----------
-    size : int
-        Height and width of a cell, in positions.
-    stride : int
-        The number of positions from one cell to the next.
-    largest : bool, default=False
-        Whether a cell has the largest of its codes instead of their mean.
-
-    Examples
-    --------
-    >>> import torch
-    >>> cells, codes = CellStrips(size=2, stride=2), torch.arange(20.0).reshape(1, 1, 5, 4)
-    >>> for strip in codes.split(1, dim=2):
-    ...     cells.add(strip)
-    >>> cells.pooled()[0, 0]
-    tensor([[ 2.5000,  4.5000],
-            [10.5000, 12.5000]])
-    """
+    """Codes that come as strips of rows, pooled over small squares of positions as in :class:`.pooling.Cells`."""
 
     def __init__(self, size: int, stride: int, largest: bool = False) -> None:
         self._size, self._stride = size, stride

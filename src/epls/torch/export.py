@@ -11,6 +11,7 @@ from torch import nn
 from ..algorithm.layer import FoldedLayer, layer_of
 from ..images.features import ImageTransformer
 from ..images.patches import patch_filters
+from ..utils.types import Array
 from .coder import ImageNetwork
 from .engine import in_torch
 
@@ -61,15 +62,10 @@ def to_conv2d(model: Any, patch_shape: tuple[int, ...], *, stride: int = 1) -> n
     torch.nn.Conv2d
         A module from (N, channels, rows, columns) to (N, n_components, ...), of the model's type.
     """
-    return conv2d_of(layer_of(model), patch_shape, stride, _type(model))
-
-
-def conv2d_of(layer: FoldedLayer, patch_shape: tuple[int, ...], stride: int, dtype: torch.dtype) -> nn.Conv2d:
-    """Return the net inputs of a layer for flattened patches, at every position of an image."""
+    layer = layer_of(model)
     filters = patch_filters(layer.weights, patch_shape)
-    conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=dtype)
-    filled: nn.Conv2d = _filled(conv, filters, layer)
-    return filled
+    conv = nn.Conv2d(filters.shape[1], len(filters), filters.shape[2:], stride=stride, dtype=_type(model))
+    return _filled(conv, filters, layer)
 
 
 def to_module(model: Any) -> nn.Module:
@@ -90,7 +86,7 @@ def to_module(model: Any) -> nn.Module:
     return nn.Sequential(to_linear(model), in_torch(layer_of(model).activation).module())
 
 
-def _filled(module: Any, weights: Any, layer: FoldedLayer) -> Any:
+def _filled(module: Any, weights: Array, layer: FoldedLayer) -> Any:
     """Return a module with the weights of a layer."""
     with torch.no_grad():
         module.weight.copy_(torch.from_numpy(np.ascontiguousarray(weights)))
