@@ -27,27 +27,13 @@ _LABEL_FILES = (".npy", *TABLES)
 
 @dataclass(frozen=True)
 class Labelled:
-    """Samples with a class for each.
+    """Samples with the number of a class for each."""
 
-    Attributes
-    ----------
-    X : array
-        Vectors (n_samples, n_features), or images (n_samples, height, width[, channels]).
-    labels : ndarray of int of shape (n_samples,)
-        The number of each sample's class.
-    names : list of str or None
-        The names of the columns of a table.
-    folds : sequence of ndarray of int, or None
-        The training samples of each fold, if the data come with folds of their own, as STL-10 does.
-    skipped : sequence of (path, reason)
-        Images that could not be used.
-    """
-
-    X: Any
+    X: Any  # vectors (n_samples, n_features), or images (n_samples, height, width[, channels])
     labels: NDArray[np.int64]
-    names: list[str] | None = None
-    folds: Sequence[NDArray[np.int64]] | None = None
-    skipped: Sequence[tuple[Path, Any]] = ()
+    names: list[str] | None = None  # of the columns of a table
+    folds: Sequence[NDArray[np.int64]] | None = None  # the training samples of each of the data's own folds (STL-10)
+    skipped: Sequence[tuple[Path, Any]] = ()  # images that could not be used, with the reasons
 
 
 def are_vectors(path: Path) -> bool:
