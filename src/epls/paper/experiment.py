@@ -19,12 +19,12 @@ from ..algorithm.progress import has_settled
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..evaluation.comparison import Progress, library_learner
+from ..evaluation.comparison import library_learner
 from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
 from ..images.models import ImageModel
 from ..images.pooling import RegionGrid, pool_sums
-from ..images.recipes import tell_epochs
+from ..images.recipes import Progress, tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners import LEARNERS
 from ..learners.base import Learner, UnitLearner
@@ -53,8 +53,7 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All settings that determine the figures, except the images.
 
-    ``learner_settings`` are those that differ from the learner's defaults; :func:`dataclasses.asdict` makes them plain,
-    ``TrainingSettings`` among them. By default, the number of patches is the
+    ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
     usual one of the learner, that of Coates and Ng. The paper uses ``pooling="sum"``, see ``ImageFeatures``. ``alpha``
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
@@ -116,17 +115,14 @@ class Outcome:
     training: dict[str, Any]
     patches: dict[str, Any]
 
-    @property
-    def accuracies(self) -> Array:
-        return np.array([fold["accuracy"] for fold in self.folds])
-
     def report(self) -> dict[str, Any]:
         """Return everything worth keeping, as plain values."""
         packages = ("numpy", "scipy", "scikit-learn", "numba")
+        accuracies = [fold["accuracy"] for fold in self.folds]
         return {
             "settings": asdict(self.settings),
-            "accuracy": float(self.accuracies.mean()),
-            "std": float(self.accuracies.std()),
+            "accuracy": float(np.mean(accuracies)),
+            "std": float(np.std(accuracies)),
             "folds": self.folds,
             "alphas": self.alphas,
             "training": self.training,
@@ -141,8 +137,7 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
     """Learn, encode and judge, unless the results are already in the cache."""
     learner, unlabelled = new_learner(settings), task.unlabelled
     source = {"results": _RESULTS_VERSION, "unlabelled": fingerprint(unlabelled)}
-    described = {"learner": [settings.learner, repr(learner.get_params())]}
-    inputs = source | settings.some(_LEARN_SETTINGS) | described
+    inputs = source | settings.some(_LEARN_SETTINGS) | {"learner": [settings.learner, repr(learner.get_params())]}
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
     tried: list[dict[str, float]] = []
@@ -175,16 +170,8 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         likewise = _encodes_highest(learner, settings)
         inputs["layers"] = [settings.layers, "highest encoded likewise"] if likewise else settings.layers
 
-    inputs |= {
-        "sets": names,
-        "labels": fingerprint([one.labels for one in labelled.values()]),
-        "folds": fingerprint(task.folds),
-        "pooling": [settings.pooling, features.typical_code_],
-        **({"mirror": settings.mirror} if settings.mirror else {}),
-        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
-    }
-    makers = [partial(_verdict, number, settings, task, sets, progress) for number in range(len(task.folds))]
-    verdicts = cache.items("verdicts", inputs, makers)
+    inputs |= {"sets": names, "pooling": [settings.pooling, features.typical_code_]}
+    verdicts = _judged(settings, task, sets, inputs, cache, progress)
     seconds_of = {
         "learn": learn_seconds,
         **({"choose": sum(trial["seconds"] for trial in tried)} if tried else {}),
@@ -223,11 +210,7 @@ def _lifeless(
     (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
     count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)
     (n_silent,) = cache.items("silent_units", inputs, [count])
-    return {
-        "n_units": len(learned.encoder_.components()),
-        "n_unresponsive": n_unresponsive,
-        "n_silent": n_silent,
-    }
+    return {"n_units": len(learned.encoder_.components()), "n_unresponsive": n_unresponsive, "n_silent": n_silent}
 
 
 def training_facts(learner: Any) -> dict[str, Any]:
@@ -424,6 +407,21 @@ class _EncodedSet:
             if self.stacked is not None:
                 found[some, ..., n_values:] = self.stacked[numbers[some]]
         return found
+
+
+def _judged(
+    settings: Settings, task: Task, sets: dict[str, _EncodedSet], inputs: dict[str, Any], cache: Cache,
+    progress: Progress,
+) -> list[dict[str, float]]:  # fmt: skip
+    """Return the verdict of each fold."""
+    inputs = inputs | {
+        "labels": fingerprint([encoded.labelled.labels for encoded in sets.values()]),
+        "folds": fingerprint(task.folds),
+        **({"mirror": settings.mirror} if settings.mirror else {}),
+        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
+    }
+    makers = [partial(_verdict, number, settings, task, sets, progress) for number in range(len(task.folds))]
+    return cache.items("verdicts", inputs, makers)
 
 
 def _verdict(

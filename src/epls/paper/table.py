@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
-from ..evaluation.comparison import Progress
+from ..images.recipes import Progress
 from .cache import Cache
 from .experiment import ALPHAS, Settings, new_learner, run_experiment
 from .task import Task
@@ -148,12 +148,7 @@ def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
 
 
 def run_table(
-    settings: Settings,
-    n_patches: int | None,
-    poolings: Sequence[str],
-    task: Task,
-    cache: Cache,
-    progress: Progress,
+    settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task, cache: Cache, progress: Progress
 ) -> dict[str, Any]:
     """Return the paper's rows with our figures for each way of pooling, as plain values.
 
