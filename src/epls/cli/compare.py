@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
@@ -121,7 +121,7 @@ def command(
     what = "vectors" if vectors else "images"
     report = {
         "data": str(data), what: len(labelled.labels), "skipped": len(labelled.skipped), "n_labels": n_labels,
-        "wanted": kept.wanted, "entries": [_plain(row) | {"settings": kept.settings[row.name]} for row in rows],
+        "wanted": kept.wanted, "entries": [row.as_json() | {"settings": kept.settings[row.name]} for row in rows],
     }  # fmt: skip
     n_classes, n_tests = labelled.labels.max() + 1, max(len(row.folds) for row in rows)
     facts = [
@@ -143,10 +143,10 @@ def command(
         raise click.ClickException("all learners failed: the reasons are in the table above")
 
 
-def _learner_settings(assignments: tuple[str, ...], learners: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _learner_settings(assignments: tuple[str, ...], learners: list[str]) -> dict[str, dict[str, Any]]:
     """Parse LEARNER.NAME=VALUE into the settings of each learner."""
     form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
-    given = options.settings_of(assignments, list(learners), form)
+    given = options.settings_of(assignments, learners, form)
     for learner, settings in given.items():
         if "" in settings:
             raise click.UsageError(f"--set {learner}.={settings['']}: write it as {form}")
@@ -192,6 +192,8 @@ def _vector_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chose
 
 def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return features of images by name: each learner with each encoder, or with its own."""
+    from sklearn.base import clone
+
     from ..encoders import ENCODERS
     from ..evaluation.comparison import around_learner, library_learner
     from ..images.pooling import smallest_side
@@ -206,7 +208,6 @@ def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen
             f"grid of {recipe.grid}: they must have at least {least} pixels a side; choose a smaller patch size, "
             f"stride or grid"
         )
-    shared = {name: getattr(recipe, name) for name in names}
     n_units = chosen["n_components"] or recipe.estimator.n_components
     found: dict[str, Any] = {}
     for name, settings in given.items():
@@ -216,7 +217,7 @@ def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen
             if chosen["split_sign"] is not None:
                 encoder.set_params(split_sign=chosen["split_sign"])
             learner = library_learner(name, settings, n_components=n_units)
-            features: Any = around_learner(learner, labelled.X, encoder=encoder, whiten=whiten, **shared)
+            features: Any = clone(recipe).set_params(estimator=learner, encoder=encoder, whiten=whiten)
             parts = [_title(name, settings), *["whitened"] * whiten, encoder_name, *["x2"] * encoder.split_sign]
             if chosen["layers"] > 1:
                 features = _with_stack(features, learner, sides, chosen["layers"])
@@ -325,11 +326,6 @@ def _plain_settings(learner: Any) -> dict[str, Any]:
     return {name: value if isinstance(value, plain) else str(value) for name, value in params.items()}
 
 
-def _plain(row: ComparedLearner) -> dict[str, Any]:
-    """Return a row for a JSON file, which does not support NaN."""
-    return asdict(row) | ({"accuracy": None, "std": None} if row.failed is not None else {})
-
-
 def _digest(inputs: Any) -> str:
     """Return a name for arrays, plain values, and estimators, which are shown as text."""
 
@@ -347,6 +343,7 @@ def _write(
     Files of an earlier comparison in the same folder are replaced or removed.
     """
     from ..report import comparison_page
+    from ..utils.files import atomic_file
 
     def page() -> bytes:
         title = "Learners compared"
@@ -360,22 +357,15 @@ def _write(
         except ImportError as error:
             options.tell(f"no {name}: {error}", err=True)
     stale = [output / name for name in _FILES if output / name not in contents and (output / _TABLE).exists()]
-    _write_together(contents)
-    for path in stale:
-        path.unlink(missing_ok=True)
-    return [str(path) for path in contents]
-
-
-def _write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write all files, or on an error none: they replace earlier ones only when all of them are on the disk."""
-    from ..utils.files import atomic_file
-
-    with ExitStack() as files:
+    with ExitStack() as files:  # all files, or on an error none: they replace earlier ones when all are on the disk
         for path, content in contents.items():
             file = files.enter_context(atomic_file(path))
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+    for path in stale:
+        path.unlink(missing_ok=True)
+    return [str(path) for path in contents]
 
 
 def _chart(rows: Sequence[ComparedLearner]) -> bytes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any
 
@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 from ..callbacks import OnEpoch
 from ..images.features import ImageFeatures
 from ..images.reading import ImageCollection
-from ..images.recipes import quick_features
+from ..images.recipes import Progress, quick_features
 from ..images.stack import DeepFeatures
 from ..learners import LEARNERS
 from ..learners.base import DEFAULT_COMPONENTS, Learner
@@ -33,8 +33,7 @@ from .few_labels import class_numbers
 from .summary import dead_units
 from .svm import svm_for
 
-# Called with the stage, and the numbers of steps done and in total.
-Progress = Callable[[str, int, int], None]
+Labels = NDArray[np.int64]  # the numbers of classes, or of samples
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
 
@@ -74,6 +73,10 @@ class ComparedLearner:
     n_dead: int | None = None
     n_to_tune: int | None = None
     failed: str | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the row for a JSON file, which does not support NaN."""
+        return asdict(self) | ({"accuracy": None, "std": None} if self.failed is not None else {})
 
 
 class Comparison(Sequence[ComparedLearner]):
@@ -196,7 +199,10 @@ def compare(
     random = check_random_state(random_state)
     folds = list(_folds(labels, n_labels, n_folds, random))
     named = _named(X, learners)
-    _check_methods(named)
+    for learner in named.values():
+        for method in ("fit", "transform"):
+            if not hasattr(learner, method):
+                raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
     seed = random.randint(2**31 - 1)  # the same for all
     found = []
     for number, (name, learner) in enumerate(named.items()):
@@ -208,19 +214,18 @@ def compare(
     return Comparison(found)
 
 
-def around_learner(learner: Any, X: Any, **settings: Any) -> ImageFeatures:
+def around_learner(learner: Any, X: Any) -> ImageFeatures:
     """Return unfitted features of images whose components this learner learns; None uses EPLS.
 
     Everything else is the recipe for features that nobody chooses (:func:`epls.images.recipes.quick_features`) with one
     layer, without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of
-    this library has its own whitening and encoder. ``settings`` change any of these parameters of
-    :class:`epls.ImageFeatures`.
+    this library has its own whitening and encoder.
     """
     shapes = np.array([shape[:2] for shape in ImageCollection(X, 1).shapes()])
     recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)
     if isinstance(learner, Learner):
         recipe.set_params(whiten=learner.whitens, encoder=learner.own_encoder)
-    features: ImageFeatures = recipe.set_params(**({} if learner is None else {"estimator": learner}), **settings)
+    features: ImageFeatures = recipe if learner is None else recipe.set_params(estimator=learner)
     return features
 
 
@@ -237,18 +242,14 @@ def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learn
 
 
 def _compared(
-    name: str,
-    learner: Any,
-    seed: int,
-    X: Any,
-    labels: NDArray[np.int64],
-    folds: list[NDArray[np.int64]],
-    progress: Progress,
+    name: str, learner: Any, seed: int, X: Any, labels: Labels, folds: list[Labels], progress: Progress
 ) -> tuple[ComparedLearner, Any]:
-    """Return the row of a learner, and the fitted learner."""
+    """Return the row of a learner, and the fitted learner; ``folds`` are the training samples of each."""
     try:
         learner = _prepared(learner, X, seed)
-        _tell_epochs(learner, name, progress)
+        inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
+        if isinstance(inner, Learner) and hasattr(inner, "set_callbacks"):
+            inner.set_callbacks(OnEpoch(lambda done, total: progress(f"{name}: learn", done, total)))
         times = [time.perf_counter()]
         learner.fit(_copied(X))
         times.append(time.perf_counter())
@@ -294,9 +295,7 @@ def _copied(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") else X
 
 
-def _accuracy(
-    train: NDArray[Any], train_labels: NDArray[np.int64], test: NDArray[Any], test_labels: NDArray[np.int64]
-) -> float:
+def _accuracy(train: NDArray[Any], train_labels: Labels, test: NDArray[Any], test_labels: Labels) -> float:
     """Return the percentage of test samples that a linear classifier classifies correctly.
 
     Features are scaled one by one or all together, whichever is better in cross-validation on the training samples.
@@ -341,9 +340,7 @@ def _about_units(learner: Any, X: Any, features: NDArray[Any]) -> dict[str, Any]
     return {}
 
 
-def _folds(
-    labels: NDArray[np.int64], n_labels: int | None, n_folds: Any, random: np.random.RandomState
-) -> Iterator[NDArray[np.int64]]:
+def _folds(labels: Labels, n_labels: int | None, n_folds: Any, random: np.random.RandomState) -> Iterator[Labels]:
     """Return the training samples of each fold; the classifier is tested on the others."""
     given = not isinstance(n_folds, (int, np.integer))
     if (not given and n_folds < 1) or (n_labels is not None and n_labels < _FEWEST_LABELS):
@@ -364,7 +361,7 @@ def _folds(
         yield np.sort(np.concatenate([random.permutation(samples)[:n_labels] for samples in of_classes]))
 
 
-def check_classes(labels: NDArray[np.int64], n_labels: int | None) -> NDArray[np.int64]:
+def check_classes(labels: Labels, n_labels: int | None) -> NDArray[np.int64]:
     """Refuse classes that are too few or too small to train a classifier and to test it; return their sizes."""
     counts = np.bincount(labels)
     have = f"the labels have {counted(len(counts), 'classes', 'class')}"
@@ -415,14 +412,6 @@ def _are_images(X: Any) -> bool:
     return len(X.shape) > 2 if hasattr(X, "shape") else np.asarray(X[0]).ndim > 1
 
 
-def _check_methods(learners: Mapping[str, Any]) -> None:
-    """Refuse what is not a learner, before any of them learns."""
-    for learner in learners.values():
-        for method in ("fit", "transform"):
-            if not hasattr(learner, method):
-                raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
-
-
 def _prepared(learner: Any, X: Any, seed: int) -> Any:
     """Return a clone with a seed. For images, an estimator for vectors becomes the learner of ``ImageFeatures``."""
     learner = clone(learner)
@@ -433,15 +422,6 @@ def _prepared(learner: Any, X: Any, seed: int) -> Any:
 
 
 def _takes_images(learner: Any) -> bool:
-    if isinstance(learner, Pipeline):
-        return _takes_images(learner[0])
-    if isinstance(learner, FeatureUnion):
-        return _takes_images(learner.transformer_list[0][1])
+    while isinstance(learner, (Pipeline, FeatureUnion)):
+        learner = learner[0] if isinstance(learner, Pipeline) else learner.transformer_list[0][1]
     return isinstance(learner, (ImageFeatures, DeepFeatures))
-
-
-def _tell_epochs(learner: Any, name: str, progress: Progress) -> None:
-    """Let a learner of this library report its epochs."""
-    inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
-    if isinstance(inner, Learner) and hasattr(inner, "set_callbacks"):
-        inner.set_callbacks(OnEpoch(lambda done, total: progress(f"{name}: learn", done, total)))

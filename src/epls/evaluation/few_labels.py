@@ -27,47 +27,21 @@ _FEWEST_FOR_ACCURACY = 4  # labels of each class
 class Predictions:
     """The predictions of a classifier that learned from some labels.
 
-    Attributes
-    ----------
-    labels : ndarray of str of shape (n_samples,)
-        The label of each sample: the given one, or the most probable one.
-    confidence : ndarray of shape (n_samples,)
-        The probability of that label; 1 if it was given.
-    accuracy : float or None
-        The fraction of labelled samples that are classified correctly by classifiers that have not seen them. None if a
-        class has fewer than four labels.
+    ``accuracy`` is the fraction of labelled samples that are classified correctly by classifiers that have not seen
+    them. It is None if a class has fewer than four labels.
     """
 
-    labels: NDArray[Any]
-    confidence: Array
+    labels: NDArray[Any]  # texts: the given label of each sample, or the most probable one
+    confidence: Array  # the probability of that label; 1 if it was given
     accuracy: float | None
 
 
 def classify(features: Array, labels: Sequence[str | None], *, random_state: Any = 0) -> Predictions:
-    """Learn from the labelled samples, and predict the labels of the others.
+    """Learn from the samples whose label is not None, and predict the labels of the others.
 
     Features are standardised and reduced to their principal components over all samples, since unlabelled samples also
     show which directions matter. A logistic regression learns from the labelled samples. Cross-validation chooses its
     regularisation by the probability of the correct labels, not by accuracy, so that its probabilities are reliable.
-
-    Parameters
-    ----------
-    features : array-like of shape (n_samples, n_features)
-        Features of all samples.
-    labels : sequence of str or None
-        The label of each sample, or None.
-    random_state : int, RandomState instance or None, default=0
-        Determines the folds of the labelled samples.
-
-    Returns
-    -------
-    Predictions
-        A label and a probability for each sample.
-
-    Raises
-    ------
-    ValueError
-        If there are fewer than two classes.
 
     Examples
     --------
@@ -120,22 +94,8 @@ def _classifier(X: Array, y: NDArray[Any], fewest: int, random_state: Any) -> tu
 def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
     """Return the number of each label among the sorted classes. Spaces around texts do not count.
 
-    Parameters
-    ----------
-    labels : array-like of shape (n_samples,)
-        Numbers or texts.
-    where : object
-        The source of the labels, for error messages.
-
-    Raises
-    ------
-    ValueError
-        If a label is missing: None, NaN, an empty text, or the text "nan", which other programs write for NaN.
-
-    Examples
-    --------
-    >>> class_numbers(["dog", "cat ", "cat"], "labels.csv")
-    array([1, 0, 0])
+    Raise a ValueError that names ``where`` the labels are from if one is missing: None, NaN, an empty text, or the text
+    "nan", which other programs write for NaN.
     """
     values: NDArray[Any] = np.asarray(labels)
     if values.dtype.kind in "US":

@@ -7,17 +7,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..datasets import ImageFolder, load_cifar10, load_stl10
-from ..datasets.arrays import archived_names, load_archive, load_array
+from ..datasets.arrays import archive_keys, archived_names, load_archive, load_array
 from ..datasets.folder import Channels
 from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
 from ..datasets.opening import Vectors, open_data
 from ..datasets.tables import TABLES, read_columns
+from ..images.recipes import Progress
 from ..utils.wording import counted
 from .few_labels import class_numbers
 
@@ -27,27 +27,13 @@ _LABEL_FILES = (".npy", *TABLES)
 
 @dataclass(frozen=True)
 class Labelled:
-    """Samples with a class for each.
+    """Samples with the number of a class for each."""
 
-    Attributes
-    ----------
-    X : array
-        Vectors (n_samples, n_features), or images (n_samples, height, width[, channels]).
-    labels : ndarray of int of shape (n_samples,)
-        The number of each sample's class.
-    names : list of str or None
-        The names of the columns of a table.
-    folds : sequence of ndarray of int, or None
-        The training samples of each fold, if the data come with folds of their own, as STL-10 does.
-    skipped : sequence of (path, reason)
-        Images that could not be used.
-    """
-
-    X: Any
+    X: Any  # vectors (n_samples, n_features), or images (n_samples, height, width[, channels])
     labels: NDArray[np.int64]
-    names: list[str] | None = None
-    folds: Sequence[NDArray[np.int64]] | None = None
-    skipped: Sequence[tuple[Path, Any]] = ()
+    names: list[str] | None = None  # of the columns of a table
+    folds: Sequence[NDArray[np.int64]] | None = None  # the training samples of each of the data's own folds (STL-10)
+    skipped: Sequence[tuple[Path, Any]] = ()  # images that could not be used, with the reasons
 
 
 def are_vectors(path: Path) -> bool:
@@ -57,19 +43,14 @@ def are_vectors(path: Path) -> bool:
         return False
     if ending == ".npz":
         try:
-            with ZipFile(path) as archive:
-                return "images.npy" not in archive.namelist()
-        except (OSError, BadZipFile):
+            return "images" not in archive_keys(path)
+        except (OSError, ValueError):
             return False  # opening it reports what is wrong
     return ending in TABLES or (ending == ".npy" and load_array(path).ndim == 2)
 
 
 def load_labelled_images(
-    path: Path,
-    *,
-    channels: Channels | None = None,
-    skip_bad: bool = False,
-    progress: Callable[[str, int, int], None] | None = None,
+    path: Path, *, channels: Channels | None = None, skip_bad: bool = False, progress: Progress | None = None
 ) -> Labelled:
     """Load images of one size with their classes.
 
@@ -137,18 +118,21 @@ def load_labelled_vectors(
     :func:`epls.datasets.opening.open_data`.
     """
     source = path
-    if labels is not None and Path(labels).suffix.lower() in _LABEL_FILES and Path(labels).is_file():
+    if labels is not None and _is_file_name(labels) and Path(labels).is_file():
         source = Path(labels)
         found = load_label_column(source)[0] if source.suffix.lower() in TABLES else load_array(source)
     elif path.suffix.lower() in TABLES:
-        found, column = _from_column(path, labels)
+        if labels is not None and _is_file_name(labels) and not read_columns(path, _called(labels)).column_names:
+            raise ValueError(f"{path} has no column {labels}, and there is no file {labels}: name one that exists")
+        found, column = load_label_column(path, labels)
         drop = [*drop, *([column] if columns is None or column in columns else [])]
     elif path.suffix.lower() == ".npz":
         found = _archived_labels(path, labels)
     else:
         raise ValueError(_no_labels(path, labels))
     if key is None and path.suffix.lower() == ".npz":
-        key = _key_of_vectors(path)
+        others = [name for name in archive_keys(path) if name not in _NAMES]
+        key = others[0] if len(others) == 1 else None
     data = open_data(path, key=key, columns=columns, drop=drop)
     if not isinstance(data, Vectors):
         raise ValueError(f"{path} holds images, not vectors: give (n, n_features)")
@@ -157,12 +141,6 @@ def load_labelled_vectors(
     if found.shape != (len(data),):
         raise ValueError(f"there are {len(data):,} vectors, but labels of shape {found.shape}: give one label for each")
     return Labelled(np.asarray(data.X), class_numbers(found, source), data.names)
-
-
-def _from_column(path: Path, column: str | None) -> tuple[NDArray[Any], str]:
-    if column is not None and _is_file_name(column) and not read_columns(path, _called(column)).column_names:
-        raise ValueError(f"{path} has no column {column}, and there is no file {column}: name one that exists")
-    return load_label_column(path, column)
 
 
 def _called(*names: str) -> Callable[[Any], list[str]]:
@@ -222,8 +200,7 @@ def _by_name(labels: NDArray[Any], given: list[str], source: Path, names: list[s
 
 
 def _archived_labels(path: Path, name: str | None) -> NDArray[Any]:
-    with ZipFile(path) as archive:
-        there = [member.removesuffix(".npy") for member in archive.namelist()]
+    there = archive_keys(path)
     wanted = next((n for n in ([name] if name is not None else _NAMES) if n in there), None)
     if wanted is None:
         nor = f", and there is no file {name}" if name is not None and _is_file_name(name) else ""
@@ -232,10 +209,3 @@ def _archived_labels(path: Path, name: str | None) -> NDArray[Any]:
             f"labels"
         )
     return load_archive(path, [wanted])[0]
-
-
-def _key_of_vectors(path: Path) -> str | None:
-    """Return the only array that is not labels, if there is one."""
-    with ZipFile(path) as archive:
-        others = [n for n in (m.removesuffix(".npy") for m in archive.namelist()) if n not in _NAMES]
-    return others[0] if len(others) == 1 else None

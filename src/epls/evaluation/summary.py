@@ -12,13 +12,7 @@ from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
 from ..images.stack import DeepFeatures, Layer
-from ..metrics import (
-    lifetime_sparsity,
-    population_sparsity,
-    redundancy,
-    summary,
-    unresponsive_units,
-)
+from ..metrics import lifetime_sparsity, population_sparsity, redundancy, summary, unresponsive_units
 from ..utils.types import Array
 
 _SAMPLES = 10_000
@@ -28,18 +22,9 @@ _IMAGES = 100  # that samples are drawn from if maps are computed
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
     """Measure a model on the data that it was learned from. The figures are stored in its file and shown.
 
-    Parameters
-    ----------
-    model : fitted ImageFeatures, DeepFeatures, learner, or Pipeline that ends in a learner
-        The model.
-    data : Vectors or images
-        The data. Some of them are encoded.
-
-    Returns
-    -------
-    dict
-        The kind of data, the numbers of samples, units and epochs, and the measures of :func:`epls.metrics.summary`.
-        With several layers, these are in a list of the layers, together with their mean, total or largest value.
+    They are the kind of data, the numbers of samples, units and epochs, and the measures of
+    :func:`epls.metrics.summary`. With several layers, these are in a list of the layers, together with their mean,
+    total or largest value.
     """
     if isinstance(model, DeepFeatures):
         return _stack_summary(model, data)
@@ -96,15 +81,7 @@ def _layer_summary(layer: ModelLayer, codes: Array) -> dict[str, Any]:
 
 
 def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
-    """Describe a model: its classes, sizes, settings, and the notes of its file.
-
-    Parameters
-    ----------
-    model : fitted model
-        The model.
-    notes : dict
-        The result of :func:`epls.read_notes`.
-    """
+    """Describe a model: its classes, sizes, settings, and the notes of its file (:func:`epls.read_notes`)."""
     features = image_features(model)
     facts = {"kind": _kind(model)} | (_stack_facts(features) if isinstance(features, DeepFeatures) else _facts(model))
     if notes.get("feature_names"):

@@ -36,14 +36,9 @@ def fingerprint(items: Any) -> str:
 
 
 class Cache:
-    """A folder of results, each named by its stage and its inputs.
+    """A folder of results, each named by its stage and its inputs. It is created if it does not exist.
 
-    Parameters
-    ----------
-    folder : Path
-        The folder of the results, created if it does not exist.
-    seconds : float, default=3
-        The time from one entry in a journal to the next. After a kill, at most this much work is repeated.
+    ``seconds`` is the time from one entry in a journal to the next. After a kill, at most this much work is repeated.
     """
 
     def __init__(self, folder: Path, *, seconds: float = 3.0) -> None:
@@ -57,8 +52,7 @@ class Cache:
 
     def path(self, stage: str, inputs: dict[str, Any], suffix: str) -> Path:
         """Return the path of the result of a stage with these inputs."""
-        digest = hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:16]
-        return self.folder / f"{stage}-{digest}{suffix}"
+        return self.folder / f"{stage}-{_digest_of(inputs)[:16]}{suffix}"
 
     def model(self, inputs: dict[str, Any], make: Callable[[], Any]) -> tuple[Any, float]:
         """Return a fitted model and the seconds it took: loaded if a complete file exists, otherwise computed."""
@@ -100,8 +94,8 @@ class Cache:
                 _made_again(partial)
             journal.begin()
             partial.write_bytes(journal.header)
-        rows, before, started = make(journal.rows), journal.seconds, time.perf_counter()
-        last_entry = started
+        rows, before = make(journal.rows), journal.seconds
+        last_entry = started = time.perf_counter()
         # Written, not mapped: on a full disk, a map kills the process, but a write raises an error.
         with partial.open("r+b") as file:
             file.seek(journal.end)

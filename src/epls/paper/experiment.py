@@ -19,10 +19,13 @@ from ..algorithm.progress import has_settled
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
-from ..evaluation.comparison import Progress, library_learner
+from ..evaluation.comparison import library_learner
 from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
+from ..images.models import ImageModel
 from ..images.pooling import RegionGrid, pool_sums
+from ..images.recipes import Progress, tell_epochs
+from ..images.stack import DeepFeatures, usual_layers
 from ..learners import LEARNERS
 from ..learners.base import Learner, UnitLearner
 from ..learners.epls import EPLS
@@ -31,13 +34,13 @@ from ..utils.threads import row_blocks
 from ..utils.types import Array
 from .cache import Cache, fingerprint
 from .judge import cross_validated, judge
-from .stack import Stack
-from .task import Task
+from .task import LabelledImages, Task
 
 # Raise this when learning, encoding or judging give different results: earlier results are then computed again.
 _RESULTS_VERSION = 2
 _BLOCK_IMAGES = 1000  # pooled at a time
 _BLOCK_PATCHES = 10_000  # encoded at a time
+_SAMPLE = 1000  # images that are checked for features of a stack that never change
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
 
@@ -50,8 +53,7 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 class Settings:
     """All settings that determine the figures, except the images.
 
-    ``learner_settings`` are those that differ from the learner's defaults; :func:`dataclasses.asdict` makes them plain,
-    ``TrainingSettings`` among them. By default, the number of patches is the
+    ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
     usual one of the learner, that of Coates and Ng. The paper uses ``pooling="sum"``, see ``ImageFeatures``. ``alpha``
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
@@ -113,17 +115,14 @@ class Outcome:
     training: dict[str, Any]
     patches: dict[str, Any]
 
-    @property
-    def accuracies(self) -> Array:
-        return np.array([fold["accuracy"] for fold in self.folds])
-
     def report(self) -> dict[str, Any]:
         """Return everything worth keeping, as plain values."""
         packages = ("numpy", "scipy", "scikit-learn", "numba")
+        accuracies = [fold["accuracy"] for fold in self.folds]
         return {
             "settings": asdict(self.settings),
-            "accuracy": float(self.accuracies.mean()),
-            "std": float(self.accuracies.std()),
+            "accuracy": float(np.mean(accuracies)),
+            "std": float(np.std(accuracies)),
             "folds": self.folds,
             "alphas": self.alphas,
             "training": self.training,
@@ -136,15 +135,9 @@ class Outcome:
 
 def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progress) -> Outcome:
     """Learn, encode and judge, unless the results are already in the cache."""
-    unlabelled, train, folds, test = task.unlabelled, task.train, task.folds, task.test
-    learner = new_learner(settings)
-    unlabelled_name = fingerprint(unlabelled)
-    inputs = {
-        "results": _RESULTS_VERSION,
-        "unlabelled": unlabelled_name,
-        **settings.some(_LEARN_SETTINGS),
-        "learner": [settings.learner, repr(learner.get_params())],
-    }
+    learner, unlabelled = new_learner(settings), task.unlabelled
+    source = {"results": _RESULTS_VERSION, "unlabelled": fingerprint(unlabelled)}
+    inputs = source | settings.some(_LEARN_SETTINGS) | {"learner": [settings.learner, repr(learner.get_params())]}
     learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
     training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
     tried: list[dict[str, float]] = []
@@ -153,71 +146,40 @@ def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progr
         settings = replace(settings, alpha=max(tried, key=lambda trial: trial["accuracy"])["alpha"])
     features = _with_encoder(learned, settings, unlabelled)
     inputs |= _encode_inputs(settings)
-    sets = {"training images": train} | ({"test images": test} if test is not None else {})
+
+    labelled = {"training images": task.train} | ({"test images": task.test} if task.test is not None else {})
     names = {  # often the images to learn from are the training images: this avoids reading gigabytes twice
-        name: unlabelled_name if labelled.images is unlabelled else fingerprint(labelled.images)
-        for name, labelled in sets.items()
+        name: source["unlabelled"] if one.images is unlabelled else fingerprint(one.images)
+        for name, one in labelled.items()
     }
-    encoded = {
-        name: _sums(features, f"encode {name}", labelled.images, inputs | {"images": names[name]}, cache, progress)
-        for name, labelled in sets.items()
-    }
-
-    stack, stacked = None, {}
+    sets, encode_seconds = {}, 0.0
+    for name, one in labelled.items():
+        of_set = inputs | {"images": names[name]}
+        sums, seconds = _sums(features, f"encode {name}", one.images, of_set, cache, progress)
+        sets[name] = _EncodedSet(features, one, sums)
+        encode_seconds += seconds
     if settings.layers > 1:
-        of_stack = {"results": _RESULTS_VERSION, "unlabelled": unlabelled_name}
-        encoder = None if settings.encoder in ("natural", learner.own_encoder) else _new_encoder(settings)
-        sizes = (settings.layers, settings.grid, settings.mirror, settings.seed)
-        stack = Stack(learner, encoder, *sizes, unlabelled, of_stack, cache, progress)
-        stacked = {
-            name: stack.encoded(f"encode {name} by layers", labelled.images, names[name])
-            for name, labelled in sets.items()
-        }
-        training["layers"] = stack.facts(stacked["training images"])
-        inputs["layers"] = settings.layers if encoder is None else [settings.layers, "highest encoded likewise"]
+        stack, of_stack, seconds = _learned_stack(learner, settings, unlabelled, source, cache, progress)
+        learn_seconds += seconds
+        for name, encoded in sets.items():
+            of_set, stage = of_stack | {"images": names[name]}, f"encode {name} by layers"
+            stacked, seconds = _stacked(stack, settings.mirror, stage, labelled[name].images, of_set, cache, progress)
+            sets[name] = replace(encoded, stacked=stacked)
+            encode_seconds += seconds
+        training["layers"] = _stack_facts(stack, sets["training images"].stacked)
+        likewise = _encodes_highest(learner, settings)
+        inputs["layers"] = [settings.layers, "highest encoded likewise"] if likewise else settings.layers
 
-    def pooled(name: str, numbers: NDArray[np.int64]) -> Array:
-        """Return features of some images as a new array; for mirrored decisions, (n_images, 2, n_features)."""
-        sums, _ = encoded[name]
-        n_values = sums.shape[-2] * sums.shape[-1]
-        n_all = n_values + (stacked[name].shape[-1] if stacked else 0)
-        found = np.empty((len(numbers), *([2] if settings.mirror == "decisions" else []), n_all), np.float32)
-        for some in row_blocks(len(numbers), _BLOCK_IMAGES):
-            views = _pooled(features, sums[numbers[some]], sets[name].images)
-            # Both views of an image are encoded, and stay apart for decisions.
-            found[some, ..., :n_values] = views.mean(axis=1) if settings.mirror == "features" else views
-            if stacked:
-                found[some, ..., n_values:] = stacked[name][numbers[some]]
-        return found
-
-    def verdict(number: int) -> dict[str, float]:
-        progress("classify", number, len(folds))
-        started = time.perf_counter()
-        fold = folds[number]
-        rest, name = task.tested(fold), "training images" if test is None else "test images"
-        labels, rest_labels = train.labels[fold], sets[name].labels[rest]
-        found = judge(pooled("training images", fold), labels, pooled(name, rest), rest_labels, settings.classifier)
-        progress("classify", number + 1, len(folds))
-        return asdict(found) | {"seconds": time.perf_counter() - started}
-
-    inputs |= {
-        "sets": names,
-        "labels": fingerprint([labelled.labels for labelled in sets.values()]),
-        "folds": fingerprint(folds),
-        "pooling": [settings.pooling, features.typical_code_],
-        **({"mirror": settings.mirror} if settings.mirror else {}),
-        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
-    }
-    verdicts = cache.items("verdicts", inputs, [partial(verdict, n) for n in range(len(folds))])
-    by_stack = stack.seconds if stack is not None else {"learn": 0.0, "encode": 0.0}
-    seconds = {
-        "learn": learn_seconds + by_stack["learn"],
+    inputs |= {"sets": names, "pooling": [settings.pooling, features.typical_code_]}
+    verdicts = _judged(settings, task, sets, inputs, cache, progress)
+    seconds_of = {
+        "learn": learn_seconds,
         **({"choose": sum(trial["seconds"] for trial in tried)} if tried else {}),
-        "encode": sum(seconds for _, seconds in encoded.values()) + by_stack["encode"],
+        "encode": encode_seconds,
         "classify": sum(fold["seconds"] for fold in verdicts),
     }
     patches = {"number": settings.n_patches} | task.origin()
-    return Outcome(settings, features, verdicts, tried, seconds, training, patches)
+    return Outcome(settings, features, verdicts, tried, seconds_of, training, patches)
 
 
 def new_learner(settings: Settings) -> Learner:
@@ -248,11 +210,7 @@ def _lifeless(
     (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
     count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)
     (n_silent,) = cache.items("silent_units", inputs, [count])
-    return {
-        "n_units": len(learned.encoder_.components()),
-        "n_unresponsive": n_unresponsive,
-        "n_silent": n_silent,
-    }
+    return {"n_units": len(learned.encoder_.components()), "n_unresponsive": n_unresponsive, "n_silent": n_silent}
 
 
 def training_facts(learner: Any) -> dict[str, Any]:
@@ -347,21 +305,28 @@ def _tried_alphas(
     return cache.items("penalties", inputs | _encode_inputs(settings) | of_all, makers)
 
 
+def _kept_views(
+    features: ImageModel, stage: str, images: Any, inputs: dict[str, Any], shape: tuple[int, ...], cache: Cache,
+    progress: Progress,
+) -> tuple[Array, float]:  # fmt: skip
+    """Return the views of images, or their mean if a row of ``shape`` has room for one, and the seconds they took."""
+
+    def rows(start: int) -> Iterator[Array]:
+        progress(stage, start, len(images))
+        for number, views in enumerate(features.views(features.fitting_images(images), start, held=False), start + 1):
+            progress(stage, number, len(images))
+            yield (views if views.size == np.prod(shape[1:]) else views.mean(axis=0)).reshape(shape[1:])
+
+    return cache.rows(inputs, shape, rows)
+
+
 def _sums(
     features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
 ) -> tuple[Array, float]:
     """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
     shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
     summing = copy(features).set_params(pooling="sum")
-
-    def rows(start: int) -> Iterator[Array]:
-        progress(stage, start, len(images))
-        found = summing.views(summing.fitting_images(images), start, held=False)
-        for number, sums in enumerate(found, start + 1):
-            progress(stage, number, len(images))
-            yield sums.reshape(shape[1:])
-
-    return cache.rows(inputs, shape, rows)
+    return _kept_views(summing, stage, images, inputs, shape, cache, progress)
 
 
 def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
@@ -369,3 +334,110 @@ def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
     regions = RegionGrid(features.geometry.positions(*images.shape[1:3]), features.grid)
     pooled = pool_sums(sums, regions.counts, features.pooling, features.typical_code_)
     return pooled.reshape(*sums.shape[:-2], -1)
+
+
+def _encodes_highest(learner: Learner, settings: Settings) -> bool:
+    """Return whether the highest layer of a stack has the encoder of the settings, not the learner's own."""
+    return settings.encoder not in ("natural", learner.own_encoder)
+
+
+def _learned_stack(
+    learner: Learner, settings: Settings, unlabelled: Any, source: dict[str, Any], cache: Cache, progress: Progress
+) -> tuple[DeepFeatures, dict[str, Any], float]:
+    """Return a stack whose layers have this learner, what its features depend on, and the seconds of learning."""
+    own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
+    layers = usual_layers(*unlabelled.shape[1:3], n_layers=settings.layers, estimator=learner, **own)
+    described = [repr(layer.get_params()) for layer in layers]
+    inputs = source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
+
+    def learned() -> DeepFeatures:
+        tell_epochs(layers, progress)
+        return DeepFeatures(layers, grid=settings.grid, random_state=settings.seed).fit(unlabelled)
+
+    stack, seconds = cache.model(inputs, learned)
+    if _encodes_highest(learner, settings):
+        encoder = _new_encoder(settings)
+        stack = stack.with_encoder(unlabelled, encoder)
+        inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
+    stack.mirror = settings.mirror is not None
+    return stack, inputs, seconds
+
+
+def _stacked(
+    stack: DeepFeatures, mirror: str | None, stage: str, images: Any, inputs: dict[str, Any], cache: Cache,
+    progress: Progress,
+) -> tuple[Array, float]:  # fmt: skip
+    """Return features of a stack (n_images, [2,] n_features), two for mirrored decisions, and the seconds they took."""
+    both = mirror == "decisions"
+    shape = (len(images), *([2] if both else []), stack._n_features_out)
+    inputs = inputs | {"mirror": stack.mirror, "views": both}
+    return _kept_views(stack, stage, images, inputs, shape, cache, progress)
+
+
+def _stack_facts(stack: DeepFeatures, stacked: Any) -> list[dict[str, int]]:
+    """Return the number of units of each layer, and of those whose features never change over some images."""
+    found, start = [], 0
+    sample = np.asarray(stacked[:_SAMPLE]).reshape(-1, stacked.shape[-1])
+    for layer in stack.layers_:
+        stop = start + stack.grid**2 * layer.n_codes
+        ranges = np.ptp(sample[:, start:stop], axis=0).reshape(-1, layer.n_codes).max(axis=0)
+        found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
+        start = stop
+    return found
+
+
+@dataclass(frozen=True)
+class _EncodedSet:
+    """Labelled images, the sums of their codes on disk and, if there is a stack, its features on disk."""
+
+    model: ImageFeatures
+    labelled: LabelledImages
+    sums: Array
+    stacked: Array | None = None
+
+    def features(self, numbers: NDArray[np.int64], mirror: str | None) -> Array:
+        """Return features of some images as a new array; for mirrored decisions, (n_images, 2, n_features)."""
+        n_values = self.sums.shape[-2] * self.sums.shape[-1]
+        n_all = n_values + (0 if self.stacked is None else self.stacked.shape[-1])
+        found = np.empty((len(numbers), *([2] if mirror == "decisions" else []), n_all), np.float32)
+        for some in row_blocks(len(numbers), _BLOCK_IMAGES):
+            views = _pooled(self.model, self.sums[numbers[some]], self.labelled.images)
+            # Both views of an image are encoded, and stay apart for decisions.
+            found[some, ..., :n_values] = views.mean(axis=1) if mirror == "features" else views
+            if self.stacked is not None:
+                found[some, ..., n_values:] = self.stacked[numbers[some]]
+        return found
+
+
+def _judged(
+    settings: Settings, task: Task, sets: dict[str, _EncodedSet], inputs: dict[str, Any], cache: Cache,
+    progress: Progress,
+) -> list[dict[str, float]]:  # fmt: skip
+    """Return the verdict of each fold."""
+    inputs = inputs | {
+        "labels": fingerprint([encoded.labelled.labels for encoded in sets.values()]),
+        "folds": fingerprint(task.folds),
+        **({"mirror": settings.mirror} if settings.mirror else {}),
+        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
+    }
+    makers = [partial(_verdict, number, settings, task, sets, progress) for number in range(len(task.folds))]
+    return cache.items("verdicts", inputs, makers)
+
+
+def _verdict(
+    number: int, settings: Settings, task: Task, sets: dict[str, _EncodedSet], progress: Progress
+) -> dict[str, float]:
+    """Train a classifier on a fold and test it; return the verdict and the seconds it took, as plain values."""
+    progress("classify", number, len(task.folds))
+    started = time.perf_counter()
+    fold, train = task.folds[number], sets["training images"]
+    numbers, test = task.tested(fold), sets.get("test images", train)
+    found = judge(
+        train.features(fold, settings.mirror),
+        train.labelled.labels[fold],
+        test.features(numbers, settings.mirror),
+        test.labelled.labels[numbers],
+        settings.classifier,
+    )
+    progress("classify", number + 1, len(task.folds))
+    return asdict(found) | {"seconds": time.perf_counter() - started}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,7 +47,7 @@ class LeastSquaresCV(OneVsAll):
         targets = signs.T
         target_means = targets.mean(axis=0)
         kind = _ManyFeatures if len(data) <= data.shape[1] else _ManySamples
-        problem: _Problem = kind(data, targets - target_means)
+        problem = kind(data, targets - target_means)
         self.alphas_, self.errors_ = _walked(problem)
         self.alpha_ = float(self.alphas_[self.errors_.argmin()])
         coef = problem.coef(self.alpha_)
@@ -57,7 +56,7 @@ class LeastSquaresCV(OneVsAll):
         return self
 
 
-def _walked(problem: _Problem) -> tuple[Array, Array]:
+def _walked(problem: _ManyFeatures | _ManySamples) -> tuple[Array, Array]:
     """Return the penalties that were tried, in falling order, and their errors."""
     alphas = _RELATIVE_ALPHAS * problem.mean_square
     errors = {_MIDDLE: problem.error(alphas[_MIDDLE])}
@@ -75,15 +74,11 @@ def _walked(problem: _Problem) -> tuple[Array, Array]:
     return alphas[tried], np.array([errors[number] for number in tried])
 
 
-class _Problem(ABC):
+class _Problem:
     """Least squares with centred samples and targets, for any penalty.
 
-    Attributes
-    ----------
-    means : ndarray of shape (n_features,)
-        The means of the samples.
-    mean_square : float
-        The mean squared norm of the centred rows, or 1 if all rows are equal.
+    ``mean_square`` is the mean squared norm of the centred rows, or 1 if all rows are equal. A subclass has
+    ``error(alpha)``, the squared error in cross-validation, and ``coef(alpha)``, the weights (n_classes, n_features).
     """
 
     def __init__(self, X: Array, targets: Array) -> None:
@@ -96,17 +91,9 @@ class _Problem(ABC):
             raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
         self.mean_square = square or 1.0
 
-    @abstractmethod
     def _inner_products(self) -> Array:
         """Return the inner products of the centred rows or columns."""
-
-    @abstractmethod
-    def error(self, alpha: float) -> float:
-        """Return the squared error in cross-validation."""
-
-    @abstractmethod
-    def coef(self, alpha: float) -> Array:
-        """Return the weights (n_classes, n_features)."""
+        raise NotImplementedError
 
 
 class _ManyFeatures(_Problem):

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
-from ..evaluation.comparison import Progress
+from ..images.recipes import Progress
 from .cache import Cache
 from .experiment import ALPHAS, Settings, new_learner, run_experiment
 from .task import Task
@@ -91,36 +91,31 @@ def differences(settings: Settings, task: Task) -> list[str]:
 
     The last two lines are always present: one about the learner, and one about what the paper does not state.
     """
-    paper, found = PAPER_SETTINGS, []
+    paper, side, grid = PAPER_SETTINGS, settings.patch_size, settings.grid
     n_units = new_learner(settings).get_params().get("n_components")  # None if it depends on the data
-    if task.test is None:
-        found.append("tested on the training images outside of each fold, not on the test set")
-    if len(task.folds) != _FOLDS["stl10"]:
-        found.append(f"{len(task.folds)} of the {_FOLDS['stl10']} folds")
-    if task.source != "unlabelled":
-        tested = ", some of which are also used for testing" if task.learns_from_tested else ""
-        found.append(f"patches from the {len(task.unlabelled):,} training images{tested}, not from unlabelled ones")
-    if n_units not in (None, paper.n_components):
-        found.append(f"{n_units} units, not {_UNITS}")
-    if settings.patch_size != paper.patch_size:
-        found.append(f"patches of {settings.patch_size} pixels a side, not {paper.patch_size}")
-    if settings.stride != paper.stride:
-        found.append(f"stride {settings.stride}, not {paper.stride}")
-    if settings.grid != paper.grid:
-        found.append(f"pooled over {settings.grid} x {settings.grid} regions, not {paper.grid} x {paper.grid}")
-    if settings.pooling != paper.pooling:
-        found.append(f"{settings.pooling} pooling, not sums")
-    if settings.mirror:
-        found.append(f"{settings.mirror} of mirror images, too")
-    if settings.classifier != "svm":
-        found.append(f"{settings.classifier} as the classifier, not the SVM")
-    if settings.layers > 1:
-        found.append(f"the features of a stack of {settings.layers} layers, too")
-    if settings.alpha is not None and settings.encoder == "sparse_coding" and settings.alpha not in ALPHAS:
-        found.append(f"penalty {settings.alpha:g}, not one of {', '.join(f'{alpha:g}' for alpha in ALPHAS)}")
-    found.append(_difference_of_learner(settings))
-    found.append(f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalised")
-    return found
+    tested = ", some of which are also used for testing" if task.learns_from_tested else ""
+    other_penalty = settings.encoder == "sparse_coding" and settings.alpha not in (None, *ALPHAS)
+    alphas = ", ".join(f"{alpha:g}" for alpha in ALPHAS)
+    checks = [
+        (task.test is None, "tested on the training images outside of each fold, not on the test set"),
+        (len(task.folds) != _FOLDS["stl10"], f"{len(task.folds)} of the {_FOLDS['stl10']} folds"),
+        (
+            task.source != "unlabelled",
+            f"patches from the {len(task.unlabelled):,} training images{tested}, not from unlabelled ones",
+        ),
+        (n_units not in (None, paper.n_components), f"{n_units} units, not {_UNITS}"),
+        (side != paper.patch_size, f"patches of {side} pixels a side, not {paper.patch_size}"),
+        (settings.stride != paper.stride, f"stride {settings.stride}, not {paper.stride}"),
+        (grid != paper.grid, f"pooled over {grid} x {grid} regions, not {paper.grid} x {paper.grid}"),
+        (settings.pooling != paper.pooling, f"{settings.pooling} pooling, not sums"),
+        (settings.mirror, f"{settings.mirror} of mirror images, too"),
+        (settings.classifier != "svm", f"{settings.classifier} as the classifier, not the SVM"),
+        (settings.layers > 1, f"the features of a stack of {settings.layers} layers, too"),
+        (other_penalty, f"penalty {settings.alpha or 0:g}, not one of {alphas}"),
+        (True, _difference_of_learner(settings)),
+        (True, f"the number of patches ({settings.n_patches:,}); that the SVM's intercept is not penalised"),
+    ]
+    return [told for differs, told in checks if differs]
 
 
 def _difference_of_learner(settings: Settings) -> str:
@@ -153,12 +148,7 @@ def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
 
 
 def run_table(
-    settings: Settings,
-    n_patches: int | None,
-    poolings: Sequence[str],
-    task: Task,
-    cache: Cache,
-    progress: Progress,
+    settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task, cache: Cache, progress: Progress
 ) -> dict[str, Any]:
     """Return the paper's rows with our figures for each way of pooling, as plain values.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 from ..evaluation.comparison import ComparedLearner
@@ -30,7 +29,7 @@ def comparison_page(
         The settings of learners by the name of their row, for some of the rows.
     filters : mapping of str to str
         Pictures of what was learned, by the name of the row, for some of the rows: the results of
-        :func:`epls.report.pictures.png`.
+        :func:`epls.report.page.png`.
     title : str
         The heading of the page.
 
@@ -42,8 +41,5 @@ def comparison_page(
     entries = []
     for row in rows:
         shown = {name: str(value) for name, value in settings.get(row.name, {}).items() if value is not None}
-        entry = asdict(row) | {"settings": shown, "filters": filters.get(row.name)}
-        if row.failed is not None:
-            entry |= {"accuracy": None, "std": None}  # a page has no NaN
-        entries.append(entry)
+        entries.append(row.as_json() | {"settings": shown, "filters": filters.get(row.name)})
     return page("compare", title, {"facts": [list(fact) for fact in facts], "entries": entries})

@@ -22,7 +22,6 @@ from ..utils.wording import counted
 from .page import as_color, page, sheet_of, short, shrunk
 from .similarity import (
     Group,
-    Similarity,
     comparable,
     described,
     duplicate_pictures,
@@ -171,11 +170,11 @@ def _about_units(model: ImageModel) -> str:
 
 
 def _about_names(images: ImageCollection | None, names: Sequence[str] | None, n_samples: int) -> dict[str, Any]:
-    column = "file"
+    if names is None and images is not None:
+        names = getattr(images.images, "names", None)
+    column = "row" if names is None else "file"
     if names is None:
-        names = None if images is None else getattr(images.images, "names", None)
-    if names is None:
-        column, names = "row", [str(number) for number in range(n_samples)]
+        names = [str(number) for number in range(n_samples)]
     if len(names) != n_samples:
         raise ValueError(f"{len(names)} names were given for {n_samples} samples: give one for each")
     return {"count": n_samples, "names": [str(name) for name in names], "nameColumn": column}
@@ -239,11 +238,15 @@ def _analysis(
     ]
     units = None
     if isinstance(shown, Thumbnails):
-        _add_looks(about, found_groups, shown)
+        # What people would see first: brighter, more colorful and so on.
+        for entry, strongest in zip(about, traits(looks(shown.fingerprints), found_groups), strict=True):
+            entry["traits"] = [LOOKS[look][0 if difference > 0 else 1] for look, difference in strongest]
         units = None if model is None else _add_units(about, found_groups, rows, model)
     else:
         for entry, strongest in zip(about, traits(shown, found_groups), strict=True):
             entry["columns"] = [[column, short(difference)] for column, difference in strongest]
+    loneliness = found.loneliness()
+    lonely = np.argsort(-loneliness, kind="stable")[: min(_LONELY, len(loneliness) // 2)]
     return {
         "positions": packed(np.rint(positions * 65535), np.uint16),
         "cells": packed(cells, np.uint16),
@@ -253,25 +256,11 @@ def _analysis(
         "groupKind": "density" if groups == "density" else "balanced",
         "units": units,
         "duplicates": sets[:_MOST_SETS],
-        **_about_nearest(found),
-    }
-
-
-def _about_nearest(found: Similarity) -> dict[str, Any]:
-    loneliness = found.loneliness()
-    lonely = np.argsort(-loneliness, kind="stable")[: min(_LONELY, len(loneliness) // 2)]
-    return {
         "nearest": packed(found.nearest, np.uint32),
         "cosines": packed(np.rint(100 * np.clip(found.cosines, 0, 1)), np.uint8),
         "nNearest": found.nearest.shape[1],
         "lonely": lonely.tolist(),
     }
-
-
-def _add_looks(about: list[dict[str, Any]], groups: Sequence[Group], shown: Thumbnails) -> None:
-    """Describe what people would see first: brighter, more colorful and so on."""
-    for entry, strongest in zip(about, traits(looks(shown.fingerprints), groups), strict=True):
-        entry["traits"] = [LOOKS[look][1 if difference > 0 else 2] for look, difference in strongest]
 
 
 def _add_units(

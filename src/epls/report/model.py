@@ -20,6 +20,7 @@ from ..images.features import ImageFeatures
 from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of
 from ..images.patches import sample_placed_patches
 from ..images.reading import ImageCollection, Images
+from ..images.recipes import Progress
 from ..images.stack import DeepFeatures
 from ..plotting import colors_shown, false_colors, filter_pictures
 from ..utils.sklearn import safe_indexing
@@ -44,7 +45,7 @@ def model_page(
     title: str = "What was learned",
     feature_names: Sequence[str] | None = None,
     random_state: Any = 0,
-    progress: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    progress: Progress = lambda stage, done, total: None,
 ) -> str:
     """Create a page that shows what a model has learned, on samples of data.
 

@@ -54,13 +54,6 @@ def comparable(features: Array, random: np.random.RandomState, *, keep_length: b
     strong components dominate; with equal variances, the noise of the weak ones counts as much as the signal. With
     ``keep_length``, rows that differ only in length are also different, as they should be in a table with few columns.
     To do so, a constant is added to each row before it is scaled to unit length.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = comparable(np.random.RandomState(0).normal(size=(50, 300)), np.random.RandomState(0))
-    >>> X.shape[0], bool(np.allclose(np.linalg.norm(X, axis=1), 1))
-    (50, True)
     """
     X = StandardScaler().fit_transform(np.asarray(features, np.float32))
     if not X.any():  # all samples are equal
@@ -134,15 +127,6 @@ def map_positions(X: Array, random: np.random.RandomState) -> Array:
     t-SNE places up to 4,000 samples, starting from their first two principal components. If there are more samples,
     4,000 are drawn as landmarks, and each of the others is placed among the landmarks that it is most similar to. So
     the time is linear in the number of samples.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.repeat(np.eye(3), 10, axis=0) + np.random.RandomState(0).normal(scale=0.01, size=(30, 3))
-    >>> positions = map_positions(X, np.random.RandomState(0))
-    >>> apart = np.linalg.norm(positions[:10].mean(axis=0) - positions[10:20].mean(axis=0))
-    >>> bool(apart > 3 * positions[:10].std(axis=0).max())
-    True
     """
     chosen = np.arange(len(X))
     if len(X) > _LANDMARKS:
@@ -188,11 +172,6 @@ def grid_positions(positions: Array) -> Indices:
     """Give each sample its own cell of a square grid, near its position on the map: (column, row) of each.
 
     The map is halved repeatedly, across and along, in proportion to the cells on each side.
-
-    Examples
-    --------
-    >>> grid_positions(np.array([[0.9, 0.1], [0.1, 0.2], [0.3, 0.9], [0.8, 0.9]])).tolist()
-    [[1, 0], [0, 0], [0, 1], [1, 1]]
     """
     n_columns = int(np.ceil(np.sqrt(len(positions))))
     n_rows = -(-len(positions) // n_columns)
@@ -209,18 +188,17 @@ def _fill(cells: Indices, positions: Array, samples: Indices, room: tuple[int, i
     if n_columns * n_rows == 1:
         cells[samples] = column, row
         return
-    axis = 0 if n_columns >= n_rows else 1
-    first = (n_columns if axis == 0 else n_rows) // 2
+    if n_columns >= n_rows:
+        axis, first = 0, n_columns // 2
+        rooms = (column, row, first, n_rows), (column + first, row, n_columns - first, n_rows)
+    else:
+        axis, first = 1, n_rows // 2
+        rooms = (column, row, n_columns, first), (column, row + first, n_columns, n_rows - first)
     ordered = samples[np.argsort(positions[samples, axis], kind="stable")]
-    rooms = (
-        ((column, row, first, n_rows), (column + first, row, n_columns - first, n_rows))
-        if axis == 0
-        else ((column, row, n_columns, first), (column, row + first, n_columns, n_rows - first))
-    )
     # Both sides are filled to the same degree, so that empty cells are spread over the grid.
-    share = rooms[0][2] * rooms[0][3] / (n_columns * n_rows)
-    cut = round(len(samples) * share)
-    cut = min(max(cut, len(samples) - rooms[1][2] * rooms[1][3]), rooms[0][2] * rooms[0][3])
+    n_first, n_second = (n_across * n_along for _, _, n_across, n_along in rooms)
+    cut = round(len(samples) * (n_first / (n_columns * n_rows)))
+    cut = min(max(cut, len(samples) - n_second), n_first)
     _fill(cells, positions, ordered[:cut], rooms[0])
     _fill(cells, positions, ordered[cut:], rooms[1])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..images.reading import ImageCollection
-from ..images.recipes import resized
+from ..images.recipes import Progress, resized
 from ..plotting import false_colors
 from ..utils.threads import map_tasks
 from ..utils.types import Array
@@ -23,15 +22,15 @@ _SHEET_SIDE = 2048  # pixels: what a phone can decode at a time
 _RANGE_FROM = 200  # images that determine what is dark and what is bright, if that is unknown
 FINGERPRINT = 16  # pixels per side, to compare images
 
-#: The name, and the words for more and less of it.
+#: The words for more and less of each measure of :func:`looks`.
 LOOKS = [
-    ("brightness", "brighter", "darker"),
-    ("contrast", "more contrast", "less contrast"),
-    ("color", "more colorful", "less colorful"),
-    ("warmth", "warmer colors", "colder colors"),
-    ("detail", "finer detail", "smoother"),
-    ("top", "brighter at the top", "darker at the top"),
-    ("middle", "brighter in the middle", "darker in the middle"),
+    ("brighter", "darker"),
+    ("more contrast", "less contrast"),
+    ("more colorful", "less colorful"),
+    ("warmer colors", "colder colors"),
+    ("finer detail", "smoother"),
+    ("brighter at the top", "darker at the top"),
+    ("brighter in the middle", "darker in the middle"),
 ]
 
 
@@ -48,7 +47,7 @@ class Thumbnails:
     fingerprints: NDArray[np.uint8]  # (n_images, 16, 16, 3): even smaller pictures, all square
 
 
-def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], None]) -> Thumbnails:
+def thumbnails_of(images: ImageCollection, progress: Progress) -> Thumbnails:
     """Read each image once and create its small picture. With many images, the pictures are smaller."""
     n_images = len(images)
     longest = max(max(shape[:2]) for shape in images.shapes())
@@ -78,13 +77,7 @@ def thumbnails_of(images: ImageCollection, progress: Callable[[str, int, int], N
 
 
 def tile_side(n_images: int, longest: int) -> int:
-    """Return the height and width of the pictures of this many images, in whole blocks of JPEG's 8 pixels.
-
-    Examples
-    --------
-    >>> tile_side(200, 4000), tile_side(10_000, 4000), tile_side(60_000, 28), tile_side(100, 28)
-    (224, 48, 24, 32)
-    """
+    """Return the height and width of the pictures of this many images, in whole blocks of JPEG's 8 pixels."""
     affordable = np.sqrt(_BYTES / n_images / _BYTES_PER_PIXEL)
     return int(np.clip(8 * (affordable // 8), _SIDES[0], max(_SIDES[0], min(_SIDES[1], 8 * -(-longest // 8)))))
 
@@ -100,14 +93,7 @@ def _small(image: NDArray[Any], values: tuple[float, float], side: int) -> NDArr
 
 
 def looks(fingerprints: NDArray[np.uint8]) -> Array:
-    """Measure what people would notice first in a small picture: a column for each of ``LOOKS``.
-
-    Examples
-    --------
-    >>> dark, bright = np.zeros((16, 16, 3), np.uint8), np.full((16, 16, 3), 200, np.uint8)
-    >>> looks(np.stack([dark, bright]))[:, 0].tolist()
-    [0.0, 200.0]
-    """
+    """Measure what people would notice first in a small picture: a column for each of ``LOOKS``."""
     pixels = fingerprints.astype(np.float32)
     gray = pixels.mean(axis=3)
     brightness = gray.mean(axis=(1, 2))
@@ -115,15 +101,7 @@ def looks(fingerprints: NDArray[np.uint8]) -> Array:
     contrast = gray.std(axis=(1, 2))
     quarter, half = FINGERPRINT // 4, FINGERPRINT // 2
     middle = gray[:, quarter:-quarter, quarter:-quarter].mean(axis=(1, 2))
-    return np.stack(
-        [
-            brightness,
-            contrast,
-            np.ptp(pixels, axis=3).mean(axis=(1, 2)),
-            (pixels[..., 0] - pixels[..., 2]).mean(axis=(1, 2)),
-            edges / (contrast + 4),
-            gray[:, :half].mean(axis=(1, 2)) - gray[:, half:].mean(axis=(1, 2)),
-            middle - brightness,
-        ],
-        axis=1,
-    )
+    color = np.ptp(pixels, axis=3).mean(axis=(1, 2))
+    warmth = (pixels[..., 0] - pixels[..., 2]).mean(axis=(1, 2))
+    top = gray[:, :half].mean(axis=(1, 2)) - gray[:, half:].mean(axis=(1, 2))
+    return np.stack([brightness, contrast, color, warmth, edges / (contrast + 4), top, middle - brightness], axis=1)

@@ -34,18 +34,8 @@ _MEASURES = [
     ("lifetime", "lifetime sparsity", " of 1", "1 if it responds to one of the {samples}, 0 if to all equally"),
     ("redundancy", "redundancy", " of 1", "absolute cosine to the most similar unit; 1 if they are the same"),
     ("group", "group", "", "units of a group see the same channels of the layer below"),
-    (
-        "frequency",
-        "spatial frequency",
-        " waves/pixel",
-        "how fine its strongest stripes are; 0.5: they change from each pixel to the next",
-    ),
-    (
-        "orientation",
-        "orientation",
-        "\N{DEGREE SIGN}",
-        "of its stripes: 0\N{DEGREE SIGN} is horizontal, 90\N{DEGREE SIGN} vertical",
-    ),
+    ("frequency", "spatial frequency", " waves/pixel", "of its strongest stripes; 0.5: they change at each pixel"),
+    ("orientation", "orientation", "°", "of its stripes: 0° is horizontal, 90° vertical"),
     ("color", "color", "%", "of its energy is not gray"),
 ]
 
@@ -148,12 +138,9 @@ def _correlations(answers: Array) -> Array:
 def filter_statistics(filters: Array) -> dict[str, Array]:
     """Find the strongest wave in each filter of shape (n, height, width, channels).
 
-    Returns
-    -------
-    dict of ndarray of shape (n,)
-        ``orientation``, the direction of the crests in degrees, 0 to 180: 0 is a horizontal edge, 45 rises to the
-        right; ``frequency``, the waves per pixel, 0 to 0.71: at 0.5, the sign changes from each pixel to the next;
-        ``color``, the fraction of the filter's energy that is not gray.
+    ``orientation`` is the direction of the crests in degrees, 0 to 180: 0 is a horizontal edge, 45 rises to the right.
+    ``frequency`` has the waves per pixel, 0 to 0.71: at 0.5, the sign changes from each pixel to the next. ``color`` is
+    the fraction of the filter's energy that is not gray.
     """
     gray = filters.mean(axis=3)
     energy = np.square(filters).sum(axis=(1, 2, 3))
@@ -204,46 +191,26 @@ def layer_content(
     population = f"{statistics.population_sparsity.mean():.2f}"
     lifetime = f"{statistics.lifetime_sparsity.mean():.2f}"
     most = f"{statistics.redundancy.max():.2f}"
+    if_all = "0 if all respond equally"
+    told = [
+        ("Dead units", f"{dead}. A dead unit responds to all {samples} in the same way."),
+        ("Population sparsity", f"{population}. It is 1 if one unit responds to each of the {samples}, {if_all}."),
+        ("Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."),
+        ("Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."),
+    ]
+    sparsities = [f"population sparsity {population}", f"lifetime sparsity {lifetime}"]
+    names = ("key", "name", "unit", "explanation")
+    measured = [[text.format(samples=samples) for text in texts] for texts in _MEASURES if texts[0] in units]
     return {
         "samples": samples,
         "units": units,
-        "measures": [
-            {
-                "key": key,
-                "name": name,
-                "unit": unit.format(samples=samples),
-                "explanation": told.format(samples=samples),
-            }
-            for key, name, unit, told in _MEASURES
-            if key in units
-        ],
+        "measures": [dict(zip(names, texts, strict=True)) for texts in measured],
         "histogram": statistics.histogram.tolist(),
         "nearest": _neighbors(statistics.nearest, statistics.cosines),
         "together": _neighbors(statistics.together, statistics.correlations),
         "dead": np.flatnonzero(np.isin(numbers, statistics.dead)).tolist(),
-        "facts": [
-            *map(list, facts),
-            ["Dead units", f"{dead}. A dead unit responds to all {samples} in the same way."],
-            [
-                "Population sparsity",
-                f"{population}. It is 1 if one unit responds to each of the {samples}, 0 if all respond equally.",
-            ],
-            [
-                "Lifetime sparsity",
-                f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally.",
-            ],
-            [
-                "Most similar pair",
-                f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common.",
-            ],
-        ],
-        "summary": [
-            *about,
-            dead,
-            f"population sparsity {population}",
-            f"lifetime sparsity {lifetime}",
-            f"most similar pair: cosine {most}",
-        ],
+        "facts": [list(fact) for fact in (*facts, *told)],
+        "summary": [*about, dead, *sparsities, f"most similar pair: cosine {most}"],
         "charts": _charts(learners, statistics),
     }
 
@@ -265,18 +232,16 @@ def _charts(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[st
     most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)
     counts, _ = np.histogram(np.minimum(statistics.wins, most), bins=min(N_BINS, most + 1), range=(0, most))
     svg = bar_chart(counts, 0, most, "wins (last bar: this many or more)", "units")
-    explanation = (
-        "The number of samples for which a unit is the strongest. A narrow peak means that all units have equal shares."
-    )
-    charts.append(("Wins per unit", explanation, svg))
-    counts, _ = np.histogram(statistics.population_sparsity, bins=N_BINS, range=(0, 1))
-    svg = bar_chart(counts, 0, 1, "population sparsity", "samples")
-    explanation = "The sparsity of each sample: near 1, few units respond to it; near 0, all respond equally."
-    charts.append(("Population sparsity", explanation, svg))
-    counts, _ = np.histogram(statistics.lifetime_sparsity, bins=N_BINS, range=(0, 1))
-    svg = bar_chart(counts, 0, 1, "lifetime sparsity", "units")
-    explanation = "The sparsity of each unit: near 1, it responds to few samples; near 0, to all equally."
-    charts.append(("Lifetime sparsity", explanation, svg))
+    told = "The number of samples for which a unit is the strongest. A narrow peak means equal shares."
+    charts.append(("Wins per unit", told, svg))
+    of_sample = "The sparsity of each sample: near 1, few units respond to it; near 0, all respond equally."
+    of_unit = "The sparsity of each unit: near 1, it responds to few samples; near 0, to all equally."
+    for title, values, of_what, told in (
+        ("Population sparsity", statistics.population_sparsity, "samples", of_sample),
+        ("Lifetime sparsity", statistics.lifetime_sparsity, "units", of_unit),
+    ):
+        counts, _ = np.histogram(values, bins=N_BINS, range=(0, 1))
+        charts.append((title, told, bar_chart(counts, 0, 1, title.lower(), of_what)))
     return [{"title": title, "explanation": explanation, "svg": svg} for title, explanation, svg in charts]
 
 
@@ -294,13 +259,7 @@ def rounded(values: Array) -> list[float]:
 
 
 def some_of(n_shown: int, n_all: int, what: str) -> str:
-    """Describe how many of how many in words.
-
-    Examples
-    --------
-    >>> some_of(24, 24, "images"), some_of(200, 5000, "images"), some_of(1, 1, "images")
-    ('all 24 images', '200 of 5,000 images', '1 image')
-    """
+    """Describe how many of how many in words: "all 24 images", "200 of 5,000 images", "1 image"."""
     if n_shown < n_all:
         return f"{n_shown:,} of {n_all:,} {what}"
     return f"all {n_all:,} {what}" if n_all > 1 else counted(n_all, what)

@@ -27,18 +27,9 @@ class LassoSolver:
     Problems that single precision cannot solve to the tolerance (nearly dependent components, an alpha of less than
     about a hundredth of the products) are solved again in double precision.
 
-    Parameters
-    ----------
-    gram : ndarray of float64 of shape (n_components, n_components)
-        G. The diagonal is 0 for components that are 0.
-    alpha : float
-        The penalty.
-    positive : bool, default=False
-        Whether codes must not be negative.
-    tol : float, default=1e-3
-        The largest violation of the conditions of a minimum, in units of alpha: see :mod:`epls.kernels.lasso`.
-    dtype : dtype, default=float64
-        The type of products and codes.
+    ``gram`` is G in double precision; its diagonal is 0 for components that are 0. With ``positive``, codes are not
+    negative. ``tol`` is the largest violation of the conditions of a minimum, in units of alpha: see
+    :mod:`epls.kernels.lasso`. ``dtype`` is that of products and codes.
     """
 
     def __init__(

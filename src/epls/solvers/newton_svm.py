@@ -20,23 +20,14 @@ in double precision; the Newton directions, which need not be exact, are in sing
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
 
 from ..utils.types import Array
-from .svms import (
-    LinearSVMs,
-    derivatives,
-    double_blocks,
-    find_step_lengths,
-    pick,
-    row_dots,
-    slacks,
-    warn_unsolved,
-)
+from .svms import LinearSVMs, derivatives, find_step_lengths, pick, row_dots, slacks, warn_unsolved
 
 # The residual of a Newton direction, relative to the gradient's norm. With 0.1, a large C from a cold start on
 # separable data took more than 200 steps instead of 10, and nothing else became faster.
@@ -67,10 +58,7 @@ class NewtonSVMs(LinearSVMs):
         return self._weights(solution.reshape(-1, solution.shape[-1]))
 
     def solve(self, weights: Array, C: float, start: Array, tol: float | None = None) -> tuple[Array, Array]:
-        """Return solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems).
-
-        ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
-        """
+        """Return solutions (n_folds, n_problems, n_rotated) and their objectives (n_folds, n_problems)."""
         tol = self.tol if tol is None else tol
         targets = self._targets(weights)
         V = start.reshape(len(targets), -1)
@@ -159,9 +147,6 @@ class NewtonSVMs(LinearSVMs):
             return coef.astype(X.dtype), (V[:, -1] * constant).astype(X.dtype)
 
         return rows, np.append(np.maximum(eigenvalues, 0) / square, n_samples * constant**2), weights
-
-    def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
-        return double_blocks(X, self.block_elements)
 
     def _fold_margins(self, solution: Array) -> Array:
         return self._margins(solution.reshape(-1, solution.shape[2])).reshape(*solution.shape[:2], -1)

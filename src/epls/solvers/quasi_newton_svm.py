@@ -28,16 +28,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, get_blas_funcs
 
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .svms import (
-    LinearSVMs,
-    derivatives,
-    double_blocks,
-    find_step_lengths,
-    pick,
-    row_dots,
-    slacks,
-    warn_unsolved,
-)
+from .svms import LinearSVMs, derivatives, find_step_lengths, pick, row_dots, slacks, warn_unsolved
 
 # The gap bounds the error of the margins: its mean square is about this fraction of the mean squared hinge, so margins
 # are off by a hundredth of a hinge, in either direction.
@@ -148,10 +139,7 @@ class QuasiNewtonSVMs(LinearSVMs):
         return coef.astype(self.X.dtype), intercept.astype(self.X.dtype)
 
     def solve(self, weights: Array, C: float, start: Solved, tol: float | None = None) -> tuple[Solved, Array]:
-        """Return solutions and their objectives (n_folds, n_problems).
-
-        ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
-        """
+        """Return solutions and their objectives (n_folds, n_problems)."""
         tol = self.tol if tol is None else tol
         if tol < _DOUBLE_BELOW:  # most of the way in single precision
             start, _, _ = self._advanced(weights, C, start, _FOLD_TOLERANCE, False)
@@ -242,7 +230,7 @@ class QuasiNewtonSVMs(LinearSVMs):
     def _margins(self, V: Array, double: bool) -> Array:
         root = np.sqrt(self.mean_square)
         if double:
-            parts = [(V[:, :-1] / root) @ block.T for _, block in double_blocks(self.X, self.block_elements)]
+            parts = [(V[:, :-1] / root) @ block.T for _, block in self._blocks(self.X)]
             margins = np.concatenate(parts, axis=1)
         else:
             margins = ((V[:, :-1] * self._single_scale).astype(np.float32) @ self._single.T).astype(np.float64)
@@ -254,8 +242,8 @@ class QuasiNewtonSVMs(LinearSVMs):
         found = np.empty((len(weights), self.X.shape[1] + 1))
         found[:, -1] = weights.sum(axis=1) * self.constant
         if double:
-            blocks: Any = double_blocks(self.X, self.block_elements)
-            found[:, :-1] = sum(weights[:, some] @ block for some, block in blocks) / np.sqrt(self.mean_square)
+            total: Any = sum(weights[:, some] @ block for some, block in self._blocks(self.X))
+            found[:, :-1] = total / np.sqrt(self.mean_square)
             return found
         single, total = weights.astype(np.float32), np.zeros((len(weights), self.X.shape[1]))
         for some in row_blocks(len(self.X), max(1, 4 * self.block_elements // self.X.shape[1])):

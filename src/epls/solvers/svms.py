@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
@@ -19,55 +18,30 @@ _FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean sq
 _SLOPE_TOLERANCE = 0.01  # the slope at the end of a step, relative to that at its start
 
 
-class LinearSVMs(ABC):
+class LinearSVMs:
     """The problems of all classes on the same samples, for several folds at a time.
 
     Rows and weights are scaled so that the mean squared norm of the rows is 1: if rows are divided by s and weights
     multiplied by it, margins are unchanged and the objective is that of C s^2, times s^2. So single precision suffices
     whatever the units of the data. A subclass defines ``start(n_folds)``, ``common(solution)``, ``weights(solution)``
-    and ``solve(weights, C, start, tol)``, with a type of solutions of its own.
+    and ``solve(weights, C, start, tol)``, with a type of solutions of its own. The ``weights`` of the latter
+    (n_folds, n_samples) are the square roots of each sample's weight in each fold.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, n_features)
-        The samples, float32 or float64.
-    signs : ndarray of shape (n_problems, n_samples)
-        The y of each problem: 1 or -1.
-    intercept_scaling : float or None, default=None
-        As in ``LinearSVC``; None leaves the intercept free.
-    tol : float, default=1e-6
-        A problem is solved when half the squared norm of its gradient is at most this fraction of its objective.
-    max_iter : int, default=200
-        The largest number of Newton steps.
-
-    Attributes
-    ----------
-    mean_square : float
-        The mean squared norm of the rows (x, 1).
-    constant : float
-        What replaces the 1 of the intercept in rows of mean squared norm 1.
-    fold_tol : float
-        The tolerance for cross-validation.
-    most_steps : int
-        The largest number of steps that ``solve`` has taken.
-    n_products : int
-        The number of vectors that were multiplied by the samples and back.
+    ``signs`` (n_problems, n_samples) are the y of each problem: 1 or -1. The other settings are those of
+    :class:`epls.L2SVMCV`. ``mean_square`` is the mean squared norm of the rows (x, 1), ``constant`` replaces the 1 of
+    the intercept in rows of mean squared norm 1, and ``fold_tol`` is the tolerance for cross-validation. ``most_steps``
+    is the largest number of steps of any C, and ``n_products`` the number of vectors multiplied by the samples and
+    back.
     """
 
     block_elements: ClassVar[int]  # of the samples that are in double precision at a time
 
     def __init__(
-        self,
-        X: Array,
-        signs: Array,
-        *,
-        intercept_scaling: float | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 200,
+        self, X: Array, signs: Array, *, intercept_scaling: float | None = None, tol: float = 1e-6, max_iter: int = 200
     ) -> None:
         self.X, self.signs, self.tol, self.fold_tol, self.max_iter = X, signs, tol, tol, max_iter
         self.most_steps, self.n_products = 0, 0
-        self.mean_square = mean_square_norm(X, self.block_elements)
+        self.mean_square = self._mean_square_norm()
         root = float(np.sqrt(self.mean_square))
         self.constant = _FREE_INTERCEPT if intercept_scaling is None else intercept_scaling / root
 
@@ -76,15 +50,25 @@ class LinearSVMs(ABC):
         margins = self._fold_margins(solution)
         return (margins[:, 0] > 0).astype(np.intp) if len(self.signs) == 1 else margins.argmax(axis=1)
 
-    @abstractmethod
     def _fold_margins(self, solution: Any) -> Array:
         """Return the margins (n_folds, n_problems, n_samples) of a solution."""
+        raise NotImplementedError
+
+    def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
+        """Iterate over blocks of rows, in double precision."""
+        for some in row_blocks(len(X), max(1, self.block_elements // X.shape[1])):
+            yield some, X[some].astype(np.float64, copy=False)
+
+    def _mean_square_norm(self) -> float:
+        """Return the mean squared norm of the rows (x, 1)."""
+        with np.errstate(over="ignore"):
+            square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in self._blocks(self.X)) / len(self.X))
+        if not np.isfinite(square):
+            raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
+        return square
 
     def _targets(self, weights: Array) -> Array:
-        """Return y_i, or 0 for samples that do not count, for each problem of each fold.
-
-        ``weights`` (n_folds, n_samples) are the square roots of each sample's weight in each fold.
-        """
+        """Return y_i, or 0 for samples that do not count, for each problem of each fold."""
         return (weights[:, None] * self.signs).reshape(-1, self.signs.shape[1])
 
 
@@ -106,21 +90,6 @@ def derivatives(
 def pick(which: NDArray[np.bool_], *arrays: Any) -> Iterator[Any]:
     """Return the chosen rows of each array, such as those of problems that are not solved yet."""
     return (array[which] for array in arrays)
-
-
-def double_blocks(X: Array, block_elements: int) -> Iterator[tuple[slice, Array]]:
-    """Iterate over blocks of rows, in double precision."""
-    for some in row_blocks(len(X), max(1, block_elements // X.shape[1])):
-        yield some, X[some].astype(np.float64, copy=False)
-
-
-def mean_square_norm(X: Array, block_elements: int) -> float:
-    """Return the mean squared norm of the rows (x, 1)."""
-    with np.errstate(over="ignore"):
-        square = float(1 + sum(row_dots(rows, rows).sum() for _, rows in double_blocks(X, block_elements)) / len(X))
-    if not np.isfinite(square):
-        raise ValueError("the features are too large to be squared: scale them, for example with a StandardScaler")
-    return square
 
 
 def find_step_lengths(V: Array, direction: Array, slack: Array, change: Array, loss_weight: float) -> Array:
