@@ -20,8 +20,8 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..callbacks import Epochs, earlier_fit_kept
 from ..data.moments import check_squares
-from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
 from ..utils.threads import allowed_threads, one_blas_thread

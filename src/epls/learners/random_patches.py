@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -41,13 +41,11 @@ class RandomPatches(Learner):
 
     whitens = True
     in_one_step = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints
 
     def __init__(self, n_components: int | None = None, *, random_state: Any = None) -> None:
         self.n_components = n_components
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         return {"components_": random_components(X, self.checked_n_components(len(X)), random)}

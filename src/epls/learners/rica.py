@@ -11,7 +11,7 @@ from ..data.samples import Samples
 from ..kernels.sparsity import soft_absolute_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.fields import COUNT, CURVE
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
+from ..utils.sklearn import POSITIVE
 from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
@@ -67,8 +67,6 @@ class RICA(Learner):
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT, "loss_curve_": CURVE}
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "reconstruction_penalty": [POSITIVE],
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(
@@ -87,7 +85,6 @@ class RICA(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         start /= _norms(start)

@@ -141,7 +141,6 @@ class SparseRBM(UnitLearner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         n_samples, n_features = samples.shape
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()

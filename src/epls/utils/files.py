@@ -115,15 +115,7 @@ class _NoLongerThanItIs(io.BufferedReader):
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. Refuse everything else: a pipe could block forever, a device may never end.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
-    NotRegularError
-        If it is not a regular file.
-    """
+    """Open a regular file for reading. All else is a NotRegularError: a pipe could block, a device may never end."""
     # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
