@@ -46,13 +46,7 @@ _MANY_ROWS = 400
 
 
 class Target(Stateful):
-    """Find winners, batch after batch.
-
-    Parameters
-    ----------
-    n_components : int
-        The number of units.
-    """
+    """Find winners, batch after batch."""
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
@@ -73,14 +67,9 @@ class BalancedTarget(Target):
     Batches may have any size, and the number of samples need not be known, because the balance holds after every batch:
     at the end of an epoch and at any moment of a stream. In a batch that is a multiple of ``n_components``, every unit
     wins equally often. Other batches are cut in two where a round of wins is complete.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_components,)
-        The wins since the epoch began.
     """
 
-    state_names = ("counts",)
+    state_names = ("counts",)  # the wins of each unit since the epoch began
 
     def start_epoch(self, n_samples: int) -> None:
         self.counts = np.zeros(self.n_components, dtype=np.int64)
@@ -149,10 +138,7 @@ class ExactTarget(BalancedTarget):
 class LiteralTarget(Target):
     """The paper's greedy rule. It balances only roughly, and its arbitrary choices leave noise in the filters.
 
-    Attributes
-    ----------
-    inhibitor : ndarray of shape (n_components,)
-        The inhibitor, kept from batch to batch and constant over the units at the start of an epoch.
+    The inhibitor is kept from batch to batch, and constant over the units at the start of an epoch.
     """
 
     state_names = ("inhibitor", "step")

@@ -18,13 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ..kernels.market import spread
 from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
+from ..utils.wording import listed
 from .auction import Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome, first_prices, hold
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
 _LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
 _WORTH_THREADS = 2**20  # values; asking for the number of threads takes a millisecond
-_SHOWN = 5  # rows or columns that an error names
 
 
 @overload
@@ -324,7 +324,7 @@ def _check_columns_of_rows(costs: Any, limits: Limits) -> None:
         n_open = np.isfinite(costs[:, is_open]).sum(axis=1)
     if not n_open.all():
         raise ValueError(
-            f"row {_shown(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
+            f"row {listed(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
             f"for at least one, or leave the row out"
         )
 
@@ -339,13 +339,13 @@ def check_feasible(allowed: Any, limits: Limits) -> None:
     lost, columns = _shortage(allowed, np.minimum(limits.capacity, n_rows), from_rows=True)
     if len(lost):
         raise ValueError(
-            f"{len(lost)} rows ({_shown(lost)}) are allowed only in the columns {_shown(columns)}, which have room for "
+            f"{len(lost)} rows ({listed(lost)}) are allowed only in the columns {listed(columns)}, which have room for "
             f"{limits.capacity[columns].sum()}: raise their capacity, or allow these rows more columns"
         )
     lost, columns = _shortage(allowed, limits.minimum, from_rows=False)
     if len(columns):
         raise ValueError(
-            f"the columns {_shown(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
+            f"the columns {listed(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
             f"are allowed in them: lower their minimum, or allow more rows"
         )
 
@@ -376,8 +376,3 @@ def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, 
     left.eliminate_zeros()
     reached = breadth_first_order(left, source, return_predecessors=False)
     return np.sort(reached[reached < n_rows]), np.sort(reached[(reached >= n_rows) & (reached < source)] - n_rows)
-
-
-def _shown(numbers: Indices) -> str:
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return ", ".join(map(str, numbers[:_SHOWN])) + more

@@ -174,14 +174,18 @@ class NearBidders(_SearchingBidders):
         self.far = 4 * self._largest * largest + largest**2
 
     def _scores(self, rows: Indices) -> Array:
-        scores = _taken(self._X, rows) @ self._twice
-        return np.ascontiguousarray(scores.toarray() if sparse.issparse(scores) else scores)
+        return np.ascontiguousarray(dense(_taken(self._X, rows) @ self._twice))
 
 
 def _taken(X: Any, rows: Indices) -> Any:
     """Return some rows, given in ascending order; without a copy if they are consecutive."""
     first, last = int(rows[0]), int(rows[-1])
     return X[first : last + 1] if last - first == len(rows) - 1 else X[rows]
+
+
+def dense(X: Any) -> Array:
+    """Return an array or a sparse array as an array."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 def squared_norms(X: Any) -> Float64:

@@ -27,7 +27,7 @@ from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fi
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
 from .assignment import checked_counts
-from .auction import Limits, NearBidders, first_prices, hold, hold_loosely, squared_norms
+from .auction import Limits, NearBidders, dense, first_prices, hold, hold_loosely, squared_norms
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
@@ -177,10 +177,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             random = check_random_state(self.random_state)
             epochs = self.epochs(self.n_init * self.max_iter)
             with one_blas_thread():
-                best = self._start(moved, center, limits, random, epochs)
-                for _ in range(self.n_init - 1):
-                    state = self._start(moved, center, limits, random, epochs)
-                    best = state if state.inertia < best.inertia else best
+                starts = (self._start(moved, center, limits, random, epochs) for _ in range(self.n_init))
+                best = min(starts, key=lambda state: state.inertia)
             epochs.close()
         self.cluster_centers_ = best.centers if center is None else (best.centers + center).astype(X.dtype)
         self.labels_, self.prices_, self.inertia_ = best.labels, best.prices, best.inertia
@@ -212,13 +210,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                     f"{(self.n_clusters, X.shape[1])}"
                 )
             return given if center is None else given - center
-        if self.init == "random":
-            chosen = X[np.sort(random.permutation(n_samples)[: self.n_clusters])]
-            return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
-        n_some = min(n_samples, max(_SEEDED_PER_GROUP * self.n_clusters, 1000))
-        some = X[np.sort(random.permutation(n_samples)[:n_some])]
-        chosen = kmeans_plusplus(some, self.n_clusters, random_state=random)[0]
-        return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
+        n_some = self.n_clusters if self.init == "random" else max(_SEEDED_PER_GROUP * self.n_clusters, 1000)
+        chosen = X[np.sort(random.permutation(n_samples)[:n_some])]
+        if self.init == "k-means++":
+            chosen = kmeans_plusplus(chosen, self.n_clusters, random_state=random)[0]
+        return dense(chosen)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
@@ -511,8 +507,7 @@ def _group_sums(X: Any, labels: Indices, n_groups: int) -> Float64:
     """Return the sum of the samples of each group, in float64."""
     n_samples = X.shape[0]
     is_in = sparse.csr_array((np.ones(n_samples), labels, np.arange(n_samples + 1)), shape=(n_samples, n_groups))
-    sums = is_in.T @ X
-    return np.asarray(sums.toarray() if sparse.issparse(sums) else sums, np.float64)
+    return dense(is_in.T @ X).astype(np.float64, copy=False)
 
 
 def _part_of(X: Any, limits: Limits, random: np.random.RandomState) -> tuple[Any, Limits] | None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 class Floats:
     """An array of finite floating-point numbers, all ``above`` a limit if one is given.
 
-    The ``shape`` has names of sizes, such as "n_features" or "n_features + 1": the same number in all arrays of a model.
+    Its ``shape`` has names of sizes, such as "n_features" or "n_features + 1": the same in all arrays of a model.
     """
 
     def __init__(self, *shape: str, above: float | None = None) -> None:
