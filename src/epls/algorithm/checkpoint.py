@@ -16,7 +16,7 @@ import numpy as np
 from ..callbacks import Callback
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
-from ..utils.locks import FolderLock
+from ..utils.files import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training

@@ -19,7 +19,7 @@ from ..kernels.market import spread
 from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
 from ..utils.wording import listed
-from .auction import Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome, first_prices, hold
+from .auction import Auction, Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
@@ -119,9 +119,9 @@ def balanced_assignment(
     if n_rows == 0:
         return (np.empty(0, np.intp), 0.0) if return_gap else np.empty(0, np.intp)
     with one_blas_thread():
-        n_threads = allowed_threads() if _size(scores) >= _WORTH_THREADS else 1
+        n_threads = allowed_threads() if scores.size >= _WORTH_THREADS else 1
         bidders, scale, check = _bidders(scores, 1.0 if maximize else -1.0, limits, n_threads)
-        outcome = _solved(bidders, limits, scale, float(tol), n_threads, check)
+        outcome = _solved(Auction(bidders, limits, n_threads, check), scale, float(tol))
     return (outcome.winners, outcome.gap) if return_gap else outcome.winners
 
 
@@ -187,10 +187,6 @@ def checked_counts(name: str, counts: Any, n: int, of: str = "column") -> Counts
         raise ValueError(f"{name} has the value {given.min()}, but must not be negative")
     whole = np.minimum(given.astype(np.uint64), np.uint64(2**62)).astype(np.int64)
     return np.broadcast_to(whole, n).copy()
-
-
-def _size(scores: Any) -> int:
-    return int(scores.nnz if sparse.issparse(scores) else scores.size)
 
 
 def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[Bidders, _Scale, Callable[[], None]]:
@@ -264,15 +260,13 @@ def _are_integers(values: Any) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _solved(
-    bidders: Bidders, limits: Limits, scale: _Scale, tol: float, n_threads: int, check: Callable[[], None]
-) -> Outcome:
+def _solved(auction: Auction, scale: _Scale, tol: float) -> Outcome:
     """Run auctions with ever smaller increments until the gap is small enough."""
     increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
-    prices = first_prices(bidders, limits, increment, n_threads)
+    prices = auction.first_prices(increment)
     best: Outcome | None = None
     for _ in range(_MOST_PHASES):
-        outcome = hold(bidders, limits, prices, increment, n_threads, check)
+        outcome = auction.hold(prices, increment)
         if best is None or outcome.gap < best.gap:
             best = outcome
         if best.gap <= (allowed := scale.allowed(tol, best)):

@@ -27,7 +27,7 @@ from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fi
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
 from .assignment import checked_counts
-from .auction import Limits, NearBidders, dense, first_prices, hold, hold_loosely, squared_norms
+from .auction import Auction, Limits, NearBidders, dense, squared_norms
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
@@ -368,10 +368,7 @@ def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, 
 
 
 def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    """Return the minimum and maximum number of samples of a batch in each group, if sizes count all batches together.
-
-    ``counts`` are the numbers of samples in each group from earlier batches.
-    """
+    """Return the limits of a batch after batches with ``counts`` samples in each group; sizes count all together."""
     n_clusters, seen = len(counts), counts.astype(np.int64)
     if size_min is not None:
         raise ValueError(
@@ -427,8 +424,8 @@ class _Rounds:
     def __init__(self, X: Any, limits: Limits, distance: float | None = None) -> None:
         self._X = X
         self._limits = limits
-        self._n_threads = allowed_threads()
         self._bidders = NearBidders(X, len(limits.capacity))
+        self._auction = Auction(self._bidders, limits, allowed_threads())
         self._size = float(squared_norms(X).sum())
         self._least_increment = max(1e-12 * self._size / X.shape[0], 1e-290)
         first = _FIRST_INCREMENT * self._size / X.shape[0] if distance is None else _INCREMENT * distance
@@ -442,12 +439,12 @@ class _Rounds:
         self._check(centers, prices)
         self._bidders.approach(centers)
         if prices is None:
-            prices = first_prices(self._bidders, self._limits, self._increment, self._n_threads)
+            prices = self._auction.first_prices(self._increment)
         increment = self._increment
         if loosely:
-            return hold_loosely(self._bidders, self._limits, prices, increment, self._n_threads)
+            return self._auction.hold_loosely(prices, increment)
         for _ in range(_MOST_PHASES):
-            outcome = hold(self._bidders, self._limits, prices, increment, self._n_threads)
+            outcome = self._auction.hold(prices, increment)
             if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
                 break
             prices, increment = outcome.prices, outcome.increment / 5

@@ -106,10 +106,7 @@ class ICA(Learner):
 
 
 def _whitening(covariance: Float64, rounding: float) -> Float64:
-    """Return the whitening matrix, with a row for each direction in which the samples vary, by falling variance.
-
-    ``rounding`` is the rounding error of the product of a sample and a direction.
-    """
+    """Return a row for each direction in which samples vary by more than their ``rounding``, by falling variance."""
     variances, directions = np.linalg.eigh(covariance)
     varies = variances > max(_NO_VARIANCE * variances[-1], rounding**2)
     whitening: Float64 = (directions[:, varies] / np.sqrt(variances[varies])).T[::-1]

@@ -77,12 +77,7 @@ class KMeansTriangle(Learner):
         mean, scale = center_and_scale(X)
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
         kmeans = KMeans(
-            n_clusters,
-            init=start.astype(X.dtype),
-            n_init=1,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=random,
+            n_clusters, init=start.astype(X.dtype), n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=random
         )
         with warnings.catch_warnings(), threads_for(X.size * n_clusters):
             # With fewer distinct samples than centres, some centres have no samples. The caller can count them.

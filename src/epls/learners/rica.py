@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -89,11 +90,8 @@ class RICA(Learner):
         start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         start /= _norms(start)
         covariance = second_moments(X) / len(X)
-
-        def of_directions(rows: Float64) -> tuple[float, Float64]:
-            return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
-
-        rows, curve = minimize_over_epochs(of_directions, start, self.epochs(self.max_iter), self.tol)
+        of_rows = partial(objective_of_directions, X=X, covariance=covariance, penalty=self.reconstruction_penalty)
+        rows, curve = minimize_over_epochs(of_rows, start, self.epochs(self.max_iter), self.tol)
         return {
             "components_": (rows / _norms(rows)).astype(X.dtype),
             "loss_curve_": curve,

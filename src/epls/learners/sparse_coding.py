@@ -65,17 +65,10 @@ class SparseCoding(Learner):
 
     meta_parameters = ("alpha",)
     saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "alpha": [POSITIVE],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {"alpha": [POSITIVE]}
 
     def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        alpha: float = 1.0,
-        max_iter: int = 5,
-        random_state: Any = None,
+        self, n_components: int | None = None, *, alpha: float = 1.0, max_iter: int = 5, random_state: Any = None
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha

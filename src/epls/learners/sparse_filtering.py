@@ -98,7 +98,7 @@ class SparseFiltering(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        codes = super().encode(X)
         sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
         return codes
 

@@ -75,12 +75,10 @@ def thread_setting() -> int:
         return _held.n_threads if _held.holders else blas_threads()
 
 
+# The number applies to the whole process. Callers in several threads would restore each other's settings, so the first
+# one sets it and the last one restores it.
 class _Held:
-    """The threads that limit the BLAS library to one thread, and how many it had before.
-
-    The number applies to the whole process. Callers in several threads would restore each other's settings, so the
-    first one sets it and the last one restores it.
-    """
+    """The threads that limit the BLAS library to one thread, and how many it had before."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

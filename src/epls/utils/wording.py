@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from itertools import islice
 from typing import Any
 
 
@@ -17,7 +18,7 @@ def counted(number: int, things: str, thing: str | None = None) -> str:
     return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
 
 
-def listed(names: Sequence[Any], most: int = 5) -> str:
+def listed(names: Collection[Any], most: int = 5) -> str:
     """Join names or numbers with commas; if there are many, show the first ones and count the rest.
 
     Examples
@@ -28,4 +29,4 @@ def listed(names: Sequence[Any], most: int = 5) -> str:
     'c0, c1, c2, c3, c4 and 59 more'
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(map(str, names[:most])) + more
+    return ", ".join(map(str, islice(names, most))) + more
