@@ -101,13 +101,6 @@ class AuctionTarget(BalancedTarget):
 
     The paper's inhibitor is a price: its greedy pass is an auction in which every bid raises the price by a fixed step
     and no row can be outbid. Here a row offers what the unit is worth to it, and a row that is outbid looks elsewhere.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> target = AuctionTarget(2)
-    >>> target.assign(np.array([[0.9, 0.8], [0.9, 0.1], [0.6, 0.5], [0.7, 0.2]]))
-    array([1, 0, 1, 0])
     """
 
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:

@@ -138,7 +138,7 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
         raise ValueError(
             "cost is a masked array: fill the masked entries, with an infinite cost where a column is forbidden"
         )
-    given: Any = _checked_lists(cost) if sparse.issparse(cost) else np.asarray(cost)
+    given: Any = cost if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
         raise ValueError(
             f"cost has shape {given.shape}, but must have shape (n_rows, n_columns), with at least one column"
@@ -149,6 +149,8 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
         given = given.astype(np.float64)
     forbidden = -np.inf if maximize else np.inf
     if sparse.issparse(given):
+        given = sparse.csr_array(given)
+        given.check_format(full_check=True)  # compiled code relies on indices within the shape
         given = given.copy()
         given.sum_duplicates()
         allowed = given.data != forbidden
@@ -159,15 +161,6 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
             raise ValueError(_not_finite(forbidden))
         return given
     return np.ascontiguousarray(given)
-
-
-def _checked_lists(cost: Any) -> Any:
-    """Return a csr_array after checking that its indices are within its shape, since compiled code relies on them."""
-    if cost.ndim != 2:
-        raise ValueError(f"cost has shape {cost.shape}, but must have shape (n_rows, n_columns)")
-    given = sparse.csr_array(cost)
-    given.check_format(full_check=True)
-    return given
 
 
 def _not_finite(forbidden: float) -> str:

@@ -19,24 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..kernels.market import (
-    MOST_DOUBLED,
-    N_DOUBLED,
-    N_NUMBERS,
-    N_PARKED,
-    N_WAITING,
-    PATIENCE,
-    Places,
-    Round,
-    Wishes,
-    bid,
-    queue_losers,
-    queue_parked,
-    regret,
-    rounds,
-    settle,
-    wish,
-)
+from ..kernels import market
 from ..utils.threads import BLOCK_ROWS, do_all, row_blocks, share
 from ..utils.types import Array, Float64, Indices
 
@@ -77,7 +60,7 @@ class Bidders(ABC):
     """Rows that bid for one unit each."""
 
     shape: tuple[int, int]  # (n_rows, n_units)
-    wishes: Wishes  # the units that are best for each row
+    wishes: market.Wishes  # the units that are best for each row
     far: float  # an upper bound for the difference of any two values
     restricted = False  # whether some units are forbidden for some rows
 
@@ -99,7 +82,9 @@ class ListedBidders(Bidders):
         self.shape = values.shape
         self.far = far
         beyond = np.full(values.shape[0], -np.inf)
-        self.wishes = Wishes(values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond)
+        self.wishes = market.Wishes(
+            values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond
+        )
 
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         pass  # all allowed units are wishes
@@ -113,7 +98,7 @@ class _SearchingBidders(Bidders):
         n_wishes = min(_N_WISHES, n_units)
         self.shape = shape
         self.far = far
-        self.wishes = Wishes(
+        self.wishes = market.Wishes(
             np.arange(n_rows + 1, dtype=np.int64) * n_wishes,
             np.empty(n_rows * n_wishes, np.int32),
             np.empty(n_rows * n_wishes, dtype),
@@ -125,7 +110,7 @@ class _SearchingBidders(Bidders):
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         def work(block: slice) -> None:
             numbers = rows[block]
-            wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
+            market.wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
 
         do_all(work, list(row_blocks(len(rows), BLOCK_ROWS)), n_threads)
 
@@ -204,7 +189,7 @@ class Outcome:
 class _Run:
     """What an auction leaves: the places, the unit of each row (-1 for none), and the last increment."""
 
-    places: Places
+    places: market.Places
     winners: Indices
     increment: float
 
@@ -272,41 +257,45 @@ class Auction:
         wishes = self._bidders.wishes
         return np.where(run.winners < 0, wishes.columns[wishes.first[:-1]], run.winners), run.prices
 
-    def _run(self, rows: Indices, places: Places, increment: float, few_left: int = 0) -> _Run:
+    def _run(self, rows: Indices, places: market.Places, increment: float, few_left: int = 0) -> _Run:
         """Let some rows, in ascending order, bid until at most ``few_left`` of them wait."""
         n_rows, bidders = len(rows), self._bidders
         winners = np.full(bidders.shape[0], -1, np.intp)
-        numbers = np.zeros(N_NUMBERS, np.int64)
-        numbers[[N_WAITING, PATIENCE]] = n_rows, _PATIENCE * n_rows
+        numbers = np.zeros(market.N_NUMBERS, np.int64)
+        numbers[[market.N_WAITING, market.PATIENCE]] = n_rows, _PATIENCE * n_rows
         units, losers, parked = (np.empty(n_rows, np.int64) for _ in range(3))
-        round_ = Round(rows.astype(np.int64), units, np.empty(n_rows), losers, parked, numbers, np.array([increment]))
+        round_ = market.Round(
+            rows.astype(np.int64), units, np.empty(n_rows), losers, parked, numbers, np.array([increment])
+        )
         bidders.look(rows, places.prices, self._n_threads)
-        while numbers[N_WAITING] > few_left:
+        while numbers[market.N_WAITING] > few_left:
             self._advance(places, round_, winners, few_left)
-            if numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
+            if numbers[market.N_DOUBLED] > numbers[market.MOST_DOUBLED]:
                 self._check()
-                numbers[MOST_DOUBLED] = np.iinfo(np.int64).max
+                numbers[market.MOST_DOUBLED] = np.iinfo(np.int64).max
             if places.is_short.any():
                 places = _grown(places)
-            if numbers[N_WAITING] <= few_left and numbers[N_PARKED] > 0:
-                bidders.look(np.sort(parked[: numbers[N_PARKED]]), places.prices, self._n_threads)
-                queue_parked(round_)
+            if numbers[market.N_WAITING] <= few_left and numbers[market.N_PARKED] > 0:
+                bidders.look(np.sort(parked[: numbers[market.N_PARKED]]), places.prices, self._n_threads)
+                market.queue_parked(round_)
         return _Run(places, winners, float(round_.increment[0]))
 
-    def _advance(self, places: Places, round_: Round, winners: Indices, few_left: int) -> None:
+    def _advance(self, places: market.Places, round_: market.Round, winners: Indices, few_left: int) -> None:
         """Do one round that threads share, or as many rounds as one thread does faster."""
         bidders, n_threads = self._bidders, self._n_threads
         most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
-        n_rows = min(most_rows, int(round_.numbers[N_WAITING]))
+        n_rows = min(most_rows, int(round_.numbers[market.N_WAITING]))
         if n_threads > 1 and n_rows >= _WORTH_SHARING:
-            share(bid, n_threads, n_rows, bidders.wishes, places.prices, round_, bidders.far)
-            share(settle, n_threads, n_rows, places, round_, winners)
-            queue_losers(n_rows, round_)
+            share(market.bid, n_threads, n_rows, bidders.wishes, places.prices, round_, bidders.far)
+            share(market.settle, n_threads, n_rows, places, round_, winners)
+            market.queue_losers(n_rows, round_)
             return
         enough = _WORTH_SHARING if n_threads > 1 else len(round_.queue) + 1
         may_grow = bool((np.diff(places.first) < places.capacity).any())
         matrix = bidders.matrix()
-        rounds(most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)
+        market.rounds(
+            most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners
+        )
 
     def _unmet(self, run: _Run) -> NDArray[np.bool_]:
         """Return which units have empty places, though by their prices they should have none."""
@@ -318,7 +307,7 @@ class Auction:
         """Return the result of an auction among all rows, with the gap that the prices prove."""
         counts, prices = np.bincount(run.winners, minlength=len(self._limits.capacity)), run.prices
         most_paid = np.where(prices > 0, run.places.capacity, self._limits.minimum)
-        of_rows, value = regret(self._bidders.wishes, run.places.prices, run.winners)
+        of_rows, value = market.regret(self._bidders.wishes, run.places.prices, run.winners)
         gap = of_rows + float(((most_paid - counts) * prices).sum())
         return Outcome(run.winners, prices, gap, value, run.increment)
 
@@ -334,7 +323,7 @@ class Auction:
         return np.asarray(prices - prices[dearest_first[min(last, len(dearest_first) - 1)]])
 
 
-def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
+def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> market.Places:
     """Open places: those that must be taken at prices ``must``, and a usual number of others at ``may``, not below."""
     n_units = len(may)
     capacity = np.minimum(limits.capacity, n_rows)
@@ -346,10 +335,10 @@ def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
     costs = np.where(is_must, must[unit], may[unit])
     prices = np.where(limits.minimum > 0, must, may)
     prices[capacity == 0] = np.inf
-    return Places(first, costs, np.full(len(costs), -1), prices, capacity, may, np.zeros(n_units, np.bool_))
+    return market.Places(first, costs, np.full(len(costs), -1), prices, capacity, may, np.zeros(n_units, np.bool_))
 
 
-def _grown(places: Places) -> Places:
+def _grown(places: market.Places) -> market.Places:
     """Open twice as many places of the units whose open places are all taken."""
     sizes = np.diff(places.first)
     new_sizes = np.where(places.is_short, np.minimum(2 * sizes, places.capacity), sizes)
@@ -364,4 +353,4 @@ def _grown(places: Places) -> Places:
             order = np.lexsort((owners[new], costs[new]))  # a sorted array is a heap
             costs[new], owners[new] = costs[new][order], owners[new][order]
             prices[j] = costs[first[j]]
-    return Places(first, costs, owners, prices, places.capacity, places.reserves, np.zeros(len(sizes), np.bool_))
+    return market.Places(first, costs, owners, prices, places.capacity, places.reserves, np.zeros(len(sizes), np.bool_))

@@ -29,8 +29,7 @@ class OMP(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     n_nonzero_coefs : int, default=1
         The k of OMP-k. This is the setting to tune.
     max_iter : int, default=30

@@ -32,8 +32,7 @@ class PSD(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     alpha : float, default=1.0
         The sparsity penalty, to be tuned. The default suits samples whose features have unit variance.
     prediction_penalty : float, default=1.0

@@ -20,8 +20,7 @@ class RandomPatches(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     random_state : int, RandomState instance or None, default=None
         Determines which samples become components.
 

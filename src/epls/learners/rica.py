@@ -33,8 +33,7 @@ class RICA(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     reconstruction_penalty : float, default=0.5
         The weight of the reconstruction relative to sparsity, to be tuned. Published code uses values from 0.05 to 3.6,
         for samples in different units. Large values make the components a tight frame; small values make them alike.

@@ -31,8 +31,7 @@ class SparseFiltering(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     max_iter : int, default=200
         The maximum number of iterations. Too few reduce accuracy; too many rarely do.
     tol : float, default=1e-7

@@ -50,8 +50,7 @@ class SparseRBM(UnitLearner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of hidden units, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of hidden units, at most the number of samples. None uses 100, or the number of samples if less.
     weight_decay : float, default=0.0002
         How fast the weights shrink, in units of the gradient.
     sparseness : float, default=0.02
