@@ -1,11 +1,30 @@
-"""Callbacks for ``set_callbacks``."""
+"""Callbacks for ``set_callbacks``, and fits in epochs that tell them of each."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
-from .utils.epochs import Callback
+import sklearn
+
+from .utils.sklearn import HAS_CALLBACKS, CallbackSupportMixin
+
+
+class Callback:
+    """A callback that does nothing at any of scikit-learn's hooks; a subclass overrides some."""
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Called when ``fit`` begins."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> Any:
+        """Called when ``fit`` or an epoch begins."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> Any:
+        """Called when ``fit`` or an epoch ends. Training ends if it returns True after an epoch."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Called when ``fit`` ends, also after an error."""
 
 
 class OnEpoch(Callback):
@@ -29,3 +48,80 @@ class OnEpoch(Callback):
         """Report if the task that ended is an epoch."""
         if context.task_name == "epoch":
             self._report(context.task_id + 1, context.parent.max_subtasks)
+
+
+class Epochs(CallbackSupportMixin):
+    """An estimator whose ``fit`` has epochs."""
+
+    def set_callbacks(self, *callbacks: Any) -> Any:
+        """Set callbacks for the next fits.
+
+        Parameters
+        ----------
+        *callbacks : callback instances
+            Those of this library, such as :class:`epls.callbacks.OnEpoch`; from scikit-learn 1.9 on, any.
+
+        Returns
+        -------
+        self
+        """
+        if not HAS_CALLBACKS:
+            for callback in callbacks:
+                if not isinstance(callback, Callback):
+                    raise TypeError(
+                        f"callbacks such as {callback!r} need scikit-learn 1.9 or later, but this is "
+                        f"{sklearn.__version__}: upgrade it, or use OnEpoch and Checkpoint of epls"
+                    )
+        return super().set_callbacks(*callbacks)
+
+    @property
+    def callbacks(self) -> tuple[Any, ...]:
+        """The callbacks that were set."""
+        return tuple(getattr(self, "_skl_callbacks", ()))
+
+    def begin_fit(self, n_epochs: int) -> Any:
+        """Set up the callbacks of a fit with at most ``n_epochs`` epochs; return scikit-learn's context."""
+        return self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
+
+    def epochs(
+        self,
+        n_epochs: int,
+        fit_task: Any = None,
+        *,
+        n_done: int = 0,
+        attributes: Callable[[], dict[str, Any]] | None = None,
+    ) -> Generator[int]:
+        """Iterate over the numbers of at most ``n_epochs`` epochs. Callbacks are told of each, and can end them.
+
+        To end earlier, leave the loop: the current epoch counts as done. ``fit_task`` is the result of
+        :meth:`begin_fit`, if it was called before. Callbacks are also told of the first ``n_done`` epochs, of an
+        earlier training that this one continues. ``attributes`` returns the attributes of a fitted estimator, for
+        callbacks that need one.
+        """
+        fit_task = fit_task or self.begin_fit(n_epochs)
+        try:
+            for epoch in range(n_epochs):
+                task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
+                try:
+                    if epoch >= n_done:
+                        yield epoch
+                finally:
+                    stop = task.call_on_fit_task_end(estimator=self, reconstruction_attributes=attributes)
+                if stop and epoch >= n_done:
+                    break
+        finally:
+            fit_task.call_on_fit_task_end(estimator=self)
+
+
+@contextmanager
+def earlier_fit_kept(estimator: Any) -> Iterator[None]:
+    """Restore the result of an earlier fit if this one fails: by then, validation has changed the features."""
+    names = ("n_features_in_", "feature_names_in_")
+    before = {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
+    try:
+        yield
+    except BaseException:
+        for name in names:
+            estimator.__dict__.pop(name, None)
+        estimator.__dict__.update(before)
+        raise

@@ -30,7 +30,7 @@ from .images.stack import DeepFeatures, Layer
 from .learners import LEARNERS
 from .utils.container import DamagedError, ForeignError, VersionError, read_container, write_container
 from .utils.fields import checked_names
-from .utils.locks import FolderLock
+from .utils.files import FolderLock
 
 FORMAT_VERSION = 3
 _READ_FORMATS = (2, FORMAT_VERSION)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_sample_images
 from epls import EPLS, ImageFeatures, ImageFolder, KMeansTriangle, Raw
 from epls.evaluation import compare
 from epls.images.recipes import quick_features
-from epls.utils.locks import FolderLock
+from epls.utils.files import FolderLock
 
 SMALL = ("--n-components", 6, "--n-patches", 300, "--patch-size", 6, "--stride", 6, "--n-folds", 2)
 

@@ -27,8 +27,8 @@ from epls import EPLS, PAPER, TrainingSettings
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
+from epls.callbacks import Callback
 from epls.metrics import dead_outputs, win_spread
-from epls.utils.epochs import Callback
 from epls.utils.sklearn import HAS_CALLBACKS
 
 

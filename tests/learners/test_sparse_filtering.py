@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from threadpoolctl import threadpool_limits
 
+from epls.callbacks import Callback
 from epls.learners.sparse_filtering import SparseFiltering, feature_norms, objective
 from epls.solvers import lbfgs
-from epls.utils.epochs import Callback
 
 
 @parametrize_with_checks([SparseFiltering(max_iter=10), SparseFiltering(2, max_iter=3)])

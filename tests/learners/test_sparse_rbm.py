@@ -9,9 +9,9 @@ from scipy.special import expit, logsumexp
 from sklearn.datasets import load_digits
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from epls.callbacks import Callback
 from epls.kernels.steps import momentum_step
 from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
-from epls.utils.epochs import Callback
 
 
 @parametrize_with_checks([SparseRBM(max_iter=20), SparseRBM(2, max_iter=3, batch_size=7, momentum=0.0)])

@@ -3,15 +3,14 @@
 import pytest
 from sklearn.base import BaseEstimator, clone
 
-import epls.utils.epochs
+import epls.callbacks
 from epls import EPLS
-from epls.callbacks import OnEpoch
-from epls.utils.epochs import Callback
+from epls.callbacks import Callback, OnEpoch
 from epls.utils.older_sklearn import CallbackSupportMixin, with_callbacks
 
 
 class Counting(CallbackSupportMixin, BaseEstimator):
-    """Three epochs at most, told as utils.epochs tells them."""
+    """Three epochs at most, told as callbacks tells them."""
 
     def __init__(self, fails=False):
         self.fails = fails
@@ -85,6 +84,6 @@ def test_a_clone_keeps_them():
 
 
 def test_callbacks_of_others_are_refused(monkeypatch):
-    monkeypatch.setattr(epls.utils.epochs, "HAS_CALLBACKS", False)
+    monkeypatch.setattr(epls.callbacks, "HAS_CALLBACKS", False)
     with pytest.raises(TypeError, match=r"callbacks such as .* need scikit-learn 1.9 or later, but this is"):
         EPLS().set_callbacks(object())

@@ -93,11 +93,7 @@ SOFTPLUS = Activation(
 )
 # For a rectifier, a mean output near 0 says little about the mean net input. Its smooth form, the softplus, steers.
 RELU = Activation(
-    "relu",
-    lambda z: np.maximum(z, 0),
-    lambda z: (z > 0).astype(z.dtype),
-    np.zeros_like,
-    inverse=_softplus_inverse,
+    "relu", lambda z: np.maximum(z, 0), lambda z: (z > 0).astype(z.dtype), np.zeros_like, inverse=_softplus_inverse
 )
 IDENTITY = Activation("identity", lambda z: z.copy(), np.ones_like, np.zeros_like, inverse=lambda h: h)
 # With this one, components of norm 1 and no balance, EPLS finds the same as OMP-1: examples/plot_omp_special_case.py.

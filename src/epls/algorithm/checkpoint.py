@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from ..callbacks import Callback
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
-from ..utils.epochs import Callback
-from ..utils.locks import FolderLock
+from ..utils.files import FolderLock
 from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training

@@ -29,17 +29,7 @@ from .target import TARGETS
 
 @dataclass(frozen=True)
 class Objective:
-    """What training minimises: the same in all steps, on every engine.
-
-    Attributes
-    ----------
-    center, scale : ndarray of float64 of shape (n_features,), float
-        A sample x is used as (x - center) / scale.
-    activation : Activation
-        The function f.
-    settings : TrainingSettings
-        The loss, the target and the biases.
-    """
+    """What training minimises: the same in all steps, on every engine. Samples are used as (x - center) / scale."""
 
     center: Array
     scale: float
@@ -90,21 +80,14 @@ class Engine(ABC):
     """Computes with one layer of units and its target. Weights have one unit per row, with the bias last.
 
     Each data source defines its own batch type. An engine accepts that of the source it computes with.
-
-    Attributes
-    ----------
-    objective : Objective
-        What is the same in all steps.
-    target : Target or other part with a state
-        Finds the winners, and keeps a state from batch to batch.
-    device : str or None
-        Where it computes; None for NumPy.
     """
 
+    #: Where it computes; None for NumPy.
     device: str | None = None
 
     def __init__(self, objective: Objective, n_components: int) -> None:
         self.objective = objective
+        #: Finds the winners: a Target, or another part with a state that it keeps from batch to batch.
         self.target: Any = TARGETS[objective.settings.target](n_components)
 
     @abstractmethod
@@ -138,7 +121,6 @@ class NumpyEngine(Engine):
         self._gradient: Array = np.empty((0, 0))
 
     def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
-        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         objective, f = self.objective, self.objective.activation
         inputs, outputs = self._room(weights, len(batch[1]))
         # Derivatives are computed from outputs for the logistic function and the squared error, else from net inputs.
@@ -169,11 +151,9 @@ class NumpyEngine(Engine):
         return BatchGradient(self._gradient, report, factors)
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
-        """Return the largest net input of each unit in a batch."""
         return np.asarray(self._net(weights, batch).max(axis=0))
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
-        """Return a quantile of each unit's net inputs in a batch."""
         return np.asarray(np.quantile(self._net(weights, batch), share, axis=0))
 
     def _room(self, weights: Array, n_rows: int) -> tuple[Array, Array]:

@@ -128,10 +128,8 @@ class UnitLayer:
 class FoldedLayer:
     """Outputs f(weights·x - center + intercept) of raw samples, in float64, for libraries without centring.
 
-    If the mean of the data is a thousand times their spread or more, this loses digits in single precision.
-
-    ``center`` is the projection of the mean sample on each unit. The mirrored units have the outputs f(-(weights·x -
-    center) + intercept).
+    If the mean of the data is a thousand times their spread or more, this loses digits in single precision. ``center``
+    is the mean sample projected on each unit. Mirrored units have the outputs f(center - weights·x + intercept).
     """
 
     weights: Array

@@ -123,14 +123,18 @@ class VSGD(Optimizer):
         curvature = np.abs(factors.curvatures).T @ squared_inputs / n
 
         self.n_seen += 1
+        seen = ((self.mean, gradient), (self.square, square), (self.curvature, curvature))
         if self.n_seen <= self._N_START:
-            self._start_averages(gradient, square, curvature)
+            for average, value in seen:
+                average += (value - average) * (1 / self.n_seen)
+            if self.n_seen == self._N_START:
+                self.square *= max(1.0, self._SLOW_START * self.square.size)
             return
 
         spread = np.sqrt(np.maximum(self.square - self.mean**2, 0) / n)
         is_outlier = np.abs(gradient - self.mean) > self._OUTLIER * spread
         self.memory[is_outlier] += 1
-        for average, value in ((self.mean, gradient), (self.square, square), (self.curvature, curvature)):
+        for average, value in seen:
             average += (value - average) / self.memory
 
         tiny = np.finfo(weights.dtype).tiny
@@ -140,14 +144,6 @@ class VSGD(Optimizer):
         self.memory *= 1 - signal
         self.memory += 1
         weights -= step
-
-    def _start_averages(self, gradient: Array, square: Array, curvature: Array) -> None:
-        share = 1 / self.n_seen
-        self.mean += (gradient - self.mean) * share
-        self.square += (square - self.square) * share
-        self.curvature += (curvature - self.curvature) * share
-        if self.n_seen == self._N_START:
-            self.square *= max(1.0, self._SLOW_START * self.square.size)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "vsgd": VSGD}

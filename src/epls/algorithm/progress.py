@@ -18,25 +18,15 @@ _SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 
 @dataclass(frozen=True)
 class EpochReport:
-    """A report of one pass over the data.
+    """A report of one pass over the data."""
 
-    Attributes
-    ----------
-    epoch : int
-        The number of the epoch, from 1.
-    error : float
-        The mean of ||h - t||² over the samples.
-    win_spread : int
-        The difference between the most and the fewest wins of a unit.
-    n_dead : int
-        The number of units without wins, or whose output was below a tenth of the active value at each of their wins.
-    seconds : float
-        The time in seconds.
-    """
-
+    #: The number of the epoch, from 1.
     epoch: int
+    #: The mean of ||h - t||² over the samples.
     error: float
+    #: The difference between the most and the fewest wins of a unit.
     win_spread: int
+    #: The number of units without wins, or whose output was below a tenth of the active value at each of their wins.
     n_dead: int
     seconds: float
 
@@ -74,8 +64,8 @@ class Progress:
         """Report the epoch, which is complete."""
         alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
         report = EpochReport(
-            len(self.reports) + 1,
-            self.error / int(self.wins.sum()),  # every sample has one winner
+            epoch=len(self.reports) + 1,
+            error=self.error / int(self.wins.sum()),  # every sample has one winner
             win_spread=int(self.wins.max() - self.wins.min()),
             n_dead=int(np.count_nonzero(self.largest < alive)),
             seconds=seconds,

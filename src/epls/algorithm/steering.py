@@ -22,10 +22,7 @@ _LONGEST_STEP = 0.5
 
 
 def wanted_activity(n_components: int, n_steps_done: int, n_steps: int | None) -> float:
-    """Return how active a unit should be on average at this step, as a fraction of the way from inactive to active.
-
-    It falls from one half to 1 / n_components in equal ratios over the first quarter of training.
-    """
+    """Return how active a unit should be on average at this step, as a fraction of the way from inactive to active."""
     share = 1 / max(n_components, 2)
     return float(0.5 * (2 * share) ** min(n_steps_done / steps_to_sparse(n_steps), 1.0))
 

@@ -46,13 +46,7 @@ _MANY_ROWS = 400
 
 
 class Target(Stateful):
-    """Find winners, batch after batch.
-
-    Parameters
-    ----------
-    n_components : int
-        The number of units.
-    """
+    """Find winners, batch after batch."""
 
     def __init__(self, n_components: int) -> None:
         self.n_components = n_components
@@ -73,14 +67,9 @@ class BalancedTarget(Target):
     Batches may have any size, and the number of samples need not be known, because the balance holds after every batch:
     at the end of an epoch and at any moment of a stream. In a batch that is a multiple of ``n_components``, every unit
     wins equally often. Other batches are cut in two where a round of wins is complete.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (n_components,)
-        The wins since the epoch began.
     """
 
-    state_names = ("counts",)
+    state_names = ("counts",)  # the wins of each unit since the epoch began
 
     def start_epoch(self, n_samples: int) -> None:
         self.counts = np.zeros(self.n_components, dtype=np.int64)
@@ -112,13 +101,6 @@ class AuctionTarget(BalancedTarget):
 
     The paper's inhibitor is a price: its greedy pass is an auction in which every bid raises the price by a fixed step
     and no row can be outbid. Here a row offers what the unit is worth to it, and a row that is outbid looks elsewhere.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> target = AuctionTarget(2)
-    >>> target.assign(np.array([[0.9, 0.8], [0.9, 0.1], [0.6, 0.5], [0.7, 0.2]]))
-    array([1, 0, 1, 0])
     """
 
     def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
@@ -149,10 +131,7 @@ class ExactTarget(BalancedTarget):
 class LiteralTarget(Target):
     """The paper's greedy rule. It balances only roughly, and its arbitrary choices leave noise in the filters.
 
-    Attributes
-    ----------
-    inhibitor : ndarray of shape (n_components,)
-        The inhibitor, kept from batch to batch and constant over the units at the start of an epoch.
+    The inhibitor is kept from batch to batch, and constant over the units at the start of an epoch.
     """
 
     state_names = ("inhibitor", "step")

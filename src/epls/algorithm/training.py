@@ -44,18 +44,9 @@ from .steering import bias_steps, half_active_net, wanted_activity
 
 
 class Training:
-    """The state of training, with its step and its epoch.
+    """The state of training, with its step and its epoch. ``weights`` are changed in place.
 
-    Parameters
-    ----------
-    weights : ndarray of shape (n_components, n_features + 1)
-        The weights, changed in place.
-    engine : Engine
-        Computes the outputs, target and gradient of a batch. Its objective holds the settings.
-    n_steps : int or None
-        The planned number of batches, or None if it is unknown.
-    n_steps_done : int
-        The number of batches that these weights have already seen.
+    ``n_steps`` is the planned number of batches, None if it is unknown; the weights have seen ``n_steps_done`` already.
     """
 
     def __init__(self, weights: Array, engine: Engine, *, n_steps: int | None = None, n_steps_done: int = 0) -> None:

@@ -18,13 +18,13 @@ from sklearn.exceptions import ConvergenceWarning
 from ..kernels.market import spread
 from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
-from .auction import Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome, first_prices, hold
+from ..utils.wording import listed
+from .auction import Auction, Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
 _LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
 _WORTH_THREADS = 2**20  # values; asking for the number of threads takes a millisecond
-_SHOWN = 5  # rows or columns that an error names
 
 
 @overload
@@ -119,9 +119,9 @@ def balanced_assignment(
     if n_rows == 0:
         return (np.empty(0, np.intp), 0.0) if return_gap else np.empty(0, np.intp)
     with one_blas_thread():
-        n_threads = allowed_threads() if _size(scores) >= _WORTH_THREADS else 1
+        n_threads = allowed_threads() if scores.size >= _WORTH_THREADS else 1
         bidders, scale, check = _bidders(scores, 1.0 if maximize else -1.0, limits, n_threads)
-        outcome = _solved(bidders, limits, scale, float(tol), n_threads, check)
+        outcome = _solved(Auction(bidders, limits, n_threads, check), scale, float(tol))
     return (outcome.winners, outcome.gap) if return_gap else outcome.winners
 
 
@@ -138,7 +138,7 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
         raise ValueError(
             "cost is a masked array: fill the masked entries, with an infinite cost where a column is forbidden"
         )
-    given: Any = _checked_lists(cost) if sparse.issparse(cost) else np.asarray(cost)
+    given: Any = cost if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
         raise ValueError(
             f"cost has shape {given.shape}, but must have shape (n_rows, n_columns), with at least one column"
@@ -149,6 +149,8 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
         given = given.astype(np.float64)
     forbidden = -np.inf if maximize else np.inf
     if sparse.issparse(given):
+        given = sparse.csr_array(given)
+        given.check_format(full_check=True)  # compiled code relies on indices within the shape
         given = given.copy()
         given.sum_duplicates()
         allowed = given.data != forbidden
@@ -159,15 +161,6 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
             raise ValueError(_not_finite(forbidden))
         return given
     return np.ascontiguousarray(given)
-
-
-def _checked_lists(cost: Any) -> Any:
-    """Return a csr_array after checking that its indices are within its shape, since compiled code relies on them."""
-    if cost.ndim != 2:
-        raise ValueError(f"cost has shape {cost.shape}, but must have shape (n_rows, n_columns)")
-    given = sparse.csr_array(cost)
-    given.check_format(full_check=True)
-    return given
 
 
 def _not_finite(forbidden: float) -> str:
@@ -187,10 +180,6 @@ def checked_counts(name: str, counts: Any, n: int, of: str = "column") -> Counts
         raise ValueError(f"{name} has the value {given.min()}, but must not be negative")
     whole = np.minimum(given.astype(np.uint64), np.uint64(2**62)).astype(np.int64)
     return np.broadcast_to(whole, n).copy()
-
-
-def _size(scores: Any) -> int:
-    return int(scores.nnz if sparse.issparse(scores) else scores.size)
 
 
 def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[Bidders, _Scale, Callable[[], None]]:
@@ -264,15 +253,13 @@ def _are_integers(values: Any) -> bool:
     return bool((values == np.floor(values)).all())
 
 
-def _solved(
-    bidders: Bidders, limits: Limits, scale: _Scale, tol: float, n_threads: int, check: Callable[[], None]
-) -> Outcome:
+def _solved(auction: Auction, scale: _Scale, tol: float) -> Outcome:
     """Run auctions with ever smaller increments until the gap is small enough."""
     increment = max(min(_FIRST_INCREMENT, 10 * tol or 1.0) * scale.spread, scale.tiny)
-    prices = first_prices(bidders, limits, increment, n_threads)
+    prices = auction.first_prices(increment)
     best: Outcome | None = None
     for _ in range(_MOST_PHASES):
-        outcome = hold(bidders, limits, prices, increment, n_threads, check)
+        outcome = auction.hold(prices, increment)
         if best is None or outcome.gap < best.gap:
             best = outcome
         if best.gap <= (allowed := scale.allowed(tol, best)):
@@ -324,7 +311,7 @@ def _check_columns_of_rows(costs: Any, limits: Limits) -> None:
         n_open = np.isfinite(costs[:, is_open]).sum(axis=1)
     if not n_open.all():
         raise ValueError(
-            f"row {_shown(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
+            f"row {listed(np.flatnonzero(n_open == 0))} is not allowed in any column with room: give a finite cost "
             f"for at least one, or leave the row out"
         )
 
@@ -339,13 +326,13 @@ def check_feasible(allowed: Any, limits: Limits) -> None:
     lost, columns = _shortage(allowed, np.minimum(limits.capacity, n_rows), from_rows=True)
     if len(lost):
         raise ValueError(
-            f"{len(lost)} rows ({_shown(lost)}) are allowed only in the columns {_shown(columns)}, which have room for "
+            f"{len(lost)} rows ({listed(lost)}) are allowed only in the columns {listed(columns)}, which have room for "
             f"{limits.capacity[columns].sum()}: raise their capacity, or allow these rows more columns"
         )
     lost, columns = _shortage(allowed, limits.minimum, from_rows=False)
     if len(columns):
         raise ValueError(
-            f"the columns {_shown(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
+            f"the columns {listed(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
             f"are allowed in them: lower their minimum, or allow more rows"
         )
 
@@ -376,8 +363,3 @@ def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, 
     left.eliminate_zeros()
     reached = breadth_first_order(left, source, return_predecessors=False)
     return np.sort(reached[reached < n_rows]), np.sort(reached[(reached >= n_rows) & (reached < source)] - n_rows)
-
-
-def _shown(numbers: Indices) -> str:
-    more = f" and {len(numbers) - _SHOWN} more" if len(numbers) > _SHOWN else ""
-    return ", ".join(map(str, numbers[:_SHOWN])) + more

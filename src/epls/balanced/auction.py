@@ -19,24 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..kernels.market import (
-    MOST_DOUBLED,
-    N_DOUBLED,
-    N_NUMBERS,
-    N_PARKED,
-    N_WAITING,
-    PATIENCE,
-    Places,
-    Round,
-    Wishes,
-    bid,
-    queue_losers,
-    queue_parked,
-    regret,
-    rounds,
-    settle,
-    wish,
-)
+from ..kernels import market
 from ..utils.threads import BLOCK_ROWS, do_all, row_blocks, share
 from ..utils.types import Array, Float64, Indices
 
@@ -77,7 +60,7 @@ class Bidders(ABC):
     """Rows that bid for one unit each."""
 
     shape: tuple[int, int]  # (n_rows, n_units)
-    wishes: Wishes  # the units that are best for each row
+    wishes: market.Wishes  # the units that are best for each row
     far: float  # an upper bound for the difference of any two values
     restricted = False  # whether some units are forbidden for some rows
 
@@ -99,24 +82,23 @@ class ListedBidders(Bidders):
         self.shape = values.shape
         self.far = far
         beyond = np.full(values.shape[0], -np.inf)
-        self.wishes = Wishes(values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond)
+        self.wishes = market.Wishes(
+            values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond
+        )
 
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
-        """Do nothing: all allowed units are wishes."""
+        pass  # all allowed units are wishes
 
 
 class _SearchingBidders(Bidders):
-    """Rows that search all units, block by block, and remember the best few.
-
-    The value of unit ``j`` is ``sign * scores[i, j] - offsets[j]``.
-    """
+    """Rows that search all units and remember the best few. Values are ``sign * scores[i, j] - offsets[j]``."""
 
     def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.floating], far: float, sign: float) -> None:
         n_rows, n_units = shape
         n_wishes = min(_N_WISHES, n_units)
         self.shape = shape
         self.far = far
-        self.wishes = Wishes(
+        self.wishes = market.Wishes(
             np.arange(n_rows + 1, dtype=np.int64) * n_wishes,
             np.empty(n_rows * n_wishes, np.int32),
             np.empty(n_rows * n_wishes, dtype),
@@ -126,11 +108,9 @@ class _SearchingBidders(Bidders):
         self._offsets = np.zeros(n_units)
 
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
-        """Find the wishes of some rows at these prices."""
-
         def work(block: slice) -> None:
             numbers = rows[block]
-            wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
+            market.wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
 
         do_all(work, list(row_blocks(len(rows), BLOCK_ROWS)), n_threads)
 
@@ -148,7 +128,6 @@ class MatrixBidders(_SearchingBidders):
         self.restricted = restricted
 
     def matrix(self) -> tuple[Array, float, Float64]:
-        """Return the matrix, its sign, and offsets of 0."""
         return self._matrix, self._sign, self._offsets
 
     def _scores(self, rows: Indices) -> Array:
@@ -174,14 +153,18 @@ class NearBidders(_SearchingBidders):
         self.far = 4 * self._largest * largest + largest**2
 
     def _scores(self, rows: Indices) -> Array:
-        scores = _taken(self._X, rows) @ self._twice
-        return np.ascontiguousarray(scores.toarray() if sparse.issparse(scores) else scores)
+        return np.ascontiguousarray(dense(_taken(self._X, rows) @ self._twice))
 
 
 def _taken(X: Any, rows: Indices) -> Any:
     """Return some rows, given in ascending order; without a copy if they are consecutive."""
     first, last = int(rows[0]), int(rows[-1])
     return X[first : last + 1] if last - first == len(rows) - 1 else X[rows]
+
+
+def dense(X: Any) -> Array:
+    """Return an array or a sparse array as an array."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X)
 
 
 def squared_norms(X: Any) -> Float64:
@@ -202,142 +185,146 @@ class Outcome:
     increment: float  # larger than at the start if the auction took long
 
 
-def hold(
-    bidders: Bidders,
-    limits: Limits,
-    prices: Float64,
-    increment: float,
-    n_threads: int,
-    check: Callable[[], None] = lambda: None,
-) -> Outcome:
-    """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end.
-
-    An offer exceeds the price at which the second-best unit would be equally good by the ``increment``. ``check`` is
-    called if the auction takes long; it should raise an error if no assignment meets the limits.
-    """
-    rows = np.arange(bidders.shape[0])
-    slack = base = np.where(limits.exact, 0.0, _SLACK * increment)
-    for _ in range(_RESTARTS):
-        start = _leveled(prices, limits, len(rows)) - slack
-        run = _run(bidders, rows, limits, start, np.maximum(start, 0), increment, n_threads, check)
-        unmet = _unmet(limits, run)
-        if not unmet.any():
-            return _outcome(bidders, limits, run)
-        check()
-        prices, slack = _prices(run), np.where(unmet, 8 * slack + increment, base)
-    floor = np.full(len(prices), -(len(prices) + 1) * (bidders.far + increment) - np.abs(prices).max())
-    run = _run(bidders, rows, limits, floor, np.zeros(len(prices)), increment, n_threads, check)
-    return _outcome(bidders, limits, run)
-
-
-def hold_loosely(
-    bidders: Bidders, limits: Limits, prices: Float64, increment: float, n_threads: int
-) -> tuple[Indices, Float64]:
-    """Return the winners and prices of an auction that ends while a few rows still wait: several times as fast.
-
-    These rows get the unit they lost last, which may break the limits.
-    """
-    rows = np.arange(bidders.shape[0])
-    start = _leveled(prices, limits, len(rows)) - np.where(limits.exact, 0.0, _SLACK * increment)
-    run = _run(
-        bidders, rows, limits, start, np.maximum(start, 0), increment, n_threads, few_left=len(rows) // _LOOSELY_LEFT
-    )
-    first_wishes = bidders.wishes.columns[bidders.wishes.first[:-1]]
-    return np.where(run.winners < 0, first_wishes, run.winners), _prices(run)
-
-
-def first_prices(bidders: Bidders, limits: Limits, increment: float, n_threads: int) -> Float64:
-    """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows.
-
-    The last rows, which take the longest, are left without a unit.
-    """
-    n_rows, n_units = bidders.shape
-    prices = np.zeros(n_units)
-    order = np.random.RandomState(0).permutation(n_rows)
-    for divisor in _LEVELS:
-        n_part = n_rows // divisor
-        if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not bidders.restricted:
-            rows, some = np.sort(order[:n_part]), limits.scaled(n_part, n_rows)
-            may = np.where(limits.exact, prices, np.maximum(prices, 0))
-            run = _run(bidders, rows, some, prices, may, increment, n_threads, few_left=n_part // _LEFT_OUT)
-            prices = np.where(limits.capacity > 0, run.places.prices, 0.0)
-    return prices
-
-
 @dataclass(frozen=True)
 class _Run:
     """What an auction leaves: the places, the unit of each row (-1 for none), and the last increment."""
 
-    places: Places
+    places: market.Places
     winners: Indices
     increment: float
 
+    @property
+    def prices(self) -> Float64:
+        """The prices of units, 0 for those without places."""
+        return np.where(self.places.capacity > 0, self.places.prices, 0.0)
 
-def _run(
-    bidders: Bidders,
-    rows: Indices,
-    limits: Limits,
-    must: Float64,
-    may: Float64,
-    increment: float,
-    n_threads: int,
-    check: Callable[[], None] = lambda: None,
-    few_left: int = 0,
-) -> _Run:
-    """Let some rows, in ascending order, bid until at most ``few_left`` of them wait.
 
-    ``must`` and ``may`` are the first prices of places that must be taken, and of the others: ``must <= may``.
+class Auction:
+    """Auctions among the same rows with the same limits.
+
+    An offer exceeds the price at which the second-best unit would be equally good by the ``increment``. ``check`` is
+    called if an auction takes long; it should raise an error if no assignment meets the limits.
     """
-    places = _opened(limits, must, may, len(rows))
-    winners = np.full(bidders.shape[0], -1, np.intp)
-    round_ = _new_round(rows, increment)
-    numbers = round_.numbers
-    bidders.look(rows, places.prices, n_threads)
-    while numbers[N_WAITING] > few_left:
-        _advance(bidders, places, round_, winners, n_threads, few_left)
-        if numbers[N_DOUBLED] > numbers[MOST_DOUBLED]:
-            check()
-            numbers[MOST_DOUBLED] = np.iinfo(np.int64).max
-        if places.is_short.any():
-            places = _grown(places)
-        if numbers[N_WAITING] <= few_left and numbers[N_PARKED] > 0:
-            bidders.look(np.sort(round_.parked[: numbers[N_PARKED]]), places.prices, n_threads)
-            queue_parked(round_)
-    return _Run(places, winners, float(round_.increment[0]))
+
+    def __init__(
+        self, bidders: Bidders, limits: Limits, n_threads: int, check: Callable[[], None] = lambda: None
+    ) -> None:
+        self._bidders = bidders
+        self._limits = limits
+        self._n_threads = n_threads
+        self._check = check
+
+    def first_prices(self, increment: float) -> Float64:
+        """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows.
+
+        The last rows, which take the longest, are left without a unit.
+        """
+        (n_rows, n_units), limits = self._bidders.shape, self._limits
+        prices = np.zeros(n_units)
+        order = np.random.RandomState(0).permutation(n_rows)
+        for divisor in _LEVELS:
+            n_part = n_rows // divisor
+            if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not self._bidders.restricted:
+                may = np.where(limits.exact, prices, np.maximum(prices, 0))
+                places = _opened(limits.scaled(n_part, n_rows), prices, may, n_part)
+                prices = self._run(np.sort(order[:n_part]), places, increment, n_part // _LEFT_OUT).prices
+        return prices
+
+    def hold(self, prices: Float64, increment: float) -> Outcome:
+        """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end."""
+        limits, rows = self._limits, np.arange(self._bidders.shape[0])
+        slack = base = np.where(limits.exact, 0.0, _SLACK * increment)
+        for _ in range(_RESTARTS):
+            start = self._leveled(prices) - slack
+            run = self._run(rows, _opened(limits, start, np.maximum(start, 0), len(rows)), increment)
+            unmet = self._unmet(run)
+            if not unmet.any():
+                return self._outcome(run)
+            self._check()
+            prices, slack = run.prices, np.where(unmet, 8 * slack + increment, base)
+        floor = np.full(len(prices), -(len(prices) + 1) * (self._bidders.far + increment) - np.abs(prices).max())
+        return self._outcome(self._run(rows, _opened(limits, floor, np.zeros(len(prices)), len(rows)), increment))
+
+    def hold_loosely(self, prices: Float64, increment: float) -> tuple[Indices, Float64]:
+        """Return the winners and prices of an auction that ends while a few rows still wait: several times as fast.
+
+        These rows get the unit they lost last, which may break the limits.
+        """
+        limits, rows = self._limits, np.arange(self._bidders.shape[0])
+        start = self._leveled(prices) - np.where(limits.exact, 0.0, _SLACK * increment)
+        places = _opened(limits, start, np.maximum(start, 0), len(rows))
+        run = self._run(rows, places, increment, few_left=len(rows) // _LOOSELY_LEFT)
+        wishes = self._bidders.wishes
+        return np.where(run.winners < 0, wishes.columns[wishes.first[:-1]], run.winners), run.prices
+
+    def _run(self, rows: Indices, places: market.Places, increment: float, few_left: int = 0) -> _Run:
+        """Let some rows, in ascending order, bid until at most ``few_left`` of them wait."""
+        n_rows, bidders = len(rows), self._bidders
+        winners = np.full(bidders.shape[0], -1, np.intp)
+        numbers = np.zeros(market.N_NUMBERS, np.int64)
+        numbers[[market.N_WAITING, market.PATIENCE]] = n_rows, _PATIENCE * n_rows
+        units, losers, parked = (np.empty(n_rows, np.int64) for _ in range(3))
+        round_ = market.Round(
+            rows.astype(np.int64), units, np.empty(n_rows), losers, parked, numbers, np.array([increment])
+        )
+        bidders.look(rows, places.prices, self._n_threads)
+        while numbers[market.N_WAITING] > few_left:
+            self._advance(places, round_, winners, few_left)
+            if numbers[market.N_DOUBLED] > numbers[market.MOST_DOUBLED]:
+                self._check()
+                numbers[market.MOST_DOUBLED] = np.iinfo(np.int64).max
+            if places.is_short.any():
+                places = _grown(places)
+            if numbers[market.N_WAITING] <= few_left and numbers[market.N_PARKED] > 0:
+                bidders.look(np.sort(parked[: numbers[market.N_PARKED]]), places.prices, self._n_threads)
+                market.queue_parked(round_)
+        return _Run(places, winners, float(round_.increment[0]))
+
+    def _advance(self, places: market.Places, round_: market.Round, winners: Indices, few_left: int) -> None:
+        """Do one round that threads share, or as many rounds as one thread does faster."""
+        bidders, n_threads = self._bidders, self._n_threads
+        most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
+        n_rows = min(most_rows, int(round_.numbers[market.N_WAITING]))
+        if n_threads > 1 and n_rows >= _WORTH_SHARING:
+            share(market.bid, n_threads, n_rows, bidders.wishes, places.prices, round_, bidders.far)
+            share(market.settle, n_threads, n_rows, places, round_, winners)
+            market.queue_losers(n_rows, round_)
+            return
+        enough = _WORTH_SHARING if n_threads > 1 else len(round_.queue) + 1
+        may_grow = bool((np.diff(places.first) < places.capacity).any())
+        matrix = bidders.matrix()
+        market.rounds(
+            most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners
+        )
+
+    def _unmet(self, run: _Run) -> NDArray[np.bool_]:
+        """Return which units have empty places, though by their prices they should have none."""
+        places, counts = run.places, np.bincount(run.winners, minlength=len(self._limits.capacity))
+        should_be_full = (places.reserves > 0) & (places.capacity > 0)
+        return np.asarray((counts < self._limits.minimum) | ((counts < places.capacity) & should_be_full))
+
+    def _outcome(self, run: _Run) -> Outcome:
+        """Return the result of an auction among all rows, with the gap that the prices prove."""
+        counts, prices = np.bincount(run.winners, minlength=len(self._limits.capacity)), run.prices
+        most_paid = np.where(prices > 0, run.places.capacity, self._limits.minimum)
+        of_rows, value = market.regret(self._bidders.wishes, run.places.prices, run.winners)
+        gap = of_rows + float(((most_paid - counts) * prices).sum())
+        return Outcome(run.winners, prices, gap, value, run.increment)
+
+    def _leveled(self, prices: Float64) -> Float64:
+        """Shift prices so that as many places that may be taken have a price above 0 as there are rows for them."""
+        n_rows, minimum = self._bidders.shape[0], self._limits.minimum
+        room = self._limits.capacity - minimum
+        if not room.any():  # only differences count, and they must not drift away
+            return prices - prices.mean()
+        dearest_first = np.argsort(-prices, kind="stable")
+        dearest_first = dearest_first[room[dearest_first] > 0]
+        last = int(np.searchsorted(np.cumsum(room[dearest_first]), n_rows - minimum.sum()))
+        return np.asarray(prices - prices[dearest_first[min(last, len(dearest_first) - 1)]])
 
 
-def _new_round(rows: Indices, increment: float) -> Round:
-    n_rows = len(rows)
-    numbers = np.zeros(N_NUMBERS, np.int64)
-    numbers[[N_WAITING, PATIENCE]] = n_rows, _PATIENCE * n_rows
-    return Round(
-        rows.astype(np.int64),
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows),
-        np.empty(n_rows, np.int64),
-        np.empty(n_rows, np.int64),
-        numbers,
-        np.array([increment]),
-    )
-
-
-def _advance(bidders: Bidders, places: Places, round_: Round, winners: Indices, n_threads: int, few_left: int) -> None:
-    """Do one round that threads share, or as many rounds as one thread does faster."""
-    most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
-    n_rows = min(most_rows, int(round_.numbers[N_WAITING]))
-    if n_threads > 1 and n_rows >= _WORTH_SHARING:
-        share(bid, n_threads, n_rows, bidders.wishes, places.prices, round_, bidders.far)
-        share(settle, n_threads, n_rows, places, round_, winners)
-        queue_losers(n_rows, round_)
-        return
-    enough = _WORTH_SHARING if n_threads > 1 else len(round_.queue) + 1
-    may_grow = bool((np.diff(places.first) < places.capacity).any())
-    matrix = bidders.matrix()
-    rounds(most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners)
-
-
-def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
-    """Open places of all units: those that must be taken, and a usual number of the others."""
+def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> market.Places:
+    """Open places: those that must be taken at prices ``must``, and a usual number of others at ``may``, not below."""
     n_units = len(may)
     capacity = np.minimum(limits.capacity, n_rows)
     usual = 2 * -(-n_rows // n_units) + 16
@@ -348,10 +335,10 @@ def _opened(limits: Limits, must: Float64, may: Float64, n_rows: int) -> Places:
     costs = np.where(is_must, must[unit], may[unit])
     prices = np.where(limits.minimum > 0, must, may)
     prices[capacity == 0] = np.inf
-    return Places(first, costs, np.full(len(costs), -1), prices, capacity, may, np.zeros(n_units, np.bool_))
+    return market.Places(first, costs, np.full(len(costs), -1), prices, capacity, may, np.zeros(n_units, np.bool_))
 
 
-def _grown(places: Places) -> Places:
+def _grown(places: market.Places) -> market.Places:
     """Open twice as many places of the units whose open places are all taken."""
     sizes = np.diff(places.first)
     new_sizes = np.where(places.is_short, np.minimum(2 * sizes, places.capacity), sizes)
@@ -366,35 +353,4 @@ def _grown(places: Places) -> Places:
             order = np.lexsort((owners[new], costs[new]))  # a sorted array is a heap
             costs[new], owners[new] = costs[new][order], owners[new][order]
             prices[j] = costs[first[j]]
-    return Places(first, costs, owners, prices, places.capacity, places.reserves, np.zeros(len(sizes), np.bool_))
-
-
-def _prices(run: _Run) -> Float64:
-    return np.where(run.places.capacity > 0, run.places.prices, 0.0)
-
-
-def _unmet(limits: Limits, run: _Run) -> NDArray[np.bool_]:
-    """Return which units have empty places, though by their prices they should have none."""
-    places, counts = run.places, np.bincount(run.winners, minlength=len(limits.capacity))
-    should_be_full = (places.reserves > 0) & (places.capacity > 0)
-    return np.asarray((counts < limits.minimum) | ((counts < places.capacity) & should_be_full))
-
-
-def _outcome(bidders: Bidders, limits: Limits, run: _Run) -> Outcome:
-    """Return the result of an auction among all rows, with the gap that the prices prove."""
-    counts, prices = np.bincount(run.winners, minlength=len(limits.capacity)), _prices(run)
-    most_paid = np.where(prices > 0, run.places.capacity, limits.minimum)
-    of_rows, value = regret(np.arange(len(run.winners)), bidders.wishes, run.places.prices, run.winners)
-    gap = of_rows + float(((most_paid - counts) * prices).sum())
-    return Outcome(run.winners, prices, gap, value, run.increment)
-
-
-def _leveled(prices: Float64, limits: Limits, n_rows: int) -> Float64:
-    """Shift prices so that as many places that may be taken have a price above 0 as there are rows for them."""
-    room = limits.capacity - limits.minimum
-    if not room.any():  # only differences count, and they must not drift away
-        return prices - prices.mean()
-    dearest_first = np.argsort(-prices, kind="stable")
-    dearest_first = dearest_first[room[dearest_first] > 0]
-    last = int(np.searchsorted(np.cumsum(room[dearest_first]), n_rows - limits.minimum.sum()))
-    return np.asarray(prices - prices[dearest_first[min(last, len(dearest_first) - 1)]])
+    return market.Places(first, costs, owners, prices, places.capacity, places.reserves, np.zeros(len(sizes), np.bool_))

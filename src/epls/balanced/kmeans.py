@@ -20,14 +20,14 @@ from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from ..callbacks import Epochs, earlier_fit_kept
 from ..data.moments import check_squares
-from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
 from .assignment import checked_counts
-from .auction import Limits, NearBidders, first_prices, hold, hold_loosely, squared_norms
+from .auction import Auction, Limits, NearBidders, dense, squared_norms
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
@@ -177,10 +177,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             random = check_random_state(self.random_state)
             epochs = self.epochs(self.n_init * self.max_iter)
             with one_blas_thread():
-                best = self._start(moved, center, limits, random, epochs)
-                for _ in range(self.n_init - 1):
-                    state = self._start(moved, center, limits, random, epochs)
-                    best = state if state.inertia < best.inertia else best
+                starts = (self._start(moved, center, limits, random, epochs) for _ in range(self.n_init))
+                best = min(starts, key=lambda state: state.inertia)
             epochs.close()
         self.cluster_centers_ = best.centers if center is None else (best.centers + center).astype(X.dtype)
         self.labels_, self.prices_, self.inertia_ = best.labels, best.prices, best.inertia
@@ -212,13 +210,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                     f"{(self.n_clusters, X.shape[1])}"
                 )
             return given if center is None else given - center
-        if self.init == "random":
-            chosen = X[np.sort(random.permutation(n_samples)[: self.n_clusters])]
-            return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
-        n_some = min(n_samples, max(_SEEDED_PER_GROUP * self.n_clusters, 1000))
-        some = X[np.sort(random.permutation(n_samples)[:n_some])]
-        chosen = kmeans_plusplus(some, self.n_clusters, random_state=random)[0]
-        return np.asarray(chosen.toarray() if sparse.issparse(chosen) else chosen)
+        n_some = self.n_clusters if self.init == "random" else max(_SEEDED_PER_GROUP * self.n_clusters, 1000)
+        chosen = X[np.sort(random.permutation(n_samples)[:n_some])]
+        if self.init == "k-means++":
+            chosen = kmeans_plusplus(chosen, self.n_clusters, random_state=random)[0]
+        return dense(chosen)
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
@@ -372,10 +368,7 @@ def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, 
 
 
 def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    """Return the minimum and maximum number of samples of a batch in each group, if sizes count all batches together.
-
-    ``counts`` are the numbers of samples in each group from earlier batches.
-    """
+    """Return the limits of a batch after batches with ``counts`` samples in each group; sizes count all together."""
     n_clusters, seen = len(counts), counts.astype(np.int64)
     if size_min is not None:
         raise ValueError(
@@ -431,8 +424,8 @@ class _Rounds:
     def __init__(self, X: Any, limits: Limits, distance: float | None = None) -> None:
         self._X = X
         self._limits = limits
-        self._n_threads = allowed_threads()
         self._bidders = NearBidders(X, len(limits.capacity))
+        self._auction = Auction(self._bidders, limits, allowed_threads())
         self._size = float(squared_norms(X).sum())
         self._least_increment = max(1e-12 * self._size / X.shape[0], 1e-290)
         first = _FIRST_INCREMENT * self._size / X.shape[0] if distance is None else _INCREMENT * distance
@@ -446,12 +439,12 @@ class _Rounds:
         self._check(centers, prices)
         self._bidders.approach(centers)
         if prices is None:
-            prices = first_prices(self._bidders, self._limits, self._increment, self._n_threads)
+            prices = self._auction.first_prices(self._increment)
         increment = self._increment
         if loosely:
-            return hold_loosely(self._bidders, self._limits, prices, increment, self._n_threads)
+            return self._auction.hold_loosely(prices, increment)
         for _ in range(_MOST_PHASES):
-            outcome = hold(self._bidders, self._limits, prices, increment, self._n_threads)
+            outcome = self._auction.hold(prices, increment)
             if outcome.increment <= 2 * self._increment:  # it was not raised because of many equal samples
                 break
             prices, increment = outcome.prices, outcome.increment / 5
@@ -511,8 +504,7 @@ def _group_sums(X: Any, labels: Indices, n_groups: int) -> Float64:
     """Return the sum of the samples of each group, in float64."""
     n_samples = X.shape[0]
     is_in = sparse.csr_array((np.ones(n_samples), labels, np.arange(n_samples + 1)), shape=(n_samples, n_groups))
-    sums = is_in.T @ X
-    return np.asarray(sums.toarray() if sparse.issparse(sums) else sums, np.float64)
+    return dense(is_in.T @ X).astype(np.float64, copy=False)
 
 
 def _part_of(X: Any, limits: Limits, random: np.random.RandomState) -> tuple[Any, Limits] | None:

@@ -89,7 +89,7 @@ def command(
     """
     from ..evaluation.comparison import Comparison, check_classes, compare
     from ..evaluation.labelled import are_vectors
-    from ..utils.locks import FolderLock
+    from ..utils.files import FolderLock
 
     if not data.exists():
         raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")

@@ -100,16 +100,8 @@ def second_moments(X: Array, center: Array | float = 0.0, scale: float = 1.0) ->
 def check_squares(X: Any, subject: str = "the samples have", dtype: Any = None, *, small: bool = True) -> None:
     """Raise an error if finite samples are so large or so small that distances between them cannot be computed.
 
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        The samples.
-    subject : str, default="the samples have"
-        How the error message begins.
-    dtype : dtype or None, default=None
-        The type in which they will be used. By default, their own.
-    small : bool, default=True
-        Whether samples whose squares are all 0 are an error, too.
+    ``X`` may be sparse. ``dtype`` is the type in which it will be used, by default its own. If ``small``, samples whose
+    squares are all 0 are an error, too. The ``subject`` begins the message.
     """
     if dtype is None:
         dtype = X.dtype if X.dtype.kind == "f" else np.float64

@@ -36,7 +36,7 @@ class Samples(ABC):
     Attributes
     ----------
     shape : (n_samples, n_features)
-        The total number of samples, and the number of features.
+        Those of all samples.
     dtype : dtype
         The type to compute in, float32 or float64.
     n_parts : int

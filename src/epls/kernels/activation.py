@@ -50,10 +50,7 @@ def _sum_of_squares(row):
 
 @njit(cache=True, nogil=True)
 def subtract_target(outputs, squares, winners, inactive, active, errors):
-    """Replace outputs by ``outputs - T`` and write each row's squared error to ``errors``.
-
-    ``squares`` are the sums of the squared outputs over each row.
-    """
+    """Replace outputs by ``outputs - T``, given the sums of their ``squares``; write each row's squared error."""
     for i in range(outputs.shape[0]):
         at_winner = outputs[i, winners[i]]
         if inactive == 0:
@@ -68,10 +65,7 @@ def subtract_target(outputs, squares, winners, inactive, active, errors):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def squared_error_of_logistic(differences, outputs, curvatures):
-    """Replace ``outputs - T`` by the derivative of half the squared error by net inputs; write the second derivatives.
-
-    Both follow from the outputs h: f' = h (1 - h) and f'' = f' (1 - 2 h).
-    """
+    """Replace ``outputs - T`` by the derivatives of half the squared error by net inputs; write the second ones."""
     one, two = outputs.dtype.type(1), outputs.dtype.type(2)
     for i in range(outputs.shape[0]):
         difference, output, curvature = differences[i], outputs[i], curvatures[i]

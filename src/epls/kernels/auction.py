@@ -29,10 +29,7 @@ BLOCK = 128  # units per bound; measured with 1600 units
 
 @njit(cache=True, nogil=True)
 def literal_rule(outputs, inhibitor, step, winners):
-    """Do the paper's Algorithm 1, exactly as printed: no auction.
-
-    Write each row's winner to ``winners`` and raise the winner's ``inhibitor`` by ``step``, row after row.
-    """
+    """Write each row's winner and raise its ``inhibitor`` by ``step``: Algorithm 1 exactly as printed, no auction."""
     for n in range(outputs.shape[0]):
         k = index_of_net(outputs[n], inhibitor, largest_net(outputs[n], inhibitor))
         winners[n] = k

@@ -60,11 +60,7 @@ def shrink(products, threshold, codes):
 
 @_kernel
 def distances(products, sign, samples, units, sample_squares, unit_squares, result):
-    """Write the distances of samples x and components c, ``sqrt(|x|^2 - 2 x.c + |c|^2)``; x and -c if ``sign`` is -1.
-
-    If a sample almost equals a component, the difference of large numbers has no correct digits; then the distance is
-    computed directly.
-    """
+    """Write the distances of samples x and components c, sqrt(|x|^2 - 2 x.c + |c|^2); of x and -c if ``sign`` is -1."""
     zero = products.dtype.type(0)
     doubled = sign + sign
     nearly_equal = products.dtype.type(1e-3)
@@ -73,7 +69,7 @@ def distances(products, sign, samples, units, sample_squares, unit_squares, resu
         for j in range(row.size):
             out[j] = max(square - doubled * row[j] + unit_squares[j], zero)
         for j in range(row.size):
-            if out[j] < nearly_equal * square:
+            if out[j] < nearly_equal * square:  # a difference of large numbers, without correct digits
                 total = zero
                 for k in range(samples.shape[1]):
                     difference = samples[i, k] - sign * units[j, k]

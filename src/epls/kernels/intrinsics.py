@@ -7,13 +7,11 @@ from numba.extending import intrinsic
 
 @intrinsic
 def larger(typing_context, a, b):
-    """Return the larger of two numbers of the same type, neither of them NaN.
-
-    Numba's ``max`` and conditional expressions set no fast-math flags on the selection. Without these flags, LLVM does
-    not turn a running maximum into a SIMD reduction, and the scan of a row would take six times as long.
-    """
+    """Return the larger of two numbers of the same type, neither of them NaN."""
 
     def codegen(context, builder, signature, args):
+        # Numba's max sets no flags on the selection, and LLVM would not turn a running maximum into a SIMD reduction:
+        # the scan of a row would take six times as long.
         flags = ("nnan", "nsz")
         a_is_greater = builder.fcmp_ordered(">", args[0], args[1], flags=flags)
         return builder.select(a_is_greater, args[0], args[1], flags=flags)

@@ -268,11 +268,11 @@ def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far
 
 
 @njit(cache=True, nogil=True)
-def regret(rows, wishes, prices, winners):
+def regret(wishes, prices, winners):
     """Return the sum over rows of the best net value minus that of their own unit, and the sum of the values of their
     own units."""
     total, total_value = 0.0, 0.0
-    for row in rows:
+    for row in range(winners.size):
         best, own, own_value = wishes.beyond[row], -np.inf, 0.0
         for t in range(wishes.first[row], wishes.first[row + 1]):
             value = np.float64(wishes.values[t])

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import LOGISTIC, Activation
 from ..algorithm.layer import UnitLayer
+from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
 from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
-from ..utils.epochs import Epochs, earlier_fit_kept
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
-from ..utils.sklearn import AT_LEAST_ONE, fit_context
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
 from ..utils.types import Array
 
@@ -49,9 +49,11 @@ class Learner(Saved, Epochs, Coder):
     in_one_step: ClassVar[bool] = False
 
     components_: Array
-    #: The constraints of parameters that most learners share. A subclass adds its own.
+    #: The constraints of parameters that several learners share. A subclass adds its own.
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "n_components": [AT_LEAST_ONE, None],
+        "max_iter": [AT_LEAST_ONE],
+        "tol": [NOT_NEGATIVE],
         "random_state": ["random_state"],
     }
     saved: ClassVar[dict[str, Any]] = {"components_": Floats("n_components", "n_features")}
@@ -78,7 +80,6 @@ class Learner(Saved, Epochs, Coder):
         return codes
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """Return a function that creates encoders for samples of a type, one for each thread."""
         return lambda: self.encode
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -212,8 +213,7 @@ class UnitLearner(Learner):
     scale_: float
     loss_curve_: list[float]
     n_iter_: int
-    saved: ClassVar[dict[str, Any]] = {
-        "components_": Floats("n_components", "n_features"),
+    saved: ClassVar[dict[str, Any]] = Learner.saved | {
         "intercept_": Floats("n_components"),
         "mean_": Floats("n_features"),
         "scale_": Number(above=0),
@@ -233,7 +233,6 @@ class UnitLearner(Learner):
         return UnitLayer(self.components_, self.intercept_, self._activation(), self.mean_, self.scale_)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """Return a function that creates encoders for samples of a type, one for each thread."""
         return self.as_layer().block_encoders(dtype)
 
     def _activation(self) -> Activation:

@@ -21,9 +21,9 @@ from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, n
 from ..algorithm.steering import STREAM_PATH
 from ..algorithm.target import AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
+from ..callbacks import earlier_fit_kept
 from ..data.blocks import TYPES, refuse_blocks
 from ..data.samples import ArraySamples, Samples, working_type
-from ..utils.epochs import earlier_fit_kept
 from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, StrOptions, fit_context
 from ..utils.threads import row_blocks
@@ -146,7 +146,6 @@ class EPLS(UnitLearner):
     _new_engine = staticmethod(new_engine)
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         settings = self._settings()
         n_components = self.checked_n_components(samples.shape[0])
         batch_size = self._batch_size(n_components, samples.shape[0] // samples.n_parts)

@@ -10,7 +10,6 @@ from sklearn.decomposition import FastICA
 from ..data.moments import center_and_scale, second_moments
 from ..data.samples import Samples
 from ..utils.fields import COUNT, Floats
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import product, threads_for
 from ..utils.types import Array, Float64
 from .base import Learner
@@ -65,10 +64,6 @@ class ICA(Learner):
     complete = True
     in_one_step = True  # FastICA does not report its progress
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"mean_": Floats("n_features"), "n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
-    }
 
     def __init__(
         self, n_components: int | None = None, *, max_iter: int = 200, tol: float = 1e-4, random_state: Any = None
@@ -81,7 +76,6 @@ class ICA(Learner):
     mean_: Array
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         most = min(X.shape)
         if self.n_components is not None and self.n_components > most:
@@ -108,15 +102,11 @@ class ICA(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples."""
         return super().encode(X - self.mean_.astype(X.dtype, copy=False))
 
 
 def _whitening(covariance: Float64, rounding: float) -> Float64:
-    """Return the whitening matrix, with a row for each direction in which the samples vary, by falling variance.
-
-    ``rounding`` is the rounding error of the product of a sample and a direction.
-    """
+    """Return a row for each direction in which samples vary by more than their ``rounding``, by falling variance."""
     variances, directions = np.linalg.eigh(covariance)
     varies = variances > max(_NO_VARIANCE * variances[-1], rounding**2)
     whitening: Float64 = (directions[:, varies] / np.sqrt(variances[varies])).T[::-1]

@@ -15,7 +15,6 @@ from ..data.moments import center_and_scale, check_squares
 from ..data.samples import Samples
 from ..encoders.triangle import TriangleEncoder
 from ..utils.fields import COUNT
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import threads_for
 from .base import Learner
 
@@ -59,10 +58,6 @@ class KMeansTriangle(Learner):
     own_encoder = "triangle"
     usual_patches = 400_000
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT}
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
-    }
 
     def __init__(
         self, n_components: int | None = None, *, max_iter: int = 50, tol: float = 1e-4, random_state: Any = None
@@ -73,7 +68,6 @@ class KMeansTriangle(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         n_clusters = self.checked_n_components(len(X))
         check_squares(X, small=False)  # KMeans squares distances in the type of X
@@ -83,12 +77,7 @@ class KMeansTriangle(Learner):
         mean, scale = center_and_scale(X)
         start = mean + _SPREAD * scale * random.standard_normal((n_clusters, X.shape[1]))
         kmeans = KMeans(
-            n_clusters,
-            init=start.astype(X.dtype),
-            n_init=1,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            random_state=random,
+            n_clusters, init=start.astype(X.dtype), n_init=1, max_iter=self.max_iter, tol=self.tol, random_state=random
         )
         with warnings.catch_warnings(), threads_for(X.size * n_clusters):
             # With fewer distinct samples than centres, some centres have no samples. The caller can count them.
@@ -97,5 +86,4 @@ class KMeansTriangle(Learner):
         return {"components_": np.ascontiguousarray(kmeans.cluster_centers_), "n_iter_": int(kmeans.n_iter_)}
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """Return a function that creates encoders for samples of a type, one for each thread."""
         return TriangleEncoder(self.components_).block_encoders(dtype)

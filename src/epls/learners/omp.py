@@ -14,7 +14,7 @@ from ..data.samples import Samples
 from ..solvers.dictionary import first_components, improve_components, learn_in_rounds
 from ..solvers.pursuit import dense_coder, pursuit_codes
 from ..utils.fields import ROUNDS
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
+from ..utils.sklearn import AT_LEAST_ONE
 from .base import Learner
 
 
@@ -29,8 +29,7 @@ class OMP(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     n_nonzero_coefs : int, default=1
         The k of OMP-k. This is the setting to tune.
     max_iter : int, default=30
@@ -69,8 +68,6 @@ class OMP(Learner):
     saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "n_nonzero_coefs": [AT_LEAST_ONE],
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(
@@ -89,7 +86,6 @@ class OMP(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         scale = center_and_scale(X)[1]
         rescaled = not 1e-6 < scale < 1e6
@@ -115,6 +111,5 @@ class OMP(Learner):
         return found
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """Return a function that creates encoders for samples of a type, one for each thread."""
         encode = dense_coder(self.components_.astype(dtype, copy=False), self.n_nonzero_coefs)
         return lambda: encode

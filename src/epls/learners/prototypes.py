@@ -67,7 +67,6 @@ class Prototypes(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         n_components = self.checked_n_components(samples.shape[0])
         model = EPLS(n_components, max_iter=self.max_iter, random_state=random)
         model.set_callbacks(*self.callbacks).fit_samples(samples)

@@ -12,7 +12,7 @@ from ..data.shuffling import batch_cuts
 from ..solvers.dictionary import SAMPLES_PER_COMPONENT, CodedBatch, check_scale, first_components, learn_online
 from ..solvers.lasso import LassoSolver
 from ..utils.fields import ROUNDS, Floats
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
+from ..utils.sklearn import NOT_NEGATIVE, POSITIVE
 from ..utils.threads import map_blocks, product, row_blocks
 from ..utils.types import Array, Indices
 from .base import Learner
@@ -32,8 +32,7 @@ class PSD(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     alpha : float, default=1.0
         The sparsity penalty, to be tuned. The default suits samples whose features have unit variance.
     prediction_penalty : float, default=1.0
@@ -71,20 +70,17 @@ class PSD(Learner):
     """
 
     meta_parameters = ("alpha", "prediction_penalty")
-    saved: ClassVar[dict[str, Any]] = (
-        Learner.saved
-        | ROUNDS
-        | {
-            "encoder_": Floats("n_components", "n_features + 1"),
-            "gain_": Floats("n_components"),
-        }
-    )
+    saved: ClassVar[dict[str, Any]] = {
+        **Learner.saved,
+        **ROUNDS,
+        "encoder_": Floats("n_components", "n_features + 1"),
+        "gain_": Floats("n_components"),
+    }
     encoder_: Array
     gain_: Array
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "alpha": [POSITIVE],
         "prediction_penalty": [NOT_NEGATIVE],
-        "max_iter": [AT_LEAST_ONE],
     }
 
     def __init__(
@@ -103,7 +99,6 @@ class PSD(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         check_scale(X)
         components = first_components(X, self.checked_n_components(len(X)), random)
@@ -152,7 +147,6 @@ class PSD(Learner):
         return 0.5 * float(squares) + self.alpha * float(np.abs(codes).sum(dtype=np.float64))
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples."""
         weights = self.encoder_.astype(X.dtype, copy=False)
         codes = X @ weights[:, :-1].T
         codes += weights[:, -1]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -20,8 +20,7 @@ class RandomPatches(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     random_state : int, RandomState instance or None, default=None
         Determines which samples become components.
 
@@ -41,13 +40,11 @@ class RandomPatches(Learner):
 
     whitens = True
     in_one_step = True
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints
 
     def __init__(self, n_components: int | None = None, *, random_state: Any = None) -> None:
         self.n_components = n_components
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         return {"components_": random_components(X, self.checked_n_components(len(X)), random)}

@@ -38,9 +38,7 @@ class Raw(Learner):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         return {"components_": np.eye(samples.shape[1], dtype=samples.dtype)}
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples."""
         return X.copy()

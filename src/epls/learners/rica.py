@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..data.samples import Samples
 from ..kernels.sparsity import soft_absolute_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.fields import COUNT, CURVE
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, POSITIVE
+from ..utils.sklearn import POSITIVE
 from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
@@ -32,8 +33,7 @@ class RICA(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     reconstruction_penalty : float, default=0.5
         The weight of the reconstruction relative to sparsity, to be tuned. Published code uses values from 0.05 to 3.6,
         for samples in different units. Large values make the components a tight frame; small values make them alike.
@@ -67,8 +67,6 @@ class RICA(Learner):
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"n_iter_": COUNT, "loss_curve_": CURVE}
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
         "reconstruction_penalty": [POSITIVE],
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
     }
 
     def __init__(
@@ -87,16 +85,12 @@ class RICA(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         start /= _norms(start)
         covariance = second_moments(X) / len(X)
-
-        def of_directions(rows: Float64) -> tuple[float, Float64]:
-            return objective_of_directions(rows, X, covariance, self.reconstruction_penalty)
-
-        rows, curve = minimize_over_epochs(of_directions, start, self.epochs(self.max_iter), self.tol)
+        of_rows = partial(objective_of_directions, X=X, covariance=covariance, penalty=self.reconstruction_penalty)
+        rows, curve = minimize_over_epochs(of_rows, start, self.epochs(self.max_iter), self.tol)
         return {
             "components_": (rows / _norms(rows)).astype(X.dtype),
             "loss_curve_": curve,

@@ -135,7 +135,6 @@ class SparseAutoencoder(UnitLearner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         n_samples, n_features = samples.shape
         n_components, batch_size = self.checked_n_components(n_samples), self.batch_size or _BATCH_SIZE
         center, scale = samples.moments.center_and_scale()

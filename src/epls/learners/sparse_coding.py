@@ -13,7 +13,7 @@ from ..encoders.sparse_coding import SparseCodingEncoder
 from ..solvers.dictionary import CodedBatch, check_scale, first_components, learn_online
 from ..solvers.lasso import sparse_codes
 from ..utils.fields import ROUNDS
-from ..utils.sklearn import AT_LEAST_ONE, POSITIVE
+from ..utils.sklearn import POSITIVE
 from ..utils.types import Array
 from .base import Learner
 
@@ -30,8 +30,7 @@ class SparseCoding(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     alpha : float, default=1.0
         The sparsity penalty, to be tuned. The default suits samples whose features have unit variance.
     max_iter : int, default=5
@@ -65,18 +64,10 @@ class SparseCoding(Learner):
 
     meta_parameters = ("alpha",)
     saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "alpha": [POSITIVE],
-        "max_iter": [AT_LEAST_ONE],
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {"alpha": [POSITIVE]}
 
     def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        alpha: float = 1.0,
-        max_iter: int = 5,
-        random_state: Any = None,
+        self, n_components: int | None = None, *, alpha: float = 1.0, max_iter: int = 5, random_state: Any = None
     ) -> None:
         self.n_components = n_components
         self.alpha = alpha
@@ -84,7 +75,6 @@ class SparseCoding(Learner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         check_scale(X)
         components = first_components(X, self.checked_n_components(len(X)), random)
@@ -99,5 +89,4 @@ class SparseCoding(Learner):
         return learn_online(X, components, self.epochs(self.max_iter), random, coded)
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
-        """Return a function that creates encoders for samples of a type, one for each thread."""
         return SparseCodingEncoder(self.components_, self.alpha, split_sign=False).block_encoders(dtype)

@@ -11,7 +11,6 @@ from ..data.samples import Samples
 from ..kernels.sparsity import sparse_filtering_codes, sparse_filtering_derivatives
 from ..solvers.lbfgs import minimize_over_epochs, sums_over_blocks
 from ..utils.fields import COUNT, CURVE, Floats
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE
 from ..utils.threads import product
 from ..utils.types import Array, Float64
 from .base import Learner
@@ -32,8 +31,7 @@ class SparseFiltering(Learner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of components, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of components, at most the number of samples. None uses 100, or the number of samples if less.
     max_iter : int, default=200
         The maximum number of iterations. Too few reduce accuracy; too many rarely do.
     tol : float, default=1e-7
@@ -68,10 +66,6 @@ class SparseFiltering(Learner):
         "n_iter_": COUNT,
         "loss_curve_": CURVE,
     }
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "max_iter": [AT_LEAST_ONE],
-        "tol": [NOT_NEGATIVE],
-    }
 
     def __init__(
         self, n_components: int | None = None, *, max_iter: int = 200, tol: float = 1e-7, random_state: Any = None
@@ -84,7 +78,6 @@ class SparseFiltering(Learner):
     feature_norms_: Array
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         X = samples.array()
         start = random.standard_normal((self.checked_n_components(len(X)), X.shape[1]))
         moments = second_moments(X)
@@ -104,8 +97,7 @@ class SparseFiltering(Learner):
         }
 
     def encode(self, X: Array) -> Array:
-        """Encode some samples."""
-        codes: Array = X @ self.components_.T.astype(X.dtype, copy=False)
+        codes = super().encode(X)
         sparse_filtering_codes(codes, (1 / self.feature_norms_).astype(X.dtype), X.dtype.type(_EPSILON))
         return codes
 

@@ -50,8 +50,7 @@ class SparseRBM(UnitLearner):
     Parameters
     ----------
     n_components : int or None, default=None
-        The number of hidden units, at most the number of samples. None uses 100, or the number of samples if that is
-        less.
+        The number of hidden units, at most the number of samples. None uses 100, or the number of samples if less.
     weight_decay : float, default=0.0002
         How fast the weights shrink, in units of the gradient.
     sparseness : float, default=0.02
@@ -141,7 +140,6 @@ class SparseRBM(UnitLearner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        """Learn, and return the attributes of the fitted estimator by name."""
         n_samples, n_features = samples.shape
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()

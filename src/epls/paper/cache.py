@@ -19,8 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..persistence import load_with_notes, save_model
-from ..utils.files import open_regular, read_json, write_atomically
-from ..utils.locks import FolderLock
+from ..utils.files import FolderLock, open_regular, read_json, write_atomically
 from ..utils.npy import npy_header
 from ..utils.types import Array
 

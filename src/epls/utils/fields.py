@@ -10,15 +10,9 @@ from numpy.typing import NDArray
 
 
 class Floats:
-    """An array of finite floating-point numbers.
+    """An array of finite floating-point numbers, all ``above`` a limit if one is given.
 
-    Parameters
-    ----------
-    *shape : str
-        Names of sizes, such as ``"n_features"`` or ``"n_features + 1"``. A name stands for the same number in all
-        arrays of a model.
-    above : float or None
-        A limit that every number must exceed.
+    Its ``shape`` has names of sizes, such as "n_features" or "n_features + 1": the same in all arrays of a model.
     """
 
     def __init__(self, *shape: str, above: float | None = None) -> None:
@@ -45,17 +39,7 @@ class Floats:
 
 @dataclass(frozen=True)
 class Number:
-    """A finite number, or a list of finite numbers.
-
-    Attributes
-    ----------
-    kind : type
-        float, int or bool.
-    at_least, above : float or None
-        Its limits.
-    many : bool
-        Whether it is a list.
-    """
+    """A finite float, int or bool within limits, or a list of ``many``."""
 
     kind: type = float
     at_least: float | None = None
@@ -86,15 +70,9 @@ ROUNDS = {"n_iter_": COUNT, "loss_curve_": CURVE, "n_redrawn_": COUNTS, "n_unuse
 
 
 class Saved:
-    """A model that declares what it saves.
+    """A model that declares what it saves."""
 
-    Attributes
-    ----------
-    saved : dict
-        The :class:`Floats` or :class:`Number` of each attribute that a model file holds. The first array sets the
-        sizes.
-    """
-
+    #: The :class:`Floats` or :class:`Number` of each attribute in a model file. The first array sets the sizes.
     saved: ClassVar[dict[str, Any]] = {}
 
     def _fitted_state(self) -> tuple[dict[str, Any], dict[str, Any]]:

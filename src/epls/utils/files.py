@@ -1,4 +1,4 @@
-"""Files: written completely or not at all, and read only if they are regular files."""
+"""Files: written completely or not at all, and read only if they are regular files; folders that one process uses."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+
+from filelock import FileLock, Timeout
 
 _WORTH_A_LOOK = 2**20  # bytes; for smaller reads, the size of the file is not checked
 
@@ -115,15 +117,7 @@ class _NoLongerThanItIs(io.BufferedReader):
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. Refuse everything else: a pipe could block forever, a device may never end.
-
-    Raises
-    ------
-    OSError
-        If it cannot be opened.
-    NotRegularError
-        If it is not a regular file.
-    """
+    """Open a regular file for reading. All else is a NotRegularError: a pipe could block, a device may never end."""
     # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -169,3 +163,40 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is not a JSON number")
+
+
+class FolderLock:
+    """A lock on a folder, which is created if it does not exist. The lock ends with the process, however it ends.
+
+    Its holder may acquire it again, and must then release it as many times. It is held by one thread. An empty file
+    ``.lock`` stays in the folder. The error message names the ``user`` of the folder, and gives advice.
+    """
+
+    def __init__(self, folder: Path, user: str, advice: str) -> None:
+        self._folder, self._user, self._advice = folder, user, advice
+        self._lock: FileLock | None = None  # only while it is held, since callbacks are pickled and it cannot be
+
+    def acquire(self) -> None:
+        """Acquire the lock, or raise an error at once if another process has it."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        lock = self._lock or FileLock(self._folder / ".lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout as error:
+            raise RuntimeError(
+                f"another {self._user} is using {self._folder}: wait until it ends, or {self._advice}"
+            ) from error
+        self._lock = lock
+
+    def release(self) -> None:
+        """Undo one :meth:`acquire`, if there was one."""
+        if self._lock is not None:
+            self._lock.release()
+            if not self._lock.is_locked:
+                self._lock = None
+
+    def __enter__(self) -> None:
+        self.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self.release()

@@ -35,10 +35,7 @@ def npy_header(shape: tuple[int, ...], kind: str = "<f4") -> bytes:
 def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
     """Read the header of a .npy file of ``n_bytes`` bytes, and leave the file at its first value.
 
-    Raises
-    ------
-    ValueError
-        If the header is invalid, or if the file is too short for its array.
+    An invalid header, or a file that is too short for its array, is a ValueError.
     """
     try:
         major, _ = npy_format.read_magic(file)

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 
+@dataclass
 class Task:
     """A fit or one of its epochs, as a callback sees it: ``sklearn.callback.CallbackContext``."""
 
-    def __init__(self, estimator: Any, task_name: str, task_id: int, max_subtasks: int, parent: Task | None) -> None:
-        self.estimator_name = type(estimator).__name__
-        self.task_name = task_name
-        self.task_id = task_id
-        self.max_subtasks = max_subtasks
-        self.parent = parent
-        self._estimator = estimator
-        self._n_subtasks = 0
+    estimator_name: str
+    task_name: str
+    task_id: int = 0
+    max_subtasks: int = 0
+    parent: Task | None = None
+    n_subtasks: int = 0
 
     def subcontext(self, task_name: str) -> Task:
         """Return the next task within this one."""
-        self._n_subtasks += 1
-        return Task(self._estimator, task_name, self._n_subtasks - 1, 0, self)
+        self.n_subtasks += 1
+        return Task(self.estimator_name, task_name, self.n_subtasks - 1, parent=self)
 
     def call_on_fit_task_begin(self, *, estimator: Any) -> Task:
         """Tell all callbacks that the task begins."""
@@ -49,7 +49,8 @@ class CallbackSupportMixin:
         return self
 
     def _init_callback_context(self, max_subtasks: int) -> Task:
-        self._fit_task, self._to_tear_down = Task(self, "fit", 0, max_subtasks, None), []
+        self._fit_task = Task(type(self).__name__, "fit", max_subtasks=max_subtasks)
+        self._to_tear_down = []
         for callback in self._skl_callbacks:
             self._to_tear_down.append(callback)
             callback.setup(self, self._fit_task)

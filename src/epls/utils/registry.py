@@ -12,14 +12,7 @@ class Registry(Mapping[str, Any]):
     """The public classes of a package's modules, by the names of the modules.
 
     Listing the names loads nothing; a class is loaded when it is looked up. Modules called ``base``, or with a leading
-    underscore, contain shared code.
-
-    Parameters
-    ----------
-    package : str
-        The full name of the package.
-    path : iterable of str
-        Its ``__path__``.
+    underscore, contain shared code. ``path`` is the ``__path__`` of the package.
     """
 
     def __init__(self, package: str, path: Iterable[str]) -> None:

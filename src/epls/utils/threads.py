@@ -75,12 +75,10 @@ def thread_setting() -> int:
         return _held.n_threads if _held.holders else blas_threads()
 
 
+# The number applies to the whole process. Callers in several threads would restore each other's settings, so the first
+# one sets it and the last one restores it.
 class _Held:
-    """The threads that limit the BLAS library to one thread, and how many it had before.
-
-    The number applies to the whole process. Callers in several threads would restore each other's settings, so the
-    first one sets it and the last one restores it.
-    """
+    """The threads that limit the BLAS library to one thread, and how many it had before."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -93,7 +91,7 @@ class _Held:
             if not self.holders:
                 self.n_threads = blas_threads()
                 self.before = [(library, library.num_threads or 1) for library in _libraries()]
-                self.set(1)
+                _set_threads((library, 1) for library, _ in self.before)
                 if any((library.num_threads or 1) > 1 for library, _ in self.before):
                     self.n_threads = 1  # decided by another thread of the program, whose products the BLAS shares
             self.holders[holder] += n_times
@@ -104,19 +102,18 @@ class _Held:
             if self.holders[holder] <= 0:  # below 0 in a child process that was forked in between
                 del self.holders[holder]
             if not self.holders:
-                self.set(None)
-
-    def set(self, n_threads: int | None) -> None:
-        """Set the number of threads of each library; None restores it."""
-        for library, before in self.before:
-            wanted = before if n_threads is None else n_threads
-            if library.num_threads != wanted:
-                library.set_num_threads(wanted)
-                if hasattr(library, "clear_controlling_thread"):  # otherwise only this thread could restore it
-                    library.clear_controlling_thread()
+                _set_threads(self.before)
 
 
 _held = _Held()
+
+
+def _set_threads(wanted: Iterable[tuple[Any, int]]) -> None:
+    for library, n_threads in wanted:
+        if library.num_threads != n_threads:
+            library.set_num_threads(n_threads)
+            if hasattr(library, "clear_controlling_thread"):  # otherwise only this thread could restore it
+                library.clear_controlling_thread()
 
 
 @contextmanager
@@ -158,19 +155,10 @@ def threads_for(multiply_adds: int) -> Iterator[None]:
     before = [(library, library.num_threads) for library in _libraries("openmp")]
     with one_blas_thread():
         try:
-            for library, _ in before:
-                library.set_num_threads(1)
+            _set_threads((library, 1) for library, _ in before)
             yield
         finally:
-            for library, n_threads in before:
-                library.set_num_threads(n_threads)
-
-
-def one_openmp_thread() -> None:
-    """Keep torch's products in a helper thread from using further threads."""
-    if is_helper():
-        for library in _libraries("openmp"):  # these numbers apply to the calling thread
-            library.set_num_threads(1)
+            _set_threads(before)
 
 
 _this_thread = threading.local()
@@ -264,14 +252,7 @@ def row_ranges(n_rows: int, multiply_adds: int) -> list[slice]:
 
 
 def product(A: Array, B: Array, out: Array | None = None) -> Array:
-    """Return the matrix product ``A @ B`` of factors of one type, computed by as many threads as are useful.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> product(np.array([[1.0, 2.0]]), np.array([[3.0], [4.0]]))
-    array([[11.]])
-    """
+    """Return the matrix product ``A @ B`` of factors of one type, computed by as many threads as are useful."""
     multiply_adds = A.size * B.shape[1]
     if multiply_adds < 2 * _WORTH_A_PRODUCT and is_held():  # limiting it again takes as long as a small product
         return np.matmul(A, B, out=out)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from itertools import islice
+from typing import Any
 
 
 def counted(number: int, things: str, thing: str | None = None) -> str:
@@ -16,8 +18,8 @@ def counted(number: int, things: str, thing: str | None = None) -> str:
     return f"{number:,} {(thing or things.removesuffix('s')) if number == 1 else things}"
 
 
-def listed(names: Sequence[str], most: int = 5) -> str:
-    """Join names with commas; if there are many, show the first ones and count the rest.
+def listed(names: Collection[Any], most: int = 5) -> str:
+    """Join names or numbers with commas; if there are many, show the first ones and count the rest.
 
     Examples
     --------
@@ -27,4 +29,4 @@ def listed(names: Sequence[str], most: int = 5) -> str:
     'c0, c1, c2, c3, c4 and 59 more'
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + more
+    return ", ".join(map(str, islice(names, most))) + more
