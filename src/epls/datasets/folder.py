@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -152,14 +152,6 @@ class ImageFolder(Sequence[NDArray[Any]]):
         folder[0]  # (480, 640, 3)
         sample_patches(folder, 10_000, patch_size=10)
     """
-
-    paths: list[Path]
-    names: list[str]
-    shapes: list[tuple[int, ...]]
-    labels: Labels | None
-    class_names: tuple[str, ...] | None
-    channels: Channels | None
-    skipped: list[tuple[Path, str]]
 
     def __init__(
         self,
@@ -306,23 +298,16 @@ class ImageFolder(Sequence[NDArray[Any]]):
 
 def _image_files(root: Path) -> list[Path]:
     """Return the image files or, if there are none, the arrays. Beside images, arrays may be something else."""
-    files = list(_files(root))
-    return [file for file in files if file.suffix.lower() in SUFFIXES] or files
-
-
-def _files(root: Path) -> Iterator[Path]:
-    visited = set()
+    found, visited = [], set()
     for place, folders, files in os.walk(root, onerror=_cannot_list, followlinks=True):
         real = os.path.realpath(place)
         # Links may form cycles.
         folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
         if real not in visited:
-            yield from (Path(place, name) for name in files if _is_image(name))
+            found += [Path(place, name) for name in files if not name.startswith(".")]
         visited.add(real)
-
-
-def _is_image(name: str) -> bool:
-    return not name.startswith(".") and Path(name).suffix.lower() in (*SUFFIXES, ".npy")
+    images = [file for file in found if file.suffix.lower() in SUFFIXES]
+    return images or [file for file in found if file.suffix.lower() == ".npy"]
 
 
 def _cannot_list(error: OSError) -> None:

@@ -30,42 +30,19 @@ _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 @dataclass(frozen=True)
 class Label:
-    """The label of a sample.
-
-    Attributes
-    ----------
-    label : str
-        The name of its class.
-    confidence : float
-        The probability that the label is correct, from 0 to 1. It is 1 for labels given by people.
-    given : bool
-        Whether a person, not a classifier, gave the label.
-    """
+    """The label of a sample: the name of its class."""
 
     label: str
-    confidence: float = 1.0
-    given: bool = True
+    confidence: float = 1.0  # the probability that it is correct
+    given: bool = True  # by a person, not by a classifier
 
 
 def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
-    """Read labels from a table. The keys are the names of the samples.
+    """Read the labels of samples, by their names, from a .csv file in UTF-8.
 
-    Parameters
-    ----------
-    path : path-like
-        A .csv file in UTF-8 with the columns "file" (or "row", for vectors) and "label", as saved by the page of `epls
-        explore`. Files written by `epls classify` also have the columns "confidence" and "source". Samples with an
-        empty label are skipped. File names that are not valid UTF-8 are kept as Python represents them.
-
-    Returns
-    -------
-    dict of str to Label
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the file is not such a table, or has two labels for one sample.
+    It has the columns "file" (or "row", for vectors) and "label", as saved by the page of `epls explore`, and perhaps
+    "confidence" and "source", as written by `epls classify`. Samples with an empty label are skipped. File names that
+    are not valid UTF-8 are kept as Python represents them.
     """
     path = existing_file(path)
     header, *rows = _lines(path)
@@ -156,13 +133,7 @@ def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None
 
 
 def check_label(label: str, where: str) -> None:
-    """Refuse a label that tables and pages cannot hold.
-
-    Raises
-    ------
-    ValueError
-        If the label is too long, or has control characters or bytes that are not UTF-8.
-    """
+    """Refuse a label that tables and pages cannot hold: too long, with control characters, or not UTF-8."""
     if len(label) > _LONGEST_LABEL:
         raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
     kinds = {unicodedata.category(character) for character in label}
@@ -182,13 +153,7 @@ def _without_guard(label: str) -> str:
 
 
 def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> list[Label | None]:
-    """Return the label of each sample, or None for samples without a label.
-
-    Raises
-    ------
-    ValueError
-        If a label belongs to none of the samples.
-    """
+    """Return the label of each sample, or None for samples without one. A label of no sample raises an error."""
     there = set(names)
     if unknown := [name for name in labels if name not in there]:
         named = listed([repr(name) for name in unknown], most=_N_NAMED)
@@ -217,14 +182,9 @@ def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str
 
 
 def load_label_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
-    """Load the labels in a column of a table, numbers or texts, and the name of the column.
+    """Load the labels in a column of a .csv or .parquet table, numbers or texts, and the name of the column.
 
-    Parameters
-    ----------
-    path : path-like
-        A .csv or .parquet file, as for :func:`epls.datasets.tables.load_table`.
-    column : str or None, default=None
-        The column. None uses the only column, or the only one whose name suggests labels, such as "label" or "class".
+    By default, it is the only column, or the only one whose name suggests labels, such as "label" or "class".
     """
     path = existing_file(path)
     table = read_columns(path, lambda schema: [_label_column(path, schema.names, column)])
