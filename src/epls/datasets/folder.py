@@ -108,9 +108,9 @@ class ImageFolder(Sequence[NDArray[Any]]):
     channels : {"gray", "color", "all", "auto"} or None, default=None
         How to convert the images. By default, they are not converted. Then they must all be gray, all color, or all
         have the same number of channels and type of values. "auto" converts all photographs to color if some are gray
-        and some are color. "all" is for TIFF files: it reads all bands as stored,
-        including those that would otherwise count as transparency, such as near infrared after red, green and blue, and
-        does not round 16 bits to 8. Pages of one band each become the bands of one image.
+        and some are color. "all" is for TIFF files: it reads all bands as stored, including those that would otherwise
+        count as transparency, such as near infrared after red, green and blue, and does not round 16 bits to 8. Pages
+        of one band each become the bands of one image.
     expected : {"gray", "color"}, int or None, default=None
         The kind of images, or their number of channels, that is required when images are not converted. By default, the
         most common kind in the folder.
@@ -202,7 +202,11 @@ class ImageFolder(Sequence[NDArray[Any]]):
     def _set_images(self, paths: list[Path], shapes: list[tuple[int, ...]]) -> None:
         self.paths, self.shapes = paths, shapes
         self.names = [file.relative_to(self._root).as_posix() for file in paths]
-        self.labels, self.class_names = _classes(self.names)
+        self.labels: Labels | None = None
+        self.class_names: tuple[str, ...] | None = None
+        if all("/" in name for name in self.names):
+            classes, labels = np.unique([name.split("/")[0] for name in self.names], return_inverse=True)
+            self.labels, self.class_names = labels.astype(np.int64), tuple(map(str, classes))
 
     def _look_through(
         self, files: list[Path], smallest_side: int, progress: Callable[[str, int, int], None] | None
@@ -387,10 +391,3 @@ def _complaint(root: Path, bad: dict[Path, Refusal], n_files: int) -> str:
         advice += '; channels="color" or channels="gray" converts all images'
     shown = "; ".join(named[:_N_NAMED])
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({shown}{more}): {advice}"
-
-
-def _classes(names: list[str]) -> tuple[Labels | None, tuple[str, ...] | None]:
-    if not all("/" in name for name in names):
-        return None, None
-    class_names, labels = np.unique([name.split("/")[0] for name in names], return_inverse=True)
-    return labels.astype(np.int64), tuple(map(str, class_names))

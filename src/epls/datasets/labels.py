@@ -24,7 +24,6 @@ GIVEN, PREDICTED = "given", "predicted"
 _LARGEST = 2**28  # bytes
 _LONGEST_LABEL = 200  # characters
 _N_NAMED = 3
-_COLUMNS = ("file", "row", "label", "confidence", "source")
 _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -46,8 +45,8 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
     """
     path = existing_file(path)
     header, *rows = _lines(path)
-    place = _columns(path, header)
-    name_column = "file" if "file" in place else "row"
+    columns = _checked_columns(path, header)
+    name_column = "file" if "file" in columns else "row"
     found: dict[str, Label] = {}
     for number, row in enumerate(rows, 2):
         if not any(map(str.strip, row)):
@@ -57,10 +56,11 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
                 f"line {number} of {path} has {counted(len(row), 'values')}, but the first line names {len(header)} "
                 f"columns: use one value per column, or remove the line"
             )
-        label = _label_of(row, place, f"line {number} of {path}")
+        cells = dict(zip(columns, row, strict=True))
+        label = _label_of(cells, f"line {number} of {path}")
         if label is None:
             continue
-        name = plain_name(row[place[name_column]], name_column)
+        name = plain_name(cells[name_column], name_column)
         if found.setdefault(name, label).label != label.label:
             raise ValueError(
                 f"{path} has two labels for {name!r}, {found[name].label!r} and {label.label!r}: remove one of them"
@@ -86,8 +86,8 @@ def _lines(path: Path) -> list[list[str]]:
     return lines[first:]
 
 
-def _columns(path: Path, header: list[str]) -> dict[str, int]:
-    """Return the place of each column that is used."""
+def _checked_columns(path: Path, header: list[str]) -> list[str]:
+    """Return the names of the columns, after checking those that are used."""
     names = [name.strip().lower() for name in header]
     if not any(names):
         raise ValueError(f"the first line of {path} is empty: it must name the columns file (or row) and label")
@@ -97,13 +97,10 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
                 f"{path} has no column {said}; it has {listed(header)}: the first line must name file (or row, for "
                 f"vectors) and label{delimiter_hint(header)}"
             )
-    place = {}
-    for name in _COLUMNS:
+    for name in ("file", "row", "label", "confidence", "source"):
         if names.count(name) > 1:
             raise ValueError(f"{path} has {names.count(name)} columns named {name}: remove or rename all but one")
-        if name in names:
-            place[name] = names.index(name)
-    return place
+    return names
 
 
 def plain_name(name: str, column: str) -> str:
@@ -114,15 +111,15 @@ def plain_name(name: str, column: str) -> str:
     return number if number.isdecimal() and not zeros.strip("0") else name
 
 
-def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None:
-    label = _without_guard(row[place["label"]].strip())
+def _label_of(cells: dict[str, str], where: str) -> Label | None:
+    label = _without_guard(cells["label"].strip())
     if not label:
         return None
     check_label(label, where)
-    source = (row[place["source"]].strip() if "source" in place else "") or GIVEN
+    source = cells.get("source", "").strip() or GIVEN
     if source not in (GIVEN, PREDICTED):
         raise ValueError(f"{where} has the source {source[:40]!r}: it must be {GIVEN} or {PREDICTED}")
-    text = row[place["confidence"]] if "confidence" in place else ""
+    text = cells.get("confidence", "")
     try:
         confidence = float(text or 1)
     except ValueError:
@@ -165,14 +162,7 @@ def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> 
 
 
 def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str = "file") -> bytes:
-    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`.
-
-    Examples
-    --------
-    >>> print(labels_table(["a.jpg"], [Label("cat", 0.91, given=False)]).decode(), end="")
-    file,label,confidence,source
-    "a.jpg","cat",0.9100,predicted
-    """
+    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`."""
     name_cell = csv_name if name_column == "file" else str
     lines = [f"{name_column},label,confidence,source"]
     for name, label in zip(names, labels, strict=True):
