@@ -14,25 +14,20 @@ from . import inputs, options
 
 if TYPE_CHECKING:
     from ..datasets.labels import Label
-    from ..utils.types import Array
 
 _FEW = 5  # with fewer labels of a class, a remark says that more would help
 
 
 @click.command("classify")
 @click.argument("data", type=options.path_type)
-@click.option("-o", "--output", type=options.path_type, required=True, help="The .csv file to write.")
+@options.output("The .csv file to write.", ".csv")
 @click.option("--labels", type=options.path_type, metavar="FILE",
               help="A .csv file with the columns file (or row) and label, as the page of `epls explore` saves it.  "
               "[default: the sub-folder of an image is its label; images in no sub-folder have none]")  # fmt: skip
 @inputs.sources
-@options.random_state
-@options.threads
-@options.force
-@options.as_json
+@options.running
 def command(
-    data: Path, output: Path, labels: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool,
-    **chosen: Any,
+    data: Path, output: Path, labels: Path | None, threads: int | None, force: bool, as_json: bool, **chosen: Any
 ) -> None:  # fmt: skip
     """Predict the labels of DATA from a few known ones.
 
@@ -44,8 +39,6 @@ def command(
     from ..evaluation.few_labels import classify
     from ..utils.files import write_atomically
 
-    if output.suffix.lower() != ".csv":
-        raise click.UsageError(f"--output {output}: predictions are written as CSV; choose a name that ends in .csv")
     options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
     started = time.perf_counter()
     with options.limited(threads), options.StageProgress() as progress:
@@ -53,8 +46,9 @@ def command(
         found.check_distances()
         known = _given(found, labels)
         _check_classes(known, labels or data)
-        X = _features(found, chosen, random_state, progress)
-        result = classify(X, [None if label is None else label.label for label in known], random_state=random_state)
+        X = inputs.features_of(found, chosen, progress)
+        names = [None if label is None else label.label for label in known]
+        result = classify(X, names, random_state=chosen["random_state"])
     rows = [
         Label(str(name), float(confidence), given is not None)
         for name, confidence, given in zip(result.labels, result.confidence, known, strict=True)
@@ -66,10 +60,7 @@ def command(
         "predicted": len(rows) - counts.total(), "accuracy": result.accuracy,
         "seconds": round(time.perf_counter() - started, 1),
     }  # fmt: skip
-    if as_json:
-        options.print_json(facts)
-    else:
-        _tell(facts)
+    options.print_result(as_json, facts, _told(facts))
 
 
 def _given(found: inputs.Inputs, path: Path | None) -> list[Label | None]:
@@ -101,29 +92,13 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
         )
 
 
-def _features(
-    found: inputs.Inputs, chosen: dict[str, Any], random_state: int, progress: options.StageProgress
-) -> Array:
-    from ..images.models import feature_rows
-    from ..images.recipes import learned_features
-
-    if found.features is not None:
-        return found.features
-    if found.model is not None:
-        return feature_rows(found.model, found.data, progress)
-    if found.vectors is not None:
-        return found.in_memory()
-    learning = {name: chosen[name] for name in ("layers", "mirror")}
-    return learned_features(found.data, **learning, random_state=random_state, progress=progress)[0]  # type: ignore[arg-type]
-
-
-def _tell(facts: dict[str, Any]) -> None:
-    options.tell(
+def _told(facts: dict[str, Any]) -> str:
+    lines = [
         f"{counted(facts['predicted'], 'labels')} predicted from {facts['given']:,} given ones "
         f"({len(facts['classes'])} classes) in {facts['seconds']} s, written to {facts['file']}"
-    )
+    ]
     if facts["accuracy"] is not None:
-        options.tell(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation")
-    few = [name for name, n_labels in facts["classes"].items() if n_labels < _FEW]
-    if few:
-        options.tell(f"these classes have fewer than {_FEW} labels: {', '.join(few[:5])}; more would help")
+        lines.append(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation")
+    if few := [name for name, n_labels in facts["classes"].items() if n_labels < _FEW]:
+        lines.append(f"these classes have fewer than {_FEW} labels: {', '.join(few[:5])}; more would help")
+    return "\n".join(lines)

@@ -113,23 +113,20 @@ def command(output: Path, quick: bool, random_state: int, threads: int | None, a
     """Learn filters from two photographs, classify digits with ten labels per class, and write a page of digits."""
     output.mkdir(parents=True, exist_ok=True)
     tell = (lambda text: None) if as_json else options.tell
-    tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
     with options.limited(threads):
+        tell("1. Filters, without labels, from the two photographs that come with scikit-learn")
         filters = learn_filters(output, random_state, quick=quick)
-    tell(_LEARNED.format(**filters))
-    n_components, n_splits = (20, 3) if quick else (50, 20)
-    tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
-    tell(f"  {'features':24} {'% correct (std)':>15}   over {n_splits} splits")
-    with options.limited(threads):
+        tell(_LEARNED.format(**filters))
+        n_components, n_splits = (20, 3) if quick else (50, 20)
+        tell(f"\n2. Digits: features learned without labels, then {_LABELS_PER_CLASS} labels per class")
+        tell(f"  {'features':24} {'% correct (std)':>15}   over {n_splits} splits")
         digits = classify_digits(n_components, n_splits, random_state)
-    for name, scores in digits.items():
-        tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
-    n_digits = 200 if quick else 1797
-    tell(f"\n3. A page to look through {n_digits:,} digits: a map, groups, neighbours, outliers")
-    with options.limited(threads):
+        for name, scores in digits.items():
+            tell(f"  {name:24} {f'{scores.mean():.1f} ({scores.std():.1f})':>15}")
+        n_digits = 200 if quick else 1797
+        tell(f"\n3. A page to look through {n_digits:,} digits: a map, groups, neighbours, outliers")
         explore_digits(output, n_digits, random_state)
     files = [str(output / name) for name in ("filters.png", "training.png", "report.html", "explore.html")]
-    tell(f"\nPictures: {files[0]}, {files[1]}\nPages to open in a browser: {files[2]}, {files[3]}")
-    if as_json:
-        means = {name: float(scores.mean()) for name, scores in digits.items()}
-        options.print_json({"filters": filters, "digits": means, "files": files})
+    means = {name: float(scores.mean()) for name, scores in digits.items()}
+    text = f"\nPictures: {files[0]}, {files[1]}\nPages to open in a browser: {files[2]}, {files[3]}"
+    options.print_result(as_json, {"filters": filters, "digits": means, "files": files}, text)

@@ -13,17 +13,14 @@ from . import inputs, options
 
 @click.command("explore")
 @click.argument("data", type=options.path_type)
-@click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
+@options.output("The .html file to write.", ".html")
 @click.option("--labels", type=options.path_type, metavar="FILE",
               help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
 @click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
               help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
 @click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
 @inputs.sources
-@options.random_state
-@options.threads
-@options.force
-@options.as_json
+@options.running
 def command(
     data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, random_state: int,
     threads: int | None, force: bool, as_json: bool, **chosen: Any,
@@ -37,8 +34,6 @@ def command(
     from ..report import Learned, explore
     from ..utils.files import write_atomically
 
-    if output.suffix.lower() != ".html":
-        raise click.UsageError(f"--output {output}: the page is written as HTML; choose a name that ends in .html")
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
     options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
@@ -62,13 +57,7 @@ def command(
     write_atomically(output, content)
     seconds = round(time.perf_counter() - started, 1)
     n_samples = len(found.data)
-    if as_json:
-        options.print_json({
-            "page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds,
-            "skipped": found.n_skipped,
-        })  # fmt: skip
-    else:
-        options.tell(
-            f"{output}, {len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}, made in {seconds} s: open it in "
-            f"a browser"
-        )
+    facts = {"page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds}
+    size = f"{len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}"
+    text = f"{output}, {size}, made in {seconds} s: open it in a browser"
+    options.print_result(as_json, facts | {"skipped": found.n_skipped}, text)

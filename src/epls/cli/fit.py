@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,7 +39,7 @@ class _InSections(click.Command):
 
 @click.command("fit", cls=_InSections)
 @click.argument("data", type=options.path_type)
-@click.option("-o", "--output", type=options.path_type, required=True, help="The model file to write.")
+@options.output("The model file to write.")
 @options.learner
 @options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
 @options.settings(
@@ -52,15 +51,12 @@ class _InSections(click.Command):
 @options.patches
 @click.option("--encoder", type=options.encoder_choice,
               help="Computes the codes of patches; sc means sparse_coding.  [default: the learner's own]")  # fmt: skip
-@options.longest_side
+@options.longest_side(usual="unchanged")
 @options.image_folder
 @options.vectors
 @click.option("--checkpoint", type=options.path_type, metavar="FOLDER",
               help="Save the training here every minute; the same command continues from there.")  # fmt: skip
-@options.random_state
-@options.threads
-@options.force
-@options.as_json
+@options.running
 def command(
     data: Path, output: Path, settings: tuple[str, ...], checkpoint: Path | None, threads: int | None, force: bool,
     as_json: bool, **chosen: Any,
@@ -79,6 +75,9 @@ def command(
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
     """
+    import numpy as np
+    from sklearn.pipeline import Pipeline
+
     from ..evaluation.summary import model_summary
     from ..persistence import save_model
 
@@ -86,6 +85,7 @@ def command(
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
+        _check_n_components(chosen)
         if found.vectors is None:
             model, found = _image_model(found, chosen, given)
         else:
@@ -94,11 +94,11 @@ def command(
         inputs.show_learning(model, progress, kept)
         if kept is not None:
             held.enter_context(kept.lock)
+            held.enter_context(options.going_on(checkpoint))
         started = time.perf_counter()
-        with _going_on_from(checkpoint):
-            model.fit(found.data if found.vectors is None else found.vectors.X)
-        if found.columns is not None:
-            _name_columns(model, found.columns)
+        model.fit(found.data if found.vectors is None else found.vectors.X)
+        if found.columns is not None:  # as a fit on a data frame does, to check other frames against them
+            (model[0] if isinstance(model, Pipeline) else model).feature_names_in_ = np.array(found.columns, object)
         seconds = time.perf_counter() - started
         notes = {"data": data.name, **model_summary(model, found.data), "seconds": round(seconds, 1)}
         channels = getattr(found.data, "channels", chosen["channels"])
@@ -106,10 +106,14 @@ def command(
         save_model(model, output, notes=notes)
         if kept is not None:  # only when the model is on the disk
             kept.clear()
-    if as_json:
-        options.print_json({"model": str(output), **notes})
-    else:
-        _print(notes, output)
+    text = (
+        f"{counted(notes['units'], 'features')} learned from "
+        f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
+        f"dead units: {notes['unresponsive units']}; population sparsity "
+        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
+        f"per sample, or one sample per unit)"
+    )
+    options.print_result(as_json, {"model": str(output), **notes}, text)
 
 
 def _given_side(chosen: dict[str, Any]) -> int:
@@ -139,7 +143,6 @@ def _image_model(
     from ..learners import LEARNERS
     from ..utils.settings import with_settings
 
-    _check_n_components(chosen)
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
     alone = chosen["layers"] is None and (given["images"] or chosen["learner"] != "epls")
@@ -150,25 +153,23 @@ def _image_model(
         "encoder": with_settings(ENCODERS[encoder](), given["encoder"], f"the encoder {encoder}"),
         "whiten": learner_class.whitens,
     }
-    if isinstance(model, DeepFeatures):
-        for name in given["images"]:
-            raise click.UsageError(f"--set images.{name}: a stack has no such setting; leave it out")
-        layers = model.layers or []
-        for layer in layers:
-            layer.set_params(estimator=_learner_for(layer.estimator, chosen, given[""], in_stack=True), **shared)
-    else:
-        model.set_params(estimator=_learner_for(model.estimator, chosen, given[""]), **shared)
+    in_stack = isinstance(model, DeepFeatures)
+    if in_stack and given["images"]:
+        raise click.UsageError(f"--set images.{min(given['images'])}: a stack has no such setting; leave it out")
+    parts = model.layers or [] if in_stack else [model]
+    for part in parts:
+        part.set_params(estimator=_learner_for(part.estimator, chosen, given[""], in_stack), **shared)
+    if not in_stack:
         with_settings(model, given["images"], "ImageFeatures")
     if not isinstance(found.data, ImageFolder):
         return model, found
-    parts = model.layers or [] if isinstance(model, DeepFeatures) else [model]
     side = smallest_side([part.geometry for part in parts], model.grid)
     large = found.data.without_small(side, skip_bad=chosen["skip_bad"])
     options.tell_skipped(large, found.n_skipped)
     return model, replace(found, data=large, names=large.names)
 
 
-def _learner_for(usual: Any, chosen: dict[str, Any], settings: dict[str, Any], *, in_stack: bool = False) -> Any:
+def _learner_for(usual: Any, chosen: dict[str, Any], settings: dict[str, Any], in_stack: bool) -> Any:
     """Return the chosen learner with as many components as the recipe's, and with the settings of --set.
 
     The features give it a seed.
@@ -195,7 +196,6 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
     from ..learners import LEARNERS
     from ..utils.settings import with_settings
 
-    _check_n_components(chosen)
     for part in ("images", "encoder"):
         for name in given[part]:
             raise click.UsageError(f"--set {part}.{name} is for images, but {data} holds vectors: leave it out")
@@ -221,33 +221,3 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     if not hasattr(inputs.learner_in(model), "use_checkpoint"):
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
     return Checkpoint(folder, keep=True)
-
-
-def _name_columns(model: Any, names: list[str]) -> None:
-    """Note the names of a table's columns, as a fit on a data frame does, to check other frames against them."""
-    import numpy as np
-    from sklearn.pipeline import Pipeline
-
-    first = model[0] if isinstance(model, Pipeline) else model
-    first.feature_names_in_ = np.asarray(names, dtype=object)
-
-
-@contextmanager
-def _going_on_from(checkpoint: Path | None) -> Iterator[None]:
-    """Say how to continue after Ctrl-C, if a checkpoint has been written."""
-    try:
-        yield
-    except KeyboardInterrupt as error:
-        if checkpoint is None or not any(checkpoint.glob("*-*")):
-            raise
-        raise click.ClickException(f"interrupted; run the same command to continue from {checkpoint}") from error
-
-
-def _print(notes: dict[str, Any], output: Path) -> None:
-    options.tell(
-        f"{counted(notes['units'], 'features')} learned from "
-        f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
-        f"dead units: {notes['unresponsive units']}; population sparsity "
-        f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
-        f"per sample, or one sample per unit)"
-    )

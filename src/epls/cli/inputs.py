@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,37 +25,18 @@ _LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
 
 @dataclass(frozen=True)
 class Inputs:
-    """The inputs of a command.
-
-    Attributes
-    ----------
-    path : Path
-        The path of the data, as given.
-    data : Vectors or images
-        The data.
-    names : list of str or None
-        The file names of images, or those that `epls transform` wrote beside features. None if there are only numbers.
-    model : model or None
-        The model that computes features.
-    notes : dict
-        The notes of the model.
-    features : ndarray or None
-        Features from a file, a row for each sample.
-    features_path : Path or None
-        The file of features.
-    """
+    """The inputs of a command: data, and the model that computes features or the features from a file, if given."""
 
     path: Path
     data: Opened
-    names: list[str] | None = None
-    model: Any = None
-    notes: dict[str, Any] = field(default_factory=dict)
-    features: Array | None = None
+    names: list[str] | None  # of image files, or those that `epls transform` wrote beside features
+    model: Any
+    notes: dict[str, Any]
+    features: Array | None = None  # a row for each sample
     features_path: Path | None = None
 
     @property
     def vectors(self) -> Vectors | None:
-        """The data, if they are vectors."""
         from ..datasets.opening import Vectors
 
         return self.data if isinstance(self.data, Vectors) else None
@@ -77,12 +58,10 @@ class Inputs:
 
     @property
     def columns(self) -> list[str] | None:
-        """The names of the columns of a table."""
         return None if self.vectors is None else self.vectors.names
 
     @property
     def n_skipped(self) -> int:
-        """The number of image files that were skipped."""
         return len(getattr(self.data, "skipped", ()))
 
     def in_memory(self) -> Any:
@@ -107,22 +86,17 @@ class Inputs:
             check_squares(X, f"{self.features_path or self.path} has", dtype)
 
 
-def sources(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say where features come from and how data are read."""
-    for option in (
-        options.array_key,
-        click.option("--drop", multiple=True, metavar="COLUMN",
-                     help="A column of a table to leave out; may be given several times."),
-        options.image_folder,
-        click.option("--longest-side", type=click.IntRange(min=1),
-                     help=f"Shrink larger images to this many pixels.  [default: {_LONGEST_SIDE}, or the model's]"),
-        options.recipe,
-        click.option("--features", type=options.path_type, metavar="FILE",
-                     help="Features of DATA, a .npz file that `epls transform` wrote."),
-        options.model,
-    ):  # fmt: skip
-        command = option(command)
-    return command
+#: Where features come from, and how data are read.
+sources = options.together(
+    options.model,
+    click.option("--features", type=options.path_type, metavar="FILE",
+                 help="Features of DATA, a .npz file that `epls transform` wrote."),
+    options.recipe,
+    options.longest_side(usual=f"{_LONGEST_SIDE}, or the model's"),
+    options.image_folder,
+    options.drop,
+    options.array_key,
+)  # fmt: skip
 
 
 def open_inputs(
@@ -137,24 +111,14 @@ def open_inputs(
 ) -> Inputs:
     """Open data, and the model or the file of features that belongs to them. Refuse options that do not apply.
 
-    Parameters
-    ----------
-    path : Path
-        The data.
-    chosen : dict
-        The values of the command's options, "model" and "features" among them.
-    progress : StageProgress
-        Shows how far it is.
-    smallest_side : int, default=1
-        The smallest height and width of images in a folder, if there is no model.
-    grid : int or None, default=None
-        Images must be large enough for the model with a grid of this size. None uses the model's own.
-    for_page : bool, default=False
-        Whether images are shrunk to the size of pictures on a page, unless the options say otherwise.
-    not_of_vectors : sequence of str
-        Options that do not apply to vectors in this command, beside those that never do.
+    ``chosen`` has the values of the command's options. Images in a folder must have the smallest side, or be large
+    enough for the model, with its own grid unless another is given. ``for_page`` shrinks them to the size of pictures
+    on a page, unless the options say otherwise. ``not_of_vectors`` has options that do not apply to vectors in this
+    command, beside those that never do.
     """
+    from ..datasets.arrays import archived_names
     from ..datasets.opening import Vectors
+    from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
 
     context, model, features = click.get_current_context(), chosen.get("model"), chosen.get("features")
@@ -174,16 +138,21 @@ def open_inputs(
         if model is None:
             opened = _opened(path, chosen, progress, smallest_side, for_page)
         else:
-            opened = _opened_for(loaded, notes, path, chosen, progress, grid)
+            of_images = image_features(loaded)
+            side = 1 if of_images is None else of_images.smallest_side(grid)
+            folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
+            opened = open_data_for(loaded, notes, path, smallest_side=side, progress=progress, **folder)
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
-        names, reason = (*_OF_IMAGES, *not_of_vectors), f"is for images, but {path} holds vectors: leave it out"
+        names = archived_names(path, len(opened)) if chosen.get("key") in (None, "features") else None
+        others, reason = (*_OF_IMAGES, *not_of_vectors), f"is for images, but {path} holds vectors: leave it out"
     else:
-        names, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
-    options.refuse(context, dict.fromkeys(names, reason))
+        names = getattr(opened, "names", None)
+        others, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
+    options.refuse(context, dict.fromkeys(others, reason))
     if model is None and features is None:
         options.tell_columns(opened)
-    found = Inputs(path, opened, _names_of(opened, path, chosen.get("key")), loaded, notes)
+    found = Inputs(path, opened, names, loaded, notes)
     if features is None:
         return found
     return replace(found, features=_features_from(features, found), features_path=features)
@@ -209,29 +178,6 @@ def _opened(
     if channels == "auto" and getattr(opened, "channels", None) == "color":
         options.tell(f"{path} has gray and color images; all are converted to color", err=True)
     return opened
-
-
-def _opened_for(
-    model: Any, notes: dict[str, Any], path: Path, chosen: dict[str, Any], progress: options.StageProgress,
-    grid: int | None,
-) -> Opened:  # fmt: skip
-    """Open data for a model, in the way its own data were read."""
-    from ..images.models import image_features, open_data_for
-
-    features = image_features(model)
-    side = 1 if features is None else features.smallest_side(grid)
-    folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
-    return open_data_for(model, notes, path, smallest_side=side, progress=progress, **folder)
-
-
-def _names_of(opened: Opened, path: Path, key: str | None) -> list[str] | None:
-    """Return the names of image files, or those that `epls transform` wrote beside features."""
-    from ..datasets.arrays import archived_names
-    from ..datasets.opening import Vectors
-
-    if isinstance(opened, Vectors):
-        return archived_names(path, len(opened)) if key in (None, "features") else None
-    return getattr(opened, "names", None)
 
 
 def _features_from(path: Path, found: Inputs) -> Array:
@@ -271,6 +217,24 @@ def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
     return None if path is None else labels_of(read_labels(path), found.sample_names, found.path)
 
 
+def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
+    """Return a row for each sample: given features, those of a model or learned from images, or vectors as they are."""
+    from ..images.models import feature_rows
+    from ..images.reading import ImageCollection
+    from ..images.recipes import of_one_size
+
+    if found.features is not None:
+        return found.features
+    if found.model is not None:
+        return feature_rows(found.model, found.data, progress)
+    if found.vectors is not None:
+        return found.in_memory()
+    images = of_one_size(ImageCollection(found.data, 1), progress)  # type: ignore[arg-type]
+    model = image_model(images, chosen)
+    show_learning(model, progress)
+    return feature_rows(model.fit(images), images, progress)
+
+
 def image_model(images: Any, chosen: dict[str, Any]) -> Any:
     """Return unfitted features for images: those of the recipe, with what the options say instead.
 
@@ -281,7 +245,8 @@ def image_model(images: Any, chosen: dict[str, Any]) -> Any:
     from ..images.stack import DeepFeatures
 
     of_one_layer = ("n_components", "patch_size", "n_patches", "stride")
-    given = {name: chosen[name] for name in of_one_layer if chosen[name] is not None}
+    given = {name: chosen[name] for name in of_one_layer if chosen.get(name) is not None}
+    grid = {"grid": chosen["grid"]} if "grid" in chosen else {}
     layers = 1 if chosen["layers"] is None and given else chosen["layers"]
     shapes = [shape[:2] for shape in ImageCollection(images, 1).shapes()]
     height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))  # a few may be tiny
@@ -293,12 +258,12 @@ def image_model(images: Any, chosen: dict[str, Any]) -> Any:
             "epls.DeepFeatures([epls.Layer(...), ...]) in Python"
         )
         options.refuse(click.get_current_context(), dict.fromkeys(of_one_layer, reason))
-        return model.set_params(grid=chosen["grid"])
+        return model.set_params(**grid)
     n_components = given.pop("n_components", None)
     if n_components is not None:
         model.estimator.set_params(n_components=n_components)
         model.set_params(n_patches=None)  # as many as these components need
-    return model.set_params(grid=chosen["grid"], **given)
+    return model.set_params(**grid, **given)
 
 
 def show_learning(model: Any, progress: options.StageProgress, checkpoint: Any = None) -> None:

@@ -159,12 +159,9 @@ def _told_warnings() -> Iterator[None]:
 
 
 def _explain(error: OSError) -> str:
+    where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC:
-        return f"the disk is full{_where(error)}: free some space, then run the same command again"
+        return f"the disk is full{where}: free some space, then run the same command again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-        return f"not allowed to read or write{_where(error)}: check the permissions"
+        return f"not allowed to read or write{where}: check the permissions"
     return str(error)
-
-
-def _where(error: OSError) -> str:
-    return f" ({error.filename})" if error.filename else ""

@@ -12,8 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
@@ -24,8 +23,7 @@ from ..utils.wording import counted, listed
 if TYPE_CHECKING:
     from rich.console import Console
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-Option = Callable[[Command], Command]
+Option: TypeAlias = Callable[[Any], Any]
 
 _SECONDS_BETWEEN_LINES = 30.0  # of progress
 _SHORT_NAMES = {"sc": "sparse_coding"}
@@ -45,139 +43,134 @@ class _GivenPath(click.Path):
 
 path_type = _GivenPath(path_type=Path)
 
-random_state = click.option(
-    "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True,
-    help="Seed of everything random.",
-)  # fmt: skip
-threads = click.option("--threads", type=click.IntRange(min=1), help="Threads to use.  [default: all cores]")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
-force = click.option("--force", is_flag=True, help="Overwrite existing files.")
-learner = click.option("--learner", type=learner_choice, default="epls", show_default=True, metavar="NAME",
-                       help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
-array_key = click.option(
-    "--key", help="Name of the array in a .npz file.  [default: the only one, or X, images or features]"
-)
-model = click.option(
-    "--model", type=path_type, metavar="FILE",
-    help="Compute the features with this model, which `epls fit` wrote.  [default: learn features from images, use "
-    "vectors unchanged]",
-)  # fmt: skip
-longest_side = click.option(
-    "--longest-side", type=click.IntRange(min=1), help="Shrink larger images to this many pixels.  [default: unchanged]"
-)
-split_sign = click.option("--split-sign/--no-split-sign", default=None,
-                          help="Also encode with the negated components: twice as many features.  "
-                          "[default: the encoder's]")  # fmt: skip
-grid = click.option(
-    "--grid", type=click.IntRange(min=1), default=2, show_default=True, help="Pool over grid x grid regions."
-)
+
+def together(*options: Option) -> Option:
+    """Return several options as one, in the order of the help."""
+
+    def add(command: Any) -> Any:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
 
 
-layers = click.option(
-    "--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
-    help="Layers of a stack whose features are added to those of the single layer; 1: the single layer alone.",
-)  # fmt: skip
-mirror = click.option(
-    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
-    help="Use mirror images, too: average the features of an image and its mirror image, or train the classifier on "
-    "both and add its decisions. Not for digits and letters.  [default: no mirror images; --mirror alone means "
-    "features]",
-)  # fmt: skip
+def _option(*names: str, help: str, default: Any = None, usual: str = "", **settings: Any) -> Option:
+    """Return an option whose help ends with its default; ``usual`` describes it if there is no value."""
+    told = f"  [default: {usual}]" if usual else ""
+    return click.option(*names, default=default, show_default=default is not None, help=help + told, **settings)
 
 
-def n_components(default: int | None, help: str = "Components to learn.") -> Option[Any]:
+def output(help: str, ending: str = "") -> Option:
+    """Return the option for the file to write, whose name must have the given ending."""
+
+    def check(context: click.Context, parameter: click.Parameter, path: Path) -> Path:
+        if ending and path.suffix.lower() != ending:
+            raise click.UsageError(f"--output {path}: choose a name that ends in {ending}", context)
+        return path
+
+    return click.option("-o", "--output", type=path_type, required=True, help=help, callback=check)
+
+
+def n_components(default: int | None, help: str = "Components to learn.") -> Option:
     """Return the option for the number of components."""
-    return click.option(
-        "--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default,
-        show_default=default is not None, help=help,
-    )  # fmt: skip
+    return _option("--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default, help=help)
 
 
-def n_patches(least: int, default: int | None = None, usual: str = "") -> Option[Any]:
-    """Return the option for the number of patches; ``usual`` describes the default if there is no number."""
-    return click.option(
-        "--n-patches", "--patches", "n_patches", type=click.IntRange(min=least), default=default,
-        show_default=default is not None, help="Patches to learn from." + (f"  [default: {usual}]" if usual else ""),
-    )  # fmt: skip
+def n_patches(least: int, usual: str) -> Option:
+    """Return the option for the number of patches."""
+    names = ("--n-patches", "--patches", "n_patches")
+    return _option(*names, type=click.IntRange(min=least), help="Patches to learn from.", usual=usual)
 
 
-def n_folds(default: int, help: str) -> Option[Any]:
+def n_folds(default: int, help: str) -> Option:
     """Return the option for the number of folds."""
-    return click.option(
-        "--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, show_default=True, help=help
-    )
+    return _option("--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, help=help)
 
 
-def pooling(default: str | None, usual: str = "") -> Option[Any]:
-    """Return the option for how codes are pooled; ``usual`` describes the default if there is no single one."""
-    return click.option(
-        "--pooling", type=click.Choice(["log", "sum", "mean"]), default=default, show_default=default is not None,
-        help="How codes are pooled; the paper uses sum." + (f"  [default: {usual}]" if usual else ""),
-    )  # fmt: skip
+def pooling(default: str | None, usual: str = "") -> Option:
+    """Return the option for how codes are pooled."""
+    help = "How codes are pooled; the paper uses sum."
+    return _option("--pooling", type=click.Choice(["log", "sum", "mean"]), default=default, usual=usual, help=help)
 
 
-def settings(metavar: str, help: str) -> Option[Any]:
+def settings(metavar: str, help: str) -> Option:
     """Return the option for settings that have no option of their own, see :func:`parsed_settings`."""
     return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
 
 
-def stride(default: int | None, usual: str = "") -> Option[Any]:
+def stride(default: int | None, usual: str = "") -> Option:
     """Return the option for the pixels from one encoded patch to the next."""
-    return click.option(
-        "--stride", type=click.IntRange(min=1), default=default, show_default=default is not None,
-        help="Pixels from one patch to the next." + (f"  [default: {usual}]" if usual else ""),
-    )  # fmt: skip
+    help = "Pixels from one patch to the next."
+    return _option("--stride", type=click.IntRange(min=1), default=default, usual=usual, help=help)
 
 
-def recipe(command: Command) -> Command:
-    """Add the options for what is learned from images."""
-    layers = click.option(
-        "--layers", type=click.IntRange(min=1, max=5),
-        help="Layers to learn, each from the maps of the one below.  [default: 2 for up to 1,000 images of 96 x 96 "
-        "pixels, or as many pixels in other sizes, otherwise 1]",
-    )  # fmt: skip
-    mirror = click.option(
-        "--mirror/--no-mirror", default=True, show_default=True,
-        help="Treat an image and its mirror image as the same. Not for digits and letters.",
-    )  # fmt: skip
-    return layers(mirror(command))
+def longest_side(usual: str) -> Option:
+    """Return the option for the size of images."""
+    help = "Shrink larger images to this many pixels."
+    return _option("--longest-side", type=click.IntRange(min=1), help=help, usual=usual)
 
 
-def patches(command: Command) -> Command:
-    """Add the options for a single layer, which the recipe chooses unless they are given."""
-    usual = "follows from the images"
-    patch_size = click.option(
-        "--patch-size", type=click.IntRange(min=1),
-        help=f"Width and height of patches, in pixels.  [default: {usual}, at most 10]",
-    )  # fmt: skip
-    return patch_size(n_patches(1, usual=usual)(stride(None, usual)(grid(command))))
-
-
-def image_folder(command: Command) -> Command:
-    """Add the options that say how a folder of images is read."""
-    skip_bad = click.option("--skip-bad", is_flag=True, help="Skip images that cannot be read, and list them.")
-    channels = click.option(
-        "--channels",
-        type=click.Choice(["gray", "color", "all"]),
-        help="Convert all images; all: read every band of TIFF files as it is stored.  [default: unchanged]",
-    )
-    return skip_bad(channels(command))
-
-
-def vectors(command: Command) -> Command:
-    """Add the options that say how vectors are read."""
-    scale = click.option(
-        "--scale/--no-scale", default=None,
-        help="Standardise the columns of vectors first.  [default: only those of tables]",
-    )  # fmt: skip
-    columns = click.option(
-        "--columns", multiple=True, metavar="COLUMN",
-        help="A column of a table to use; may be given several times.  [default: all]",
-    )  # fmt: skip
-    drop = click.option(
-        "--drop", multiple=True, metavar="COLUMN", help="A column of a table to leave out; may be given several times."
-    )
-    return scale(columns(drop(array_key(command))))
+random_state = _option(
+    "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0,
+    help="Seed of everything random.",
+)  # fmt: skip
+threads = _option("--threads", type=click.IntRange(min=1), help="Threads to use.", usual="all cores")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
+force = click.option("--force", is_flag=True, help="Overwrite existing files.")
+learner = _option("--learner", type=learner_choice, default="epls", metavar="NAME",
+                  help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
+array_key = _option("--key", help="Name of the array in a .npz file.", usual="the only one, or X, images or features")
+model = _option(
+    "--model", type=path_type, metavar="FILE",
+    help="Compute the features with this model, which `epls fit` wrote.",
+    usual="learn features from images, use vectors unchanged",
+)  # fmt: skip
+split_sign = _option("--split-sign/--no-split-sign", usual="the encoder's",
+                     help="Also encode with the negated components: twice as many features.")  # fmt: skip
+grid = _option("--grid", type=click.IntRange(min=1), default=2, help="Pool over grid x grid regions.")
+layers = _option(
+    "--layers", type=click.IntRange(min=1, max=5), default=1,
+    help="Layers of a stack whose features are added to those of the single layer; 1: the single layer alone.",
+)  # fmt: skip
+mirror = _option(
+    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
+    help="Use mirror images, too: average the features of an image and its mirror image, or train the classifier on "
+    "both and add its decisions. Not for digits and letters.", usual="no mirror images; --mirror alone means features",
+)  # fmt: skip
+#: What is learned from images.
+recipe = together(
+    _option("--layers", type=click.IntRange(min=1, max=5), help="Layers to learn, each from the maps of the one below.",
+            usual="2 for up to 1,000 images of 96 x 96 pixels, or as many pixels in other sizes, otherwise 1"),
+    _option("--mirror/--no-mirror", default=True,
+            help="Treat an image and its mirror image as the same. Not for digits and letters."),
+)  # fmt: skip
+#: A single layer, which the recipe chooses unless they are given.
+patches = together(
+    _option("--patch-size", type=click.IntRange(min=1), help="Width and height of patches, in pixels.",
+            usual="follows from the images, at most 10"),
+    n_patches(1, usual="follows from the images"),
+    stride(None, usual="follows from the images"),
+    grid,
+)  # fmt: skip
+#: How a folder of images is read.
+image_folder = together(
+    click.option("--skip-bad", is_flag=True, help="Skip images that cannot be read, and list them."),
+    _option("--channels", type=click.Choice(["gray", "color", "all"]), usual="unchanged",
+            help="Convert all images; all: read every band of TIFF files as it is stored."),
+)  # fmt: skip
+drop = click.option("--drop", multiple=True, metavar="COLUMN",
+                    help="A column of a table to leave out; may be given several times.")  # fmt: skip
+#: How vectors are read.
+vectors = together(
+    _option("--scale/--no-scale", help="Standardise the columns of vectors first.", usual="only those of tables"),
+    click.option("--columns", multiple=True, metavar="COLUMN",
+                 help="A column of a table to use; may be given several times.  [default: all]"),
+    drop,
+    array_key,
+)  # fmt: skip
+#: How a command runs that writes one file.
+running = together(random_state, threads, force, as_json)
 
 
 def full_name(encoder: str) -> str:
@@ -269,18 +262,23 @@ def tell_columns(data: Any) -> None:
 
 
 @contextmanager
-def going_on() -> Iterator[None]:
-    """Say how to continue after Ctrl-C: finished stages are kept."""
+def going_on(checkpoint: Path | None = None) -> Iterator[None]:
+    """Say how to continue after Ctrl-C: finished stages are kept, or a checkpoint if one has been written."""
     try:
         yield
     except KeyboardInterrupt as error:
-        raise click.ClickException("interrupted; run the same command to continue") from error
+        if checkpoint is not None and not any(checkpoint.glob("*-*")):
+            raise
+        where = "" if checkpoint is None else f" from {checkpoint}"
+        raise click.ClickException(f"interrupted; run the same command to continue{where}") from error
 
 
 def check_output(path: Path, force: bool, *inputs: Path) -> None:
     """Refuse to overwrite files, above all inputs, and find out before an hour of work if writing is impossible."""
-    for given in inputs:
-        if path.exists() and given.exists() and (path.samefile(given) or _is_read_from(path, given)):
+    from ..datasets.opening import is_part_of
+
+    for given in filter(Path.exists, inputs if path.exists() else ()):
+        if path.samefile(given) or (given.is_dir() and is_part_of(path, given)):
             raise click.ClickException(f"{path} is an input: choose another output")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: choose the name of a file")
@@ -289,35 +287,24 @@ def check_output(path: Path, force: bool, *inputs: Path) -> None:
     if path.exists() and not force:
         raise click.ClickException(f"{path} already exists: choose another name, or overwrite it with --force")
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
-    if folder.exists() and not folder.is_dir():
-        raise click.ClickException(f"{folder} is a file, not a folder: choose another folder")
-    if not folder.is_dir():
+    if not folder.exists():
         raise click.ClickException(f"there is no folder {folder}: create it, or choose another folder")
-    if not os.access(folder, os.W_OK):
-        raise click.ClickException(f"not allowed to write to the folder {folder}: choose another one")
+    _check_writable(folder)
 
 
 def check_output_folder(folder: Path, *names: str) -> None:
     """Do the same for a folder, which is created if missing, and for the stages and files in it that are replaced."""
-    if folder.exists() and not folder.is_dir():
-        raise click.ClickException(f"{folder} is a file: choose a folder to write to")
+    _check_writable(next(place for place in (folder, *folder.absolute().parents) if place.exists()))
     for path in (folder / "stages", *(folder / name for name in names)):
         if path.exists() and not (path.is_dir() if path.name == "stages" else path.is_file()):
             raise click.ClickException(f"{path} is in the way: remove it, or choose another folder to write to")
-    place = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    if not place.is_dir():
-        raise click.ClickException(f"{place} is a file, not a folder: choose another folder to write to")
-    if not os.access(place, os.W_OK):
-        raise click.ClickException(f"not allowed to write to {place}: choose another folder")
 
 
-def _is_read_from(path: Path, folder: Path) -> bool:
-    """Return whether a file is part of the data in a folder."""
+def _check_writable(folder: Path) -> None:
     if not folder.is_dir():
-        return False
-    from ..datasets.opening import is_part_of
-
-    return is_part_of(path, folder)
+        raise click.ClickException(f"{folder} is a file, not a folder: choose another folder")
+    if not os.access(folder, os.W_OK):
+        raise click.ClickException(f"not allowed to write to the folder {folder}: choose another one")
 
 
 def png_of(figure: Any, dpi: int) -> bytes:
@@ -327,13 +314,19 @@ def png_of(figure: Any, dpi: int) -> bytes:
     return picture.getvalue()
 
 
-@contextmanager
-def limited(threads: int | None) -> Iterator[None]:
-    """Limit the number of threads."""
+def limited(threads: int | None) -> Any:
+    """Limit the number of threads, as a context manager."""
     from threadpoolctl import threadpool_limits
 
-    with threadpool_limits(threads):
-        yield
+    return threadpool_limits(threads)
+
+
+def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
+    """Print what a command has done, as JSON or in words."""
+    if as_json:
+        print_json(facts)
+    else:
+        tell(text)
 
 
 def print_json(value: Any) -> None:
@@ -363,27 +356,15 @@ class StageProgress:
     """
 
     def __init__(self, console: Console | None = None) -> None:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
 
         self._console = console or Console(stderr=True)
-        self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TextColumn("left"),
-            TimeRemainingColumn(),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
+        columns = (
+            progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
+            progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn(),
+        )  # fmt: skip
+        self._bars = progress.Progress(*columns, console=self._console, disable=not self._console.is_terminal)
         self._stages: dict[str, Any] = {}
         self._first: dict[str, tuple[float, int]] = {}
         self._last_line = -_SECONDS_BETWEEN_LINES
@@ -392,9 +373,7 @@ class StageProgress:
         self._bars.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._bars.stop()
 
     def __call__(self, stage: str, done: int, total: int) -> None:

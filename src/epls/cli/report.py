@@ -14,13 +14,10 @@ from . import inputs, options
 @click.argument("model", type=options.path_type)
 @click.option("--data", type=options.path_type, required=True,
               help="Data to show the units' responses to: anything that `epls fit` accepts.")  # fmt: skip
-@click.option("-o", "--output", type=options.path_type, required=True, help="The .html file to write.")
+@options.output("The .html file to write.")
 @options.image_folder
 @options.array_key
-@options.random_state
-@options.threads
-@options.force
-@options.as_json
+@options.running
 def command(
     model: Path, data: Path, output: Path, random_state: int, threads: int | None, force: bool, as_json: bool,
     **chosen: Any,
@@ -44,7 +41,5 @@ def command(
         )
     content = html.encode()
     write_atomically(output, content)
-    if as_json:
-        options.print_json({"report": str(output), "bytes": len(content)})
-    else:
-        options.tell(f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser")
+    text = f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser"
+    options.print_result(as_json, {"report": str(output), "bytes": len(content)}, text)

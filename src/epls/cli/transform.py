@@ -14,13 +14,7 @@ from . import inputs, options
 @click.command("transform")
 @click.argument("model", type=options.path_type)
 @click.argument("data", type=options.path_type)
-@click.option(
-    "-o",
-    "--output",
-    type=options.path_type,
-    required=True,
-    help="The file to write: .csv, .parquet or .npz; also .npy if the data are not a folder of images.",
-)
+@options.output("The file to write: .csv, .parquet or .npz; also .npy if the data are not a folder of images.")
 @options.image_folder
 @options.array_key
 @options.threads
@@ -55,7 +49,6 @@ def command(
                 write(rows)
                 done += rows.shape[0]
                 progress("encode", done, shape[0])
-    if as_json:
-        options.print_json({"features": str(output), "shape": shape, "skipped": found.n_skipped})
-    else:
-        options.tell(f"features of {counted(shape[0], found.kind)}, {shape[1]:,} each, written to {output}")
+    facts = {"features": str(output), "shape": shape, "skipped": found.n_skipped}
+    text = f"features of {counted(shape[0], found.kind)}, {shape[1]:,} each, written to {output}"
+    options.print_result(as_json, facts, text)

@@ -45,16 +45,9 @@ class Blocks(Protocol):
 
 
 class FileBlocks:
-    """The rows of a .npy file, read on demand. Unlike pages of a memory map, they do not stay in memory.
+    """Contiguous rows of a file, read on demand. Unlike pages of a memory map, they do not stay in memory.
 
-    Parameters
-    ----------
-    path : str
-        A file, or the address of a file in an object store that fsspec supports (``s3://...``).
-    offset : int
-        The position of the first row in the file.
-    shape, dtype
-        The shape and type of all rows, which are contiguous.
+    ``offset`` is the position of the first row. ``path`` may be an address in an object store (``s3://...``).
     """
 
     def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
@@ -82,10 +75,7 @@ class FileBlocks:
             ) from None
         except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
-        if len(shape) != 2 or 0 in shape:
-            raise ValueError(
-                f"{path} has shape {shape}, but must have shape (n_samples, n_features), with at least one of each"
-            )
+        _check_table(path, shape)
         if dtype.kind not in "fiub" or (fortran_order and shape[1] > 1):
             raise ValueError(
                 f"{path} holds {dtype} in {'columns' if fortran_order else 'rows'}; only rows of real numbers can be "
@@ -128,9 +118,7 @@ class DaskBlocks:
     """The blocks of a dask array. The current scheduler computes each block on demand."""
 
     def __init__(self, X: Any) -> None:
-        self.X = X.rechunk({1: -1})
-        if any(np.isnan(size) for size in self.X.chunks[0]):
-            raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
+        self.X = whole_rows(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = _type_of(X)
         self.sizes = np.array(self.X.chunks[0], np.intp)
@@ -138,6 +126,13 @@ class DaskBlocks:
 
     def read(self, number: int) -> NDArray[Any]:
         return np.asarray(self.X.blocks[number, 0].compute(scheduler=self.scheduler), self.dtype)
+
+
+def whole_rows(X: Any) -> Any:
+    """Return a dask array whose blocks hold whole samples. Their sizes must be known."""
+    if any(np.isnan(size) for size in X.chunks[0]):
+        raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
+    return X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
 
 
 class JoinedBlocks:
@@ -268,25 +263,24 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     """
     smallest_map = LARGE_FILE_BYTES if smallest_map is None else smallest_map
     kind = package_of(X)
-    blocks: Blocks
     if isinstance(X, Blocks):
-        blocks = X
-    elif isinstance(X, np.memmap):
+        return X
+    if isinstance(X, np.memmap):
         if X.ndim != 2 or X.nbytes < smallest_map or not X.flags.c_contiguous or X.filename is None:
             return None
         base: Any = X.base  # a view has the offset of the whole map, so its place in the file is unknown
         if X.dtype.kind not in "fiub" or X.mode == "c" or not isinstance(base, mmap.mmap):
             return None
-        blocks = FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
-    elif kind == "zarr" and hasattr(X, "chunks"):
-        blocks = ChunkedBlocks(_two_dimensional(X))
-    elif kind == "dask" and hasattr(X, "rechunk"):
-        blocks = DaskBlocks(_two_dimensional(X))
-    elif kind == "polars" and hasattr(X, "collect"):
+        return FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
+    if kind == "zarr" and hasattr(X, "chunks"):
+        _check_table("X", X.shape)
+        return ChunkedBlocks(X)
+    if kind == "dask" and hasattr(X, "rechunk"):
+        _check_table("X", X.shape)
+        return DaskBlocks(X)
+    if kind == "polars" and hasattr(X, "collect"):
         raise TypeError("a polars LazyFrame has not been computed yet: give X.collect()")
-    else:
-        return None
-    return blocks
+    return None
 
 
 def refuse_blocks(X: Any, who: str) -> None:
@@ -310,12 +304,11 @@ def checked_blocks(blocks: Blocks) -> Iterator[NDArray[Any]]:
         yield block
 
 
-def _two_dimensional(X: Any) -> Any:
-    if len(X.shape) != 2 or 0 in X.shape:
+def _check_table(name: str, shape: Sequence[int]) -> None:
+    if len(shape) != 2 or 0 in shape:
         raise ValueError(
-            f"X has shape {tuple(X.shape)}, but must have shape (n_samples, n_features), with at least one of each"
+            f"{name} has shape {tuple(shape)}, but must have shape (n_samples, n_features), with at least one of each"
         )
-    return X
 
 
 def _type_of(X: Any) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..utils.threads import row_blocks
-from .blocks import ArrayBlocks, Blocks, as_blocks, package_of
+from .blocks import ArrayBlocks, Blocks, as_blocks, package_of, whole_rows
 
 _ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
@@ -68,9 +68,7 @@ def lazy_transform(model: Any, data: Any) -> Any:
     if package_of(data) == "zarr" and data.ndim > 2:
         data = da.from_zarr(data)
     if is_dask(data):
-        if any(np.isnan(size) for size in data.chunks[0]):
-            raise ValueError("the sizes of the dask array's blocks are unknown: call its compute_chunk_sizes()")
-        data = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
+        data = whole_rows(data)
         pieces, sizes = [(piece,) for piece in data.to_delayed().reshape(-1)], [int(n) for n in data.chunks[0]]
     else:
         blocks = as_blocks(data, smallest_map=0)

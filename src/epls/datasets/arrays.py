@@ -80,12 +80,6 @@ def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDA
         return [archive[name]() for name in names]
 
 
-def archive_keys(path: str | os.PathLike[str]) -> list[str]:
-    """Return the names of the arrays in a .npz file."""
-    with _opened_archive(existing_file(path)) as archive:
-        return list(archive)
-
-
 def check_expansion(path: Path, content: int, stored: int) -> None:
     """Reject a small file that expands to fill the memory. Sizes are in bytes, of the content and as stored."""
     if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
@@ -98,10 +92,11 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
 
 def archived_names(path: Path, n_rows: int) -> list[str] | None:
     """Return the names that `epls transform` wrote beside features, if the file holds names for this many rows."""
-    if path.suffix.lower() != ".npz" or "names" not in archive_keys(path):
+    if path.suffix.lower() != ".npz":
         return None
-    (names,) = load_archive(path, ("names",))
-    if names.shape != (n_rows,) or names.dtype.kind != "U":
+    with _opened_archive(existing_file(path)) as archive:
+        names = archive["names"]() if "names" in archive else None
+    if names is None or names.shape != (n_rows,) or names.dtype.kind != "U":
         return None
     return [str(name) for name in names]
 
@@ -161,10 +156,7 @@ def _chosen_key(keys: list[str], key: str | None) -> str | None:
 
 
 class ChunkedImages:
-    """The images of a zarr or dask array, or of :class:`FileImages`.
-
-    It reads one chunk at a time, and keeps it for the images that follow.
-    """
+    """The images of a zarr or dask array, or of :class:`FileImages`. One chunk is kept for the images that follow."""
 
     def __init__(self, images: Any) -> None:
         self.shape = tuple(images.shape)
@@ -192,18 +184,12 @@ class ChunkedImages:
 
 
 class FileImages:
-    """Images of a memory map, read from its file one at a time. A file that is shortened meanwhile raises an error.
+    """Images of a memory map of a whole .npy file in C order, read from the file one at a time.
 
-    With the map itself, the operating system would kill the process.
-
-    Parameters
-    ----------
-    images : memmap of shape (n, height, width) or (n, height, width, channels)
-        A map of the whole array of a .npy file, in C order.
+    If it is shortened meanwhile, an error is raised. With the map itself, the operating system would kill the process.
     """
 
-    def __init__(self, images: NDArray[Any]) -> None:
-        assert isinstance(images, np.memmap)
+    def __init__(self, images: np.memmap[Any, Any]) -> None:
         self.shape = images.shape
         self.chunks = (1, *images.shape[1:])
         table = (len(images), int(np.prod(images.shape[1:])))

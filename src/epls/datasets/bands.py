@@ -54,13 +54,9 @@ def quiet_logger(name: str) -> None:
 
 
 class NpyImage:
-    """The image of a .npy file. At first, only its header is read.
+    """The image of a .npy file. At first, only its header is read. ``n_values`` is pixels times channels."""
 
-    Attributes
-    ----------
-    n_values : int
-        Pixels times channels.
-    """
+    orientation = 1  # upright, as in EXIF
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -89,19 +85,8 @@ class NpyImage:
 class TiffBands:
     """All bands of a TIFF file. At first, only its tags are read and checked. Needs tifffile and imagecodecs.
 
-    Parameters
-    ----------
-    file : binary file
-        The file.
-    as_bands : bool
-        Whether pages of one band each are the bands of one image, and whether a single band is allowed.
-
-    Attributes
-    ----------
-    n_values : int
-        The number of values to decode, including padding in tiles.
-    orientation : int
-        As in EXIF.
+    With ``as_bands``, pages of one band each are the bands of one image, and a single band is allowed. ``n_values`` is
+    the number of values to decode, including padding in tiles; ``orientation`` is as in EXIF.
     """
 
     def __init__(self, file: BinaryIO, as_bands: bool) -> None:
@@ -198,11 +183,8 @@ def _more_bands(tiff: Any, n_bytes: int) -> Iterator[Any]:
         if int(page.subfiletype) & _REDUCED_OR_MASK:
             continue
         _checked_page(page, n_bytes)
-        if (page.imagelength, page.imagewidth, page.dtype) != (
-            first.imagelength,
-            first.imagewidth,
-            first.dtype,
-        ) or page.samplesperpixel != 1:
+        kind, first_kind = ((p.imagelength, p.imagewidth, p.dtype, p.samplesperpixel) for p in (page, first))
+        if kind != first_kind:
             raise BadImageError(
                 f"pages of different kinds: page {number} has {page.imagewidth} x {page.imagelength} pixels of "
                 f"{page.samplesperpixel} x {page.dtype.name}, the first {first.imagewidth} x {first.imagelength} of "
@@ -228,8 +210,8 @@ def _checked_page(page: Any, n_bytes: int) -> Any:
     places = list(zip(page.dataoffsets, page.databytecounts, strict=True))
     if any(start < 0 or size < 0 or start + size > n_bytes for start, size in places):
         raise BadImageError("a truncated TIFF file: some of its strips or tiles are beyond its end")
-    n_stored, n_needed = sum(size for _, size in places), page.imagelength * page.imagewidth * page.samplesperpixel
-    n_needed *= page.dtype.itemsize
+    n_stored = sum(size for _, size in places)
+    n_needed = page.imagelength * page.imagewidth * page.samplesperpixel * page.dtype.itemsize
     if page.compression == _UNCOMPRESSED and n_stored < n_needed:
         raise BadImageError(f"a truncated TIFF file: {n_stored:,} bytes, but its pixels need {n_needed:,}")
     segment_bytes = rows * columns * samples * page.dtype.itemsize
@@ -287,12 +269,17 @@ def _tags_in(page: Any) -> set[int]:
     return codes & _TAGS
 
 
+def check_sides(width: int, height: int) -> None:
+    """Refuse an image that is too long or too wide."""
+    if max(width, height) > LONGEST_SIDE:
+        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
+
+
 def _checked_size(height: int, width: int, n_bands: int, n_values: int) -> int:
     """Return the number of values, after checking that an image may have this many."""
     if min(height, width, n_bands) < 1:
         raise BadImageError(f"{width} x {height} pixels of {n_bands} channels: the image is empty")
-    if max(width, height) > LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
+    check_sides(width, height)
     if n_values > LARGEST_VALUES:
         raise BadImageError(
             f"{width} x {height} pixels of {n_bands} channels, {n_values:,} values to decode; the limit is "

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
-from .bands import LONGEST_SIDE, BadImageError, NpyImage, TiffBands, is_tiff, quiet_logger
+from .bands import BadImageError, NpyImage, TiffBands, check_sides, is_tiff, quiet_logger
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -78,28 +78,12 @@ _ROOM = _Room(LARGEST_IMAGE)
 
 
 def decode_image(path: Path, channels: str | None = None, longest_side: int | None = None) -> NDArray[Any]:
-    """Read an image file, turned upright according to its EXIF data. See :class:`epls.ImageFolder` for the limits.
+    """Read an image file, turned upright according to its EXIF data, as (height, width) or (height, width, channels).
 
-    Parameters
-    ----------
-    path : Path
-        The file. The first image of an animation is used.
-    channels : {"gray", "color", "all"} or None
-        How to convert it. By default, gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha is
-        dropped, and 16 bits per pixel are rounded to 8. "all" keeps the values of all bands of a TIFF file; if its
-        pages have one band each, they are the bands.
-    longest_side : int or None
-        Larger images are shrunk so that their longer side has this many pixels. By default, they are not.
-
-    Returns
-    -------
-    ndarray of shape (height, width) or (height, width, channels)
-        Bytes; or stored values, of TIFF files with more bands than gray or color and of .npy files.
-
-    Raises
-    ------
-    BadImageError
-        With the reason why the file cannot be used. Images that would fill the memory are refused before decoding.
+    By default, gray images stay gray, and others (palettes, CMYK, ...) become RGB. Alpha is dropped, 16 bits per pixel
+    are rounded to 8, and the first image of an animation is used. TIFF files with other bands and .npy files keep their
+    stored values. See :class:`epls.ImageFolder` for ``channels`` ("gray", "color" or "all"), ``longest_side`` and the
+    limits: a BadImageError has the reason why a file cannot be used, before an image that is too large is decoded.
     """
     module = require_pillow()
     try:
@@ -119,8 +103,7 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
                 del image  # before the result is copied
                 if pixels.shape[1::-1] != size:
                     pixels = np.array(module.fromarray(pixels).resize(size, module.Resampling.LANCZOS))
-                turn = _UPRIGHT.get(orientation)
-                return pixels if turn is None else np.ascontiguousarray(turn(pixels))
+                return _upright(pixels, orientation)
     except BadImageError:
         raise
     except NotRegularError as error:
@@ -145,8 +128,7 @@ def _opened(module: Any, file: BinaryIO, longest_side: int | None) -> tuple[Any,
     if size != image.size:
         # JPEG decodes faster to a half, a quarter or an eighth. Lanczos does the last step.
         image.draft(None, (2 * size[0], 2 * size[1]))
-    if max(width, height) > LONGEST_SIDE:
-        raise BadImageError(f"{width} x {height} pixels; the limit is {LONGEST_SIDE:,} a side: cut it into parts")
+    check_sides(width, height)
     n_pixels, limit = image.width * image.height, LARGEST_IMAGE
     if image.size != (width, height):
         n_pixels = max(n_pixels, width * height // 2)  # some JPEG files are kept whole until their last byte is read
@@ -205,10 +187,7 @@ def _is_planar(tags: Any) -> bool:
 
 
 def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | None) -> NDArray[Any]:
-    image = bands.read()
-    turn = _UPRIGHT.get(getattr(bands, "orientation", 1))
-    if turn is not None:
-        image = np.ascontiguousarray(turn(image))
+    image = _upright(bands.read(), bands.orientation)
     size = _small_size((image.shape[1], image.shape[0]), longest_side)
     if size == image.shape[1::-1]:
         return image
@@ -230,6 +209,11 @@ def _quiet() -> Iterator[None]:
     with _WARNINGS, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
+
+
+def _upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+    turn = _UPRIGHT.get(orientation)
+    return image if turn is None else np.ascontiguousarray(turn(image))
 
 
 def _orientation(image: Any) -> int:

@@ -7,7 +7,7 @@ import operator
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -108,9 +108,9 @@ class ImageFolder(Sequence[NDArray[Any]]):
     channels : {"gray", "color", "all", "auto"} or None, default=None
         How to convert the images. By default, they are not converted. Then they must all be gray, all color, or all
         have the same number of channels and type of values. "auto" converts all photographs to color if some are gray
-        and some are color. "all" is for TIFF files: it reads all bands as stored,
-        including those that would otherwise count as transparency, such as near infrared after red, green and blue, and
-        does not round 16 bits to 8. Pages of one band each become the bands of one image.
+        and some are color. "all" is for TIFF files: it reads all bands as stored, including those that would otherwise
+        count as transparency, such as near infrared after red, green and blue, and does not round 16 bits to 8. Pages
+        of one band each become the bands of one image.
     expected : {"gray", "color"}, int or None, default=None
         The kind of images, or their number of channels, that is required when images are not converted. By default, the
         most common kind in the folder.
@@ -152,14 +152,6 @@ class ImageFolder(Sequence[NDArray[Any]]):
         folder[0]  # (480, 640, 3)
         sample_patches(folder, 10_000, patch_size=10)
     """
-
-    paths: list[Path]
-    names: list[str]
-    shapes: list[tuple[int, ...]]
-    labels: Labels | None
-    class_names: tuple[str, ...] | None
-    channels: Channels | None
-    skipped: list[tuple[Path, str]]
 
     def __init__(
         self,
@@ -210,7 +202,11 @@ class ImageFolder(Sequence[NDArray[Any]]):
     def _set_images(self, paths: list[Path], shapes: list[tuple[int, ...]]) -> None:
         self.paths, self.shapes = paths, shapes
         self.names = [file.relative_to(self._root).as_posix() for file in paths]
-        self.labels, self.class_names = _classes(self.names)
+        self.labels: Labels | None = None
+        self.class_names: tuple[str, ...] | None = None
+        if all("/" in name for name in self.names):
+            classes, labels = np.unique([name.split("/")[0] for name in self.names], return_inverse=True)
+            self.labels, self.class_names = labels.astype(np.int64), tuple(map(str, classes))
 
     def _look_through(
         self, files: list[Path], smallest_side: int, progress: Callable[[str, int, int], None] | None
@@ -306,23 +302,16 @@ class ImageFolder(Sequence[NDArray[Any]]):
 
 def _image_files(root: Path) -> list[Path]:
     """Return the image files or, if there are none, the arrays. Beside images, arrays may be something else."""
-    files = list(_files(root))
-    return [file for file in files if file.suffix.lower() in SUFFIXES] or files
-
-
-def _files(root: Path) -> Iterator[Path]:
-    visited = set()
+    found, visited = [], set()
     for place, folders, files in os.walk(root, onerror=_cannot_list, followlinks=True):
         real = os.path.realpath(place)
         # Links may form cycles.
         folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
         if real not in visited:
-            yield from (Path(place, name) for name in files if _is_image(name))
+            found += [Path(place, name) for name in files if not name.startswith(".")]
         visited.add(real)
-
-
-def _is_image(name: str) -> bool:
-    return not name.startswith(".") and Path(name).suffix.lower() in (*SUFFIXES, ".npy")
+    images = [file for file in found if file.suffix.lower() in SUFFIXES]
+    return images or [file for file in found if file.suffix.lower() == ".npy"]
 
 
 def _cannot_list(error: OSError) -> None:
@@ -402,10 +391,3 @@ def _complaint(root: Path, bad: dict[Path, Refusal], n_files: int) -> str:
         advice += '; channels="color" or channels="gray" converts all images'
     shown = "; ".join(named[:_N_NAMED])
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({shown}{more}): {advice}"
-
-
-def _classes(names: list[str]) -> tuple[Labels | None, tuple[str, ...] | None]:
-    if not all("/" in name for name in names):
-        return None, None
-    class_names, labels = np.unique([name.split("/")[0] for name in names], return_inverse=True)
-    return labels.astype(np.int64), tuple(map(str, class_names))

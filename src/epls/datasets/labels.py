@@ -24,53 +24,29 @@ GIVEN, PREDICTED = "given", "predicted"
 _LARGEST = 2**28  # bytes
 _LONGEST_LABEL = 200  # characters
 _N_NAMED = 3
-_COLUMNS = ("file", "row", "label", "confidence", "source")
 _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
 class Label:
-    """The label of a sample.
-
-    Attributes
-    ----------
-    label : str
-        The name of its class.
-    confidence : float
-        The probability that the label is correct, from 0 to 1. It is 1 for labels given by people.
-    given : bool
-        Whether a person, not a classifier, gave the label.
-    """
+    """The label of a sample: the name of its class."""
 
     label: str
-    confidence: float = 1.0
-    given: bool = True
+    confidence: float = 1.0  # the probability that it is correct
+    given: bool = True  # by a person, not by a classifier
 
 
 def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
-    """Read labels from a table. The keys are the names of the samples.
+    """Read the labels of samples, by their names, from a .csv file in UTF-8.
 
-    Parameters
-    ----------
-    path : path-like
-        A .csv file in UTF-8 with the columns "file" (or "row", for vectors) and "label", as saved by the page of `epls
-        explore`. Files written by `epls classify` also have the columns "confidence" and "source". Samples with an
-        empty label are skipped. File names that are not valid UTF-8 are kept as Python represents them.
-
-    Returns
-    -------
-    dict of str to Label
-        The labels.
-
-    Raises
-    ------
-    ValueError
-        If the file is not such a table, or has two labels for one sample.
+    It has the columns "file" (or "row", for vectors) and "label", as saved by the page of `epls explore`, and perhaps
+    "confidence" and "source", as written by `epls classify`. Samples with an empty label are skipped. File names that
+    are not valid UTF-8 are kept as Python represents them.
     """
     path = existing_file(path)
     header, *rows = _lines(path)
-    place = _columns(path, header)
-    name_column = "file" if "file" in place else "row"
+    columns = _checked_columns(path, header)
+    name_column = "file" if "file" in columns else "row"
     found: dict[str, Label] = {}
     for number, row in enumerate(rows, 2):
         if not any(map(str.strip, row)):
@@ -80,10 +56,11 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
                 f"line {number} of {path} has {counted(len(row), 'values')}, but the first line names {len(header)} "
                 f"columns: use one value per column, or remove the line"
             )
-        label = _label_of(row, place, f"line {number} of {path}")
+        cells = dict(zip(columns, row, strict=True))
+        label = _label_of(cells, f"line {number} of {path}")
         if label is None:
             continue
-        name = plain_name(row[place[name_column]], name_column)
+        name = plain_name(cells[name_column], name_column)
         if found.setdefault(name, label).label != label.label:
             raise ValueError(
                 f"{path} has two labels for {name!r}, {found[name].label!r} and {label.label!r}: remove one of them"
@@ -109,8 +86,8 @@ def _lines(path: Path) -> list[list[str]]:
     return lines[first:]
 
 
-def _columns(path: Path, header: list[str]) -> dict[str, int]:
-    """Return the place of each column that is used."""
+def _checked_columns(path: Path, header: list[str]) -> list[str]:
+    """Return the names of the columns, after checking those that are used."""
     names = [name.strip().lower() for name in header]
     if not any(names):
         raise ValueError(f"the first line of {path} is empty: it must name the columns file (or row) and label")
@@ -120,13 +97,10 @@ def _columns(path: Path, header: list[str]) -> dict[str, int]:
                 f"{path} has no column {said}; it has {listed(header)}: the first line must name file (or row, for "
                 f"vectors) and label{delimiter_hint(header)}"
             )
-    place = {}
-    for name in _COLUMNS:
+    for name in ("file", "row", "label", "confidence", "source"):
         if names.count(name) > 1:
             raise ValueError(f"{path} has {names.count(name)} columns named {name}: remove or rename all but one")
-        if name in names:
-            place[name] = names.index(name)
-    return place
+    return names
 
 
 def plain_name(name: str, column: str) -> str:
@@ -137,15 +111,15 @@ def plain_name(name: str, column: str) -> str:
     return number if number.isdecimal() and not zeros.strip("0") else name
 
 
-def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None:
-    label = _without_guard(row[place["label"]].strip())
+def _label_of(cells: dict[str, str], where: str) -> Label | None:
+    label = _without_guard(cells["label"].strip())
     if not label:
         return None
     check_label(label, where)
-    source = (row[place["source"]].strip() if "source" in place else "") or GIVEN
+    source = cells.get("source", "").strip() or GIVEN
     if source not in (GIVEN, PREDICTED):
         raise ValueError(f"{where} has the source {source[:40]!r}: it must be {GIVEN} or {PREDICTED}")
-    text = row[place["confidence"]] if "confidence" in place else ""
+    text = cells.get("confidence", "")
     try:
         confidence = float(text or 1)
     except ValueError:
@@ -156,13 +130,7 @@ def _label_of(row: list[str], place: dict[str, int], where: str) -> Label | None
 
 
 def check_label(label: str, where: str) -> None:
-    """Refuse a label that tables and pages cannot hold.
-
-    Raises
-    ------
-    ValueError
-        If the label is too long, or has control characters or bytes that are not UTF-8.
-    """
+    """Refuse a label that tables and pages cannot hold: too long, with control characters, or not UTF-8."""
     if len(label) > _LONGEST_LABEL:
         raise ValueError(f"{where} has a label of {len(label)} characters; at most {_LONGEST_LABEL} are allowed")
     kinds = {unicodedata.category(character) for character in label}
@@ -182,13 +150,7 @@ def _without_guard(label: str) -> str:
 
 
 def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> list[Label | None]:
-    """Return the label of each sample, or None for samples without a label.
-
-    Raises
-    ------
-    ValueError
-        If a label belongs to none of the samples.
-    """
+    """Return the label of each sample, or None for samples without one. A label of no sample raises an error."""
     there = set(names)
     if unknown := [name for name in labels if name not in there]:
         named = listed([repr(name) for name in unknown], most=_N_NAMED)
@@ -200,14 +162,7 @@ def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> 
 
 
 def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str = "file") -> bytes:
-    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`.
-
-    Examples
-    --------
-    >>> print(labels_table(["a.jpg"], [Label("cat", 0.91, given=False)]).decode(), end="")
-    file,label,confidence,source
-    "a.jpg","cat",0.9100,predicted
-    """
+    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`."""
     name_cell = csv_name if name_column == "file" else str
     lines = [f"{name_column},label,confidence,source"]
     for name, label in zip(names, labels, strict=True):
@@ -217,14 +172,9 @@ def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str
 
 
 def load_label_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
-    """Load the labels in a column of a table, numbers or texts, and the name of the column.
+    """Load the labels in a column of a .csv or .parquet table, numbers or texts, and the name of the column.
 
-    Parameters
-    ----------
-    path : path-like
-        A .csv or .parquet file, as for :func:`epls.datasets.tables.load_table`.
-    column : str or None, default=None
-        The column. None uses the only column, or the only one whose name suggests labels, such as "label" or "class".
+    By default, it is the only column, or the only one whose name suggests labels, such as "label" or "class".
     """
     path = existing_file(path)
     table = read_columns(path, lambda schema: [_label_column(path, schema.names, column)])

@@ -11,7 +11,7 @@ import tarfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,31 +26,15 @@ _N_FOLDS = 10  # of STL-10
 
 @dataclass(frozen=True)
 class Archive:
-    """The official archive of a data set, published by its authors.
-
-    Attributes
-    ----------
-    title : str
-        The name of the data set.
-    url, md5 : str
-        The address of the archive, and its checksum.
-    folder : str
-        The folder that it unpacks to.
-    files : tuple of str
-        The files in that folder.
-    side : int
-        Height and width of its images, which have three colors.
-    classes : tuple of str
-        The names of the classes, in the order of their numbers.
-    """
+    """The official archive of a data set, published by its authors, and the checks of its files."""
 
     title: str
     url: str
     md5: str
-    folder: str
-    files: tuple[str, ...]
-    side: int
-    classes: tuple[str, ...]
+    folder: str  # that it unpacks to
+    files: tuple[str, ...]  # in that folder
+    side: int  # of its images, which are square and have three colors
+    classes: tuple[str, ...]  # in the order of their numbers
 
     @property
     def advice(self) -> str:
@@ -105,6 +89,48 @@ class Archive:
                 if content is not None and target.name in self.files and not target.exists():
                     with atomic_file(target) as file:
                         shutil.copyfileobj(content, file, 1 << 20)
+
+    def read(self, path: Path, how: Callable[[Path], _Content]) -> _Content:
+        """Return the result of ``how`` for a file. Errors name a file that is missing or cannot be read."""
+        try:
+            open_regular(path).close()
+            return how(path)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(f"there is no file {path}: {self.advice}") from error
+        except OSError as error:
+            reason = error.strerror or error
+            raise OSError(f"{path} cannot be read ({reason}): check the file and its permissions") from error
+
+    def items(self, path: Path, item_bytes: int, item: str, like: tuple[int, Path] | None = None) -> Bytes:
+        """Return a file of items of equal size as a read-only memory map (n_items, item_bytes).
+
+        ``item`` is the name of an item, for errors. ``like`` is the required number of items and the file that
+        determines it; any positive number by default.
+        """
+        size = self.read(path, os.path.getsize)
+        found = f"{path} has {size} bytes, which is {size / item_bytes:.10g} times the {item_bytes} of one {item}"
+        if like is not None and size != like[0] * item_bytes:
+            expected = like[0] * item_bytes
+            state = "too short, or the other too long" if size < expected else "too long, or the other too short"
+            raise ValueError(
+                f"{found}; {like[1]} has {like[0]}, which would be {expected} bytes here. The file is {state}: "
+                f"{self.advice}"
+            )
+        if size == 0 or size % item_bytes:
+            raise ValueError(f"{found}; it must hold a whole number of them, at least one: {self.advice}")
+        return self.read(path, lambda p: np.memmap(p, np.uint8, "r", shape=(size // item_bytes, item_bytes)))
+
+    def labels(self, raw: Bytes, path: Path, *, first: int = 0) -> Labels:
+        """Return labels counted from 0, given those of a file that counts from ``first``."""
+        raw = np.asarray(raw)  # results computed from a memory map would be memory maps
+        last = first + len(self.classes) - 1
+        bad = np.flatnonzero((raw < first) | (raw > last))
+        if bad.size:
+            raise ValueError(
+                f"{path} has label {raw[bad[0]]} at position {bad[0]} (counted from 0); allowed are {first} to {last}: "
+                f"the file is damaged or holds something else, get it again"
+            )
+        return raw.astype(np.int64) - first
 
 
 STL10_ARCHIVE = Archive(
@@ -220,20 +246,18 @@ def load_stl10(folder: str | os.PathLike[str], *, download: bool = False) -> STL
 
 def _stl10_part(home: Path, part: str) -> tuple[Bytes, Labels]:
     path = home / f"{part}_y.bin"
-    labels = _checked_labels(
-        _map_items(path, 1, "label", STL10_ARCHIVE.advice)[:, 0], path, len(STL10_ARCHIVE.classes), first=1
-    )
+    labels = STL10_ARCHIVE.labels(STL10_ARCHIVE.items(path, 1, "label")[:, 0], path, first=1)
     return _stl10_images(home / f"{part}_X.bin", like=(len(labels), path)), labels
 
 
 def _stl10_images(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
-    items = _map_items(path, 3 * STL10_ARCHIVE.side**2, "image of 96 x 96 x 3", STL10_ARCHIVE.advice, like)
+    items = STL10_ARCHIVE.items(path, 3 * STL10_ARCHIVE.side**2, "image of 96 x 96 x 3", like)
     # The file has one plane per color for each image, stored column by column.
     return items.reshape(-1, 3, STL10_ARCHIVE.side, STL10_ARCHIVE.side).transpose(0, 3, 2, 1)
 
 
 def _stl10_folds(path: Path, n_train: int) -> Labels:
-    lines = _read_file(path, lambda p: p.read_text("ascii", errors="replace"), STL10_ARCHIVE.advice).splitlines()
+    lines = STL10_ARCHIVE.read(path, lambda p: p.read_text("ascii", errors="replace")).splitlines()
     try:
         rows = [[int(word) for word in line.split()] for line in lines]
     except ValueError as error:
@@ -245,8 +269,7 @@ def _stl10_folds(path: Path, n_train: int) -> Labels:
             f"{_N_FOLDS} of the same length: {STL10_ARCHIVE.advice}"
         )
     for number, row in enumerate(rows, 1):
-        outside = [index for index in row if not 0 <= index < n_train]
-        if outside:
+        if outside := [index for index in row if not 0 <= index < n_train]:
             raise ValueError(
                 f"{path}, line {number}, has index {outside[0]}, but the training images are 0 to "
                 f"{n_train - 1}: {STL10_ARCHIVE.advice}"
@@ -263,7 +286,7 @@ def _stl10_folds(path: Path, n_train: int) -> Labels:
 def _stl10_classes(path: Path) -> tuple[str, ...]:
     if not path.exists():
         return STL10_ARCHIVE.classes
-    names = tuple(_read_file(path, lambda p: p.read_text("utf-8", errors="replace"), STL10_ARCHIVE.advice).split())
+    names = tuple(STL10_ARCHIVE.read(path, lambda p: p.read_text("utf-8", errors="replace")).split())
     if len(names) != len(STL10_ARCHIVE.classes):
         raise ValueError(
             f"{path} has {len(names)} names for {len(STL10_ARCHIVE.classes)} classes: {STL10_ARCHIVE.advice}"
@@ -330,7 +353,7 @@ def load_cifar10(folder: str | os.PathLike[str], *, download: bool = False) -> C
 
 def _cifar10_records(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
     n_bytes = 1 + 3 * CIFAR10_ARCHIVE.side**2
-    return _map_items(path, n_bytes, "label and image of 32 x 32 x 3", CIFAR10_ARCHIVE.advice, like)
+    return CIFAR10_ARCHIVE.items(path, n_bytes, "label and image of 32 x 32 x 3", like)
 
 
 def _cifar10_part(paths: list[Path], like: tuple[int, Path]) -> tuple[Bytes, Labels]:
@@ -340,7 +363,7 @@ def _cifar10_part(paths: list[Path], like: tuple[int, Path]) -> tuple[Bytes, Lab
     for k, path in enumerate(paths):
         records = _cifar10_records(path, like)
         batch = slice(k * n_images, (k + 1) * n_images)
-        labels[batch] = _checked_labels(records[:, 0], path, len(CIFAR10_ARCHIVE.classes))
+        labels[batch] = CIFAR10_ARCHIVE.labels(records[:, 0], path)
         # The label comes first, then one plane per color, row by row.
         images[batch] = records[:, 1:].reshape(-1, 3, side, side).transpose(0, 2, 3, 1)
     return images, labels
@@ -384,71 +407,17 @@ def load_bundled(name: str) -> Bundled:
     >>> load_bundled("digits")  # doctest: +ELLIPSIS
     Bundled(images=uint8 (1797, 8, 8), labels=int64 (1797,), class_names=('0', '1', ..., '9'))
     """
-    if name not in _BUNDLED:
-        raise ValueError(f"name={name!r}: give one of {sorted(_BUNDLED)}")
-    return _BUNDLED[name]()
+    from sklearn.datasets import load_digits, load_sample_images
 
-
-def _digits() -> Bundled:
-    from sklearn.datasets import load_digits
-
-    digits = load_digits()
-    # The values are whole numbers from 0 to 16. 15 is the largest whole factor that keeps them within a byte.
-    images = (15 * digits.images).astype(np.uint8)
-    return Bundled(images, digits.target.astype(np.int64), tuple(str(digit) for digit in digits.target_names))
-
-
-def _photographs() -> Bundled:
-    from sklearn.datasets import load_sample_images
-
+    if name == "digits":
+        digits = load_digits()
+        # The values are whole numbers from 0 to 16. 15 is the largest whole factor that keeps them within a byte.
+        images = (15 * digits.images).astype(np.uint8)
+        return Bundled(images, digits.target.astype(np.int64), tuple(map(str, digits.target_names)))
+    if name != "photographs":
+        raise ValueError(f"name={name!r}: give one of ['digits', 'photographs']")
     try:
         photographs = load_sample_images().images
     except ImportError as error:  # scikit-learn's message names only the library
         raise ImportError('reading the photographs needs Pillow: pip install "epls[images]"') from error
     return Bundled(np.stack(photographs), labels=None, class_names=None)
-
-
-_BUNDLED: dict[str, Callable[[], Bundled]] = {"digits": _digits, "photographs": _photographs}
-
-
-def _read_file(path: Path, read: Callable[[Path], _Content], advice: str) -> _Content:
-    """Return the result of ``read`` for a file. Errors name a file that is missing or cannot be read."""
-    try:
-        open_regular(path).close()
-        return read(path)
-    except FileNotFoundError as error:
-        raise FileNotFoundError(f"there is no file {path}: {advice}") from error
-    except OSError as error:
-        reason = error.strerror or error
-        raise OSError(f"{path} cannot be read ({reason}): check the file and its permissions") from error
-
-
-def _map_items(path: Path, item_bytes: int, item: str, advice: str, like: tuple[int, Path] | None = None) -> Bytes:
-    """Return a file of items of equal size as a read-only memory map (n_items, item_bytes).
-
-    ``item`` is the name of an item and ``advice`` what to do about a bad file, for errors. ``like`` is the required
-    number of items and the file that determines it; any positive number by default.
-    """
-    size = _read_file(path, os.path.getsize, advice)
-    found = f"{path} has {size} bytes, which is {size / item_bytes:.10g} times the {item_bytes} of one {item}"
-    if like is not None and size != like[0] * item_bytes:
-        expected = like[0] * item_bytes
-        state = "too short, or the other too long" if size < expected else "too long, or the other too short"
-        raise ValueError(
-            f"{found}; {like[1]} has {like[0]}, which would be {expected} bytes here. The file is {state}: {advice}"
-        )
-    if size == 0 or size % item_bytes:
-        raise ValueError(f"{found}; it must hold a whole number of them, at least one: {advice}")
-    return _read_file(path, lambda p: np.memmap(p, np.uint8, "r", shape=(size // item_bytes, item_bytes)), advice)
-
-
-def _checked_labels(raw: NDArray[Any], path: Path, n_classes: int, *, first: int = 0) -> Labels:
-    """Return labels counted from 0, given those of a file that counts from ``first``."""
-    raw = np.asarray(raw)  # results computed from a memory map would be memory maps
-    bad = np.flatnonzero((raw < first) | (raw >= first + n_classes))
-    if bad.size:
-        raise ValueError(
-            f"{path} has label {raw[bad[0]]} at position {bad[0]} (counted from 0); allowed are {first} to "
-            f"{first + n_classes - 1}: the file is damaged or holds something else, get it again"
-        )
-    return raw.astype(np.int64) - first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -15,7 +15,7 @@ from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
 from .arrays import ARRAYS, ChunkedImages, FileImages, check_finite, load_array
-from .folder import SUFFIXES, Channels, Expected, ImageFolder
+from .folder import SUFFIXES, ImageFolder
 from .tables import TABLES, load_table
 
 _BYTES_IN_MEMORY = 2**28
@@ -23,15 +23,7 @@ _IMAGES, _ZARR, _SHARDS = "folders of images", "zarr", "shards"
 
 
 class ParameterError(ValueError):
-    """A parameter that does not apply to the given data.
-
-    Attributes
-    ----------
-    parameter : str
-        The name of the parameter.
-    reason : str
-        The text that follows the name in the message.
-    """
+    """A parameter that does not apply to the given data, and the text that follows its name in the message."""
 
     def __init__(self, parameter: str, reason: str) -> None:
         super().__init__(f"{parameter} {reason}")
@@ -41,17 +33,9 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Samples in rows, and the names of the columns if there are any.
+    """Samples in rows, and the names of the columns if there are any."""
 
-    Attributes
-    ----------
-    X : array, memory map, zarr array or Blocks of shape (n_samples, n_features)
-        The samples.
-    names : list of str or None
-        The names of the columns, or None.
-    """
-
-    X: Any
+    X: Any  # an array, memory map, zarr array or Blocks (n_samples, n_features)
     names: list[str] | None = None
 
     def __len__(self) -> int:
@@ -77,47 +61,24 @@ Opened: TypeAlias = Vectors | ImageFolder | ChunkedImages | NDArray[Any]
 def open_data(
     path: str | os.PathLike[str],
     *,
-    channels: Channels | None = None,
-    expected: Expected | None = None,
-    smallest_side: int = 1,
-    longest_side: int | None = None,
-    skip_bad: bool = False,
     key: str | None = None,
     drop: Sequence[str] = (),
     columns: Sequence[str] | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    **folder: Any,
 ) -> Opened:
-    """Open vectors or images.
+    """Open vectors or images: Vectors, or images in one of three forms.
 
-    Parameters
-    ----------
-    path : path-like
-        A folder of image files; a folder of .npy files, each with vectors (n, n_features) or an image (height, width,
-        channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. Arrays with two
-        dimensions hold vectors, and arrays with three or four hold images.
-    channels, expected, smallest_side, longest_side, skip_bad, progress
-        For folders of images; see :class:`epls.ImageFolder`.
-    key : str or None, default=None
-        For .npz files; see :func:`epls.datasets.arrays.load_array`.
-    drop, columns
-        For tables; see :func:`epls.datasets.tables.load_table`.
-
-    Returns
-    -------
-    Vectors, ImageFolder, ChunkedImages or ndarray
-        Vectors, or images in one of three forms. The attribute ``skipped`` of a folder lists its skipped images.
-
-    Raises
-    ------
-    ParameterError
-        If ``channels``, ``skip_bad``, ``longest_side``, ``key``, ``drop`` or ``columns`` does not apply to the data.
-    ValueError
-        If the data cannot be used.
+    ``path`` is a folder of image files; a folder of .npy files, each with vectors (n, n_features) or an image (height,
+    width, channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. Arrays with two
+    dimensions hold vectors, and arrays with three or four hold images. ``key`` is for .npz files
+    (:func:`epls.datasets.arrays.load_array`), ``drop`` and ``columns`` are for tables
+    (:func:`epls.datasets.tables.load_table`), and the others for folders of images (:class:`epls.ImageFolder`). One
+    that does not apply raises a ParameterError; ``expected``, ``smallest_side`` and ``progress`` are then ignored.
     """
     path = Path(path)
     kind = _kind(path)
-    given = {"channels": channels, "skip_bad": skip_bad, "longest_side": longest_side, "key": key}
-    _check_parameters(path, kind, given | {"drop": drop, "columns": columns})
+    given = {name: folder.get(name) for name in ("channels", "skip_bad", "longest_side")}
+    _check_parameters(path, kind, given | {"key": key, "drop": drop, "columns": columns})
     if kind in TABLES:
         return Vectors(*load_table(path, drop, columns))
     if kind == _SHARDS:
@@ -129,15 +90,7 @@ def open_data(
             f"{path} is not a folder of images, and its name does not end in {', '.join((*ARRAYS, *TABLES))}: give one "
             f"of these; put a single image in a folder"
         )
-    return ImageFolder(
-        path,
-        channels=channels,
-        expected=expected,
-        smallest_side=smallest_side,
-        longest_side=longest_side,
-        skip_bad=skip_bad,
-        progress=progress,
-    )
+    return ImageFolder(path, **folder)
 
 
 def rows_have_names(path: str | os.PathLike[str]) -> bool:

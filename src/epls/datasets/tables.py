@@ -50,17 +50,14 @@ def load_table(
     """
     path = existing_file(path)
     table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
-    pa, _, _ = require_pyarrow(path.suffix)
-    single = all(field.type == pa.float32() for field in table.schema)
+    from pyarrow import float32, float64
+
+    single = all(field.type == float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
-        X[:, number] = column.cast(pa.float64() if not single else pa.float32(), safe=False).to_numpy()
-    if not np.isfinite(X).all():
-        bad = [
-            f"{name} ({n_bad})"
-            for name, n_bad in zip(table.column_names, np.sum(~np.isfinite(X), axis=0), strict=True)
-            if n_bad
-        ]
+        X[:, number] = column.cast(float32() if single else float64(), safe=False).to_numpy()
+    n_bad = np.sum(~np.isfinite(X), axis=0)
+    if bad := [f"{name} ({n})" for name, n in zip(table.column_names, n_bad, strict=True) if n]:
         raise ValueError(f"{path} has values that are missing or infinite: {listed(bad)}. Fill or drop them")
     return X, list(table.column_names)
 
@@ -75,17 +72,16 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
         if path.suffix.lower() == ".csv":
             _check_width(path)
             table = csv.read_csv(path)
-            _check_names(path, table.column_names)
-            _check_rows(path, table.num_rows)
+            _check_table(path, table.column_names, table.num_rows)
             return table.select(choose(table.schema))
         with parquet.ParquetFile(path) as file:
-            _check_names(path, file.schema_arrow.names)
-            _check_rows(path, file.metadata.num_rows)
+            _check_table(path, file.schema_arrow.names, file.metadata.num_rows)
             chosen = choose(file.schema_arrow)
             # Before reading: a value that many rows share may be stored only once.
             n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, _unpacked_bytes(file.metadata, chosen))
             check_expansion(path, n_bytes, path.stat().st_size)
-            texts = [name for name in chosen if _is_text(file.schema_arrow.field(name).type)]
+            kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
+            texts = [name for name in chosen if any(is_kind(file.schema_arrow.field(name).type) for is_kind in kinds)]
         with parquet.ParquetFile(path, read_dictionary=texts) as file:  # keeps one copy of a text that rows share
             return file.read(columns=chosen).select(chosen)
     except UnicodeDecodeError as error:
@@ -105,12 +101,6 @@ def _unpacked_bytes(metadata: Any, names: Sequence[str]) -> int:
         for k in range(metadata.num_columns)
     )
     return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind))
 
 
 def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
@@ -138,13 +128,8 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
     if not chosen:
         given = f", because drop leaves out all {len(schema.names)}: drop fewer" if drop else ": add some to the table"
         raise ValueError(f"no columns of {path} are left{given}")
-    kinds = dict(zip(schema.names, schema.types, strict=True))
-    texts = [
-        name
-        for name in chosen
-        if not (types.is_integer(kinds[name]) or types.is_floating(kinds[name]) or types.is_boolean(kinds[name]))
-    ]
-    if texts:
+    kinds = (types.is_integer, types.is_floating, types.is_boolean)
+    if texts := [name for name in chosen if not any(is_kind(schema.field(name).type) for is_kind in kinds)]:
         raise ValueError(
             f"{path} has columns that are not numbers: {listed(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
             f"the command line, --drop {shlex.quote(texts[0])}), or "
@@ -171,12 +156,7 @@ def check_encoding(path: Path, content: bytes) -> None:
         raise ValueError(f"{path} is UTF-16 text: save it as UTF-8")
 
 
-def _check_rows(path: Path, n_rows: int) -> None:
-    if n_rows == 0:
-        raise ValueError(f"{path} has no rows below the names of its columns: give a table with at least one")
-
-
-def _check_names(path: Path, names: list[str]) -> None:
+def _check_table(path: Path, names: list[str], n_rows: int) -> None:
     if twice := sorted(name for name, n_columns in Counter(names).items() if n_columns > 1):
         raise ValueError(
             f"{path} has several columns called {listed(list(map(repr, twice)))}: rename all but one of them"
@@ -186,6 +166,8 @@ def _check_names(path: Path, names: list[str]) -> None:
             f"the first line of {path} must hold the names of the columns, but holds numbers: {', '.join(names[:3])} "
             f"and so on. Add a line of names"
         )
+    if n_rows == 0:
+        raise ValueError(f"{path} has no rows below the names of its columns: give a table with at least one")
 
 
 def is_number(text: str) -> bool:
@@ -198,38 +180,16 @@ def is_number(text: str) -> bool:
 
 
 def delimiter_hint(names: Sequence[str]) -> str:
-    """Return advice for the end of an error message, if a table has other delimiters than commas; otherwise nothing.
-
-    Examples
-    --------
-    >>> delimiter_hint(["width;height"]), delimiter_hint(["width", "height"])
-    (' (are its values separated by semicolons or tabs? Use commas)', '')
-    """
+    """Return advice for the end of an error message, if a table has other delimiters than commas; otherwise nothing."""
     other = len(names) == 1 and any(delimiter in names[0] for delimiter in ";\t")
     return " (are its values separated by semicolons or tabs? Use commas)" if other else ""
 
 
 def doubtful_columns(X: NDArray[Any], names: Sequence[str]) -> dict[str, list[str]]:
-    """Find the columns that do not look like measurements, grouped by what they look like.
+    """Find the columns of X that do not look like measurements, grouped by what they look like.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_rows, n_columns)
-        The values.
-    names : sequence of str
-        The names of the columns.
-
-    Returns
-    -------
-    dict of str to list of str
-        "label": columns with a name such as label, class, target or y. "identifier": columns with a name such as id, or
-        with whole numbers that are all different. "constant": columns with a single value. Each column is listed once.
-
-    Examples
-    --------
-    >>> X = np.column_stack([np.linspace(0, 1, 20), np.arange(20), np.arange(20) % 2, np.ones(20)])
-    >>> doubtful_columns(X, ["height", "number", "Class", "planet"])
-    {'label': ['Class'], 'identifier': ['number'], 'constant': ['planet']}
+    "label": columns with a name such as label, class, target or y. "identifier": columns with a name such as id, or
+    with whole numbers that are all different. "constant": columns with a single value. Each column is listed once.
     """
     found: dict[str, list[str]] = {"label": [], "identifier": [], "constant": []}
     for name, values in zip(names, X.T, strict=True):
@@ -244,13 +204,7 @@ def doubtful_columns(X: NDArray[Any], names: Sequence[str]) -> dict[str, list[st
 
 
 def is_label_name(name: str) -> bool:
-    """Return whether the name of a column suggests that it holds labels.
-
-    Examples
-    --------
-    >>> [is_label_name(name) for name in ("Class", "true_label", "classic", "x_y")]
-    [True, True, False, False]
-    """
+    """Return whether the name of a column suggests that it holds labels: Class and true_label do, classic doesn't."""
     whole, last = _words(name)
     return whole in _LABELS or last in _LABELS - {"y"}
 

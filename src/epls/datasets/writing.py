@@ -30,31 +30,13 @@ FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", 
 def features_file(
     path: Path, shape: tuple[int, int], names: _Names = None, columns: _Names = None
 ) -> Iterator[Callable[[Any], None]]:
-    """Provide a function that writes some rows of features. Call it until all rows are written.
+    """Provide a function that writes some rows of features. Call it until all rows of ``shape`` are written.
 
-    Parameters
-    ----------
-    path : Path
-        The file. Its ending determines the format:
-
-        - ``.npy`` holds the features alone; rows that have names are refused.
-        - ``.npz`` holds the arrays ``features`` and, if rows have names, ``names``. ``numpy.load`` reads both.
-        - ``.csv`` and ``.parquet`` hold a table with a column for each feature. If rows have names, these are the first
-          column, ``file``. ``.parquet`` needs pyarrow.
-    shape : (n_rows, n_features)
-        The shape of all rows together.
-    names : sequence of str or None, default=None
-        A name for each row: the name of the image file. Any file name is kept. Names that are not valid UTF-8 are
-        written as Python represents them, so ``os.fsencode`` recovers their bytes. See :func:`csv_name` for ``.csv``.
-        In ``.parquet``, all names are bytes if one of them is not valid UTF-8.
-    columns : sequence of str or None, default=None
-        The names of the features, for tables. By default, "feature0", "feature1" and so on.
-
-    Raises
-    ------
-    ValueError
-        If the ending is unknown, if the format cannot store names, or if the number of rows written differs from
-        ``shape``.
+    The ending of the file determines the format. ``.npy`` holds the features alone; rows that have names are refused.
+    ``.npz`` holds the arrays ``features`` and, if rows have names, ``names``. ``.csv`` and ``.parquet`` hold a table
+    with a column for each feature, after the column ``file`` if rows have names. Names that are not valid UTF-8 are
+    written as Python represents them, so ``os.fsencode`` recovers their bytes; if there is one, all names in
+    ``.parquet`` are bytes.
     """
     check_ending(path, has_names=names is not None)
     if names is not None and len(names) != shape[0]:
@@ -92,13 +74,7 @@ def csv_name(name: str) -> str:
     """Return the name of a file as a quoted cell of a CSV table.
 
     A spreadsheet would run a name that begins with "=", "+", "-" or "@" as a formula. Such a name gets "./" in front:
-    it still names the same file, and ``os.path.normpath`` recovers the original. Names that are not valid UTF-8 keep
-    their bytes if the table is encoded with ``errors="surrogateescape"``.
-
-    Examples
-    --------
-    >>> print(csv_name('a "b", c.png'), csv_name("=1+2.png"))
-    "a ""b"", c.png" "./=1+2.png"
+    it still names the same file, and ``os.path.normpath`` recovers the original.
     """
     return csv_cell(("./" if name.startswith(FORMULAS) else "") + name)
 
