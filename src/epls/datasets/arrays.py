@@ -90,6 +90,12 @@ def check_expansion(path: Path, content: int, stored: int) -> None:
         )
 
 
+def archive_keys(path: Path) -> list[str]:
+    """Return the names of the arrays in a .npz file."""
+    with _opened_archive(existing_file(path)) as archive:
+        return list(archive)
+
+
 def archived_names(path: Path, n_rows: int) -> list[str] | None:
     """Return the names that `epls transform` wrote beside features, if the file holds names for this many rows."""
     if path.suffix.lower() != ".npz":
