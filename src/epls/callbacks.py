@@ -10,6 +10,8 @@ import sklearn
 
 from .utils.sklearn import HAS_CALLBACKS, CallbackSupportMixin
 
+__all__ = ["Callback", "OnEpoch"]
+
 
 class Callback:
     """A callback that does nothing at any of scikit-learn's hooks; a subclass overrides some."""
