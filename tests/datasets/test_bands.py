@@ -11,7 +11,7 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_up_bands import COMPRESSORS, cube, handmade_tiff, tiff, with_tags
 from PIL import Image
@@ -41,7 +41,6 @@ def values(shape, dtype, seed):
     return image
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_what_tifffile_writes_is_what_is_read(tmp_path_factory, data):
     draw = data.draw

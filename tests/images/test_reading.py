@@ -121,7 +121,7 @@ def test_a_data_set_of_hugging_face():
     model = ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=300, random_state=0)
     expected = model.fit_transform(arrays)
     np.testing.assert_array_equal(model.fit_transform(data["image"]), expected)
-    with pytest.raises(TypeError, match=r"a Dataset has columns, image, label: .* dataset\[\"image\"\]"):
+    with pytest.raises(TypeError, match=r"a Dataset has the columns image, label: .* dataset\[\"image\"\]"):
         model.fit(data)
 
 
