@@ -58,6 +58,7 @@ def test_every_form_has_the_same_figures(data, capsys, arguments):
     assert code == 0, err
     entries = json.loads(out)["entries"]
     assert [entry["name"] for entry in entries] == ["raw columns", "pca, 4", "kmeans"]
+    assert [entry["failed"] for entry in entries] == [None, None, None]
     expected = compare(IRIS.data.to_numpy(), IRIS.target, n_labels=5, n_folds=2)
     np.testing.assert_allclose(entries[0]["folds"], expected[0].folds)
     assert (data / "epls-compare" / "compare.png").exists()
