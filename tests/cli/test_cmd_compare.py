@@ -187,6 +187,7 @@ def test_as_in_python(classes, tmp_path, capsys):
     assert [entry["folds"] for entry in json.loads(out)["entries"]] == [list(row.folds) for row in expected]
 
 
+@pytest.mark.slow
 def test_layers(classes, tmp_path, capsys):
     options = ["--learner", "epls", "--set", "epls.max_iter=1", "--json"]
     n_features = []

@@ -174,6 +174,7 @@ def test_the_layer_of_patches_contains_the_whitening(photographs, whiten):
     np.testing.assert_allclose(np.maximum(net, 0), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_device_without_torch_says_what_to_install():
     code = """
         import sys
