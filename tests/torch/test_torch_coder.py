@@ -287,6 +287,7 @@ def test_strips_are_pooled_as_whole_maps_are(data):
 
 class TestTraining:
     @pytest.mark.parametrize("encoder", ["natural", "triangle"])
+    @pytest.mark.slow
     def test_slopes(self, encoder, photographs):
         first = Layer(EPLS(3, max_iter=2), patch_size=3, encoder=encoder, stride=2, pool=2, pool_stride=1, **SMALL)
         second = Layer(EPLS(2, max_iter=2), patch_size=2, encoder=encoder, n_groups=2, group_size=2, **SMALL)
