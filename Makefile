@@ -1,11 +1,12 @@
 # make demo   install, learn from bundled data, end with figures, and with pictures and a page in demo_output/
-# make test   install what the tests need and run them all
-# make test-fast  the same without the slow ones: under three minutes
+# make test   install what the tests need and run them: ten minutes on two cores
+# make test-fast  the same without the slow ones: a minute or two
+# make test-nightly  the same with the benchmarks' short forms, and with more examples of each property
 # make test-lowest  the fast tests with the lowest versions that pyproject.toml allows, in an environment of their own
 # make browser  the browser that the tests of pages drive, where apt-get is (make test does it, too)
 # make test-bounds  the fast tests with compiled loops that check every index; no core dumps, only errors
 # make lint   ruff and mypy
-# make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples
+# make docs   the site in docs/_build/html, from pages, docstrings and examples; runs the examples, a warning fails
 # make bench  the benchmarks that need no data set
 # make dist   the wheel and the source archive in dist/, checked as for a package index
 
@@ -14,27 +15,34 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 SUDO ?= $(shell test "$$(id -u)" = 0 || echo sudo)
 
-.PHONY: demo test test-fast browser lint docs bench clean test-bounds test-lowest dist
+.PHONY: demo test test-fast test-nightly browser lint docs bench clean test-bounds test-lowest dist
 
 demo: $(VENV)/.installed
 	$(BIN)/epls demo --output demo_output
 
-test: $(VENV)/.installed-dev browser
-	$(BIN)/python -m pytest
+# A worker per core, each with one BLAS thread: more only wait for each other on data as small as these. Workers share
+# numba's cache. tests/conftest.py says which tests a worker gets.
+ONE_THREAD = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
+PYTEST = -m pytest -n auto --dist loadgroup --no-loadscope-reorder
 
-# One BLAS thread: on data as small as these more only wait for each other, and for whatever else runs on the machine.
+test: $(VENV)/.installed-dev browser
+	$(ONE_THREAD) $(BIN)/python $(PYTEST)
+
 test-fast: $(VENV)/.installed-dev
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+	$(ONE_THREAD) $(BIN)/python $(PYTEST) -m "not slow"
+
+test-nightly: $(VENV)/.installed-dev browser
+	$(ONE_THREAD) HYPOTHESIS_PROFILE=nightly $(BIN)/python $(PYTEST) -m ""
 
 test-bounds: $(VENV)/.installed-dev
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-bounds OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow"
+	$(ONE_THREAD) NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(VENV)/numba-bounds $(BIN)/python $(PYTEST) -m "not slow"
 
 # Old releases warn of what newer ones of their own dependencies deprecate, and scikit-learn's checks of small classes.
 test-lowest:
 	$(PYTHON) -m venv $(VENV)-lowest
 	$(PYTHON) tests/lowest.py > $(VENV)-lowest/versions.txt
 	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --requirement $(VENV)-lowest/versions.txt --editable .
-	OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -m "not slow" \
+	$(ONE_THREAD) $(VENV)-lowest/bin/python $(PYTEST) -m "not slow" \
 	  -W default::DeprecationWarning -W "default:The least populated class:UserWarning"
 
 # Debian's packages; where there is another way to get a browser, have chromium and chromedriver on the path. Without a

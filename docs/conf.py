@@ -1,6 +1,7 @@
 """The site of the documentation: `make docs` builds it in docs/_build/html, with warnings as errors."""
 
 import sys
+import warnings
 from pathlib import Path
 
 from epls import __version__
@@ -21,13 +22,22 @@ extensions = [
 exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 toc_object_entries_show_parents = "hide"
+suppress_warnings = ["config.cache"]  # of the function in sphinx_gallery_conf
 highlight_language = "none"  # blocks without a language are commands
 
 myst_heading_anchors = 3
 autodoc_typehints = "none"  # numpydoc's types are written for readers
 numpydoc_show_class_members = False
 
+
+def warnings_fail(gallery_conf, script, when):
+    """Make warnings errors while an example runs."""
+    warnings.simplefilter("error" if when == "before" else "default")
+
+
 sphinx_gallery_conf = {
+    "reset_modules": ("matplotlib", warnings_fail),
+    "reset_modules_order": "both",
     "examples_dirs": str(HERE.parent / "examples"),
     "gallery_dirs": "auto_examples",
     "backreferences_dir": "generated/backreferences",

@@ -11,8 +11,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 # Compiling a kernel for a new type takes seconds, once: no deadline per example.
-settings.register_profile("epls", deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
-settings.load_profile("epls")
+for name, n_examples in {"quick": 15, "nightly": 100}.items():
+    settings.register_profile(
+        name, deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=n_examples
+    )
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 collect_ignore = [
     path
@@ -23,6 +26,19 @@ collect_ignore = [
     }.items()
     if find_spec(library) is None
 ]
+
+
+def pytest_collection_modifyitems(config, items):
+    """Give each worker of pytest-xdist whole files, and all tests marked `alone`, which come first, to one worker.
+
+    A file has its fixtures and its compiled kernels in one worker that way. Tests that start browsers or processes are
+    never beside each other, and never last, when the other workers would wait for them.
+    """
+    items.sort(key=lambda item: item.get_closest_marker("alone") is None)
+    if config.pluginmanager.hasplugin("xdist"):
+        for item in items:
+            group = "alone" if item.get_closest_marker("alone") else item.nodeid.split("::")[0]
+            item.add_marker(pytest.mark.xdist_group(group))
 
 
 @pytest.fixture(scope="session", params=[None, "cpu"], ids=["numpy", "torch"])

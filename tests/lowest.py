@@ -7,7 +7,7 @@ from pathlib import Path
 EXTRAS = ("data", "distributed", "images", "onnx", "plot", "tables", "zarr")
 # Of these the newest: the tests compare messages that click and rich have worded differently before.
 NEWEST = ("cli",)
-TOOLS = ("hypothesis", "onnxruntime", "pandas", "polars", "pytest", "selenium", "torch")
+TOOLS = ("hypothesis", "onnxruntime", "pandas", "polars", "pytest", "pytest-xdist", "selenium", "torch")
 
 
 def lowest_versions():

@@ -83,11 +83,10 @@ def epls_command(name):
     return command
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_commands_parse(page):
+def test_commands_parse():
     """Commands in blocks are complete: they are read as the command line reads them."""
     targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
-    for line in shell_lines(page):
+    for line in (line for page in PAGES for line in shell_lines(page)):
         words = shlex.split(line, comments=True)
         if words[:1] == ["make"]:
             assert set(words[1:]) <= set(targets), line
@@ -97,10 +96,9 @@ def test_commands_parse(page):
             assert words[0] in ("pip", "python"), f"{line}: what is it?"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_options_in_the_text_exist(page):
+def test_options_in_the_text_exist():
     """Commands in the text may be cut short, but what they say is there."""
-    for code in inline_code(page):
+    for code in (code for page in PAGES for code in inline_code(page)):
         words = shlex.split(code) if code.startswith(("epls ", "python benchmarks/")) else []
         options = {word.split("=")[0] for word in words if word.startswith("-")}
         if words[:1] == ["epls"] and words[1].islower():

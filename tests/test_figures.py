@@ -6,7 +6,6 @@
 import re
 from collections import Counter
 
-import pytest
 from pages import PAGES, name_of
 
 NUMBER = r"[\d,]*\d(?:\.\d+)?(?:e-?\d+)?"
@@ -41,31 +40,26 @@ def test_a_figure_has_one_home():
     assert [name for name, n in homes.items() if n > 1] == []
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
-def test_a_home_is_a_table_with_its_command(name):
-    page, line, _ = HOMES[name]
-    assert line.startswith("|"), f"{name} is in no table"
-    lines = page.read_text().splitlines()
-    number = lines.index(line)
-    start, stop = number, number
-    while lines[start - 1].startswith("|"):
-        start -= 1
-    while stop + 1 < len(lines) and lines[stop + 1].startswith("|"):
-        stop += 1
-    # In the row, in another row of the table, or in the text or block before it.
-    nearby = "\n".join(lines[max(start - 12, 0) : stop + 1])
-    assert re.search(r"\b(epls|python|make) \S", nearby), f"no command near {name} in {name_of(page)}"
+def test_a_home_is_a_table_with_its_command():
+    for name, (page, line, _) in HOMES.items():
+        assert line.startswith("|"), f"{name} is in no table"
+        lines = page.read_text().splitlines()
+        start = stop = lines.index(line)
+        while lines[start - 1].startswith("|"):
+            start -= 1
+        while stop + 1 < len(lines) and lines[stop + 1].startswith("|"):
+            stop += 1
+        # In the row, in another row of the table, or in the text or block before it.
+        nearby = "\n".join(lines[max(start - 12, 0) : stop + 1])
+        assert re.search(r"\b(epls|python|make) \S", nearby), f"no command near {name} in {name_of(page)}"
 
 
-@pytest.mark.parametrize(
-    ("page", "figure", "name"),
-    [(page, figure, name) for page, _, figure, repeats, name in marked() if repeats],
-    ids=lambda value: value if isinstance(value, str) else name_of(value),
-)
-def test_a_repeated_figure_is_that_of_its_home(page, figure, name):
+def test_a_repeated_figure_is_that_of_its_home():
     """The spread may be left out."""
-    assert name in HOMES, f"{name} has no home"
-    assert figure in (HOMES[name][2], HOMES[name][2].split(" (")[0])
+    for page, _, figure, repeats, name in marked():
+        if repeats:
+            assert name in HOMES, f"{name} in {name_of(page)} has no home"
+            assert figure in (HOMES[name][2], HOMES[name][2].split(" (")[0]), f"{name} in {name_of(page)}"
 
 
 def test_an_accuracy_that_stands_twice_is_marked():

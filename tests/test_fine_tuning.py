@@ -11,6 +11,7 @@ SCRIPT = Path(__file__).parents[1] / "benchmarks" / "fine_tuning.py"
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_table_of_digits(tmp_path):
     pytest.importorskip("torch")
     command = [sys.executable, "-W", "error", str(SCRIPT), "digits", "--quick", "--json", str(tmp_path / "table.json")]

@@ -184,6 +184,7 @@ def test_unfitted_model_and_own_activation_are_refused_and_nothing_is_written(bl
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_what_stood_there_survives_a_full_disk(model, tmp_path):
     """A limit on the size of files gives the same error from the system as a disk with no room."""
     resource = pytest.importorskip("resource")  # not on Windows

@@ -125,8 +125,16 @@ SAMPLES = RANDOM.normal(size=(9000, 5)).astype(np.float32)
 DISTANCES = np.square(SAMPLES[:, None] - SAMPLES[:30]).sum(axis=2)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("capacity", "minimum"), [(300, None), (301, 299), (400, 100), (9000, 0), (9000, 250)])
+@pytest.mark.parametrize(
+    ("capacity", "minimum", "dtype"),
+    [
+        (300, None, np.float32),
+        (301, 299, np.float64),
+        (400, 100, np.float32),
+        (9000, 0, np.float64),
+        (9000, 250, np.float32),
+    ],
+)
 def test_many_rows_with_samples_of_them_first(capacity, minimum, dtype):
     """The limits hold, and two bounds of the optimum, found with different increments, agree."""
     cost = DISTANCES.astype(dtype)

@@ -66,6 +66,7 @@ def test_a_table_with_a_few_labels(iris, tmp_path, capsys):
     assert all(0.33 <= float(row["confidence"]) <= 1 for row in rows)
 
 
+@pytest.mark.slow
 def test_predictions_can_be_shown_and_made_again(iris, tmp_path, capsys):
     folder, _, _ = iris
     first, second = tmp_path / "a.csv", tmp_path / "b.csv"

@@ -187,6 +187,7 @@ def test_as_in_python(classes, tmp_path, capsys):
     assert [entry["folds"] for entry in json.loads(out)["entries"]] == [list(row.folds) for row in expected]
 
 
+@pytest.mark.slow
 def test_layers(classes, tmp_path, capsys):
     options = ["--learner", "epls", "--set", "epls.max_iter=1", "--json"]
     n_features = []
@@ -203,6 +204,7 @@ def test_layers(classes, tmp_path, capsys):
     assert "data:image/png" in (tmp_path / "2" / "compare.html").read_text()
 
 
+@pytest.mark.slow
 def test_finished_rows_are_kept(classes, tmp_path, capsys, monkeypatch):
     """An interrupted run continues with the learner that was not finished."""
     arguments = ["compare", classes, "--output", tmp_path / "a", *SMALL, "--learner", "raw", "--learner", "epls"]

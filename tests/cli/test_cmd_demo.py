@@ -22,6 +22,7 @@ def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):
     assert "Filters of two photographs" in (tmp_path / "a" / "b" / "report.html").read_text()
 
 
+@pytest.mark.slow
 def test_demo_as_json(tmp_path, capsys):
     assert run(["demo", "--quick", "--output", str(tmp_path), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)

@@ -60,6 +60,7 @@ def test_features_alone_are_a_map_of_points_with_names(features, tmp_path, capsy
     assert content["names"] == [f"picture{k}.png" for k in range(6)]
 
 
+@pytest.mark.slow
 def test_a_table_and_labels_of_some_rows(work, tmp_path, capsys):
     (tmp_path / "labels.csv").write_text("row,label\n3,benign\n568,malignant\n")
     arguments = ["explore", work / "table.csv", "-o", tmp_path / "page.html", "--drop", "target", "--n-groups", 5]

@@ -165,10 +165,10 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize("name", ["parts", "x.zarr"])
 def test_fit_transform_and_report(in_parts, name, tmp_path, capsys):
     model, codes, page = tmp_path / "m.epls", tmp_path / "c.npy", tmp_path / "r.html"
-    code, out, err = epls(capsys, "fit", in_parts / name, "-o", model, "--n-components", 6)
+    code, out, err = epls(capsys, "fit", in_parts / name, "-o", model, "--n-components", 6, "--set", "max_iter=3")
     assert (code, "900 vectors" in out) == (0, True), err
     data = open_shards(in_parts / name) if name == "parts" else zarr.open_array(in_parts / name)
-    assert_array_equal(load_model(model).components_, EPLS(6, random_state=0).fit(data).components_)
+    assert_array_equal(load_model(model).components_, EPLS(6, max_iter=3, random_state=0).fit(data).components_)
     assert read_notes(model)["samples"] == 900
     assert epls(capsys, "transform", model, in_parts / name, "-o", codes)[0] == 0
     assert_allclose(np.load(codes), load_model(model).transform(np.load(in_parts / "x.npy")), atol=1e-6)

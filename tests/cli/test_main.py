@@ -184,6 +184,7 @@ def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys, 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
 @pytest.mark.parametrize("more", [[], ["--json"]])
+@pytest.mark.slow
 def test_what_is_printed_may_not_fit_on_the_disk(work, tmp_path, more):
     arguments = ["cluster", str(work / "vectors.npy"), "-o", str(tmp_path / "g.csv"), "--clusters", "2", *more]
     code = f"import sys; from epls.cli.main import run; sys.exit(run({arguments!r}))"

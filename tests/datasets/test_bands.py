@@ -11,7 +11,7 @@ import imagecodecs
 import numpy as np
 import pytest
 import tifffile
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_up_bands import COMPRESSORS, cube, handmade_tiff, tiff, with_tags
 from PIL import Image
@@ -41,7 +41,6 @@ def values(shape, dtype, seed):
     return image
 
 
-@settings(max_examples=60)
 @given(data=st.data())
 def test_what_tifffile_writes_is_what_is_read(tmp_path_factory, data):
     draw = data.draw
@@ -307,7 +306,7 @@ ZEROS, LARGE = bytes(2**23), np.zeros((2048, 1024), np.float32)
 BOMBS = {
     "deflate": (8, zlib.compress(ZEROS), [0, 0]),
     "zstd": (50000, imagecodecs.zstd_encode(ZEROS), [0, 0]),
-    "packbits": (32773, imagecodecs.packbits_encode(bytes(2**22)), [0, 0]),
+    "packbits": (32773, b"\x81\x00" * 2**15, [0, 0]),
     "lerc": (34887, imagecodecs.lerc_encode(LARGE), [4, 0]),
     "lerc in deflate": (34887, zlib.compress(ZEROS), [4, 1]),
     "lerc in zstd": (34887, imagecodecs.zstd_encode(ZEROS), [4, 2]),

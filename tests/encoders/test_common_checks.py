@@ -7,7 +7,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils._test_common.instance_generator import PER_ESTIMATOR_CHECK_PARAMS
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from epls import EPLS, RandomPatches
+from epls import EPLS
 from epls.encoders import ENCODERS
 
 if SparseCoder not in PER_ESTIMATOR_CHECK_PARAMS:
@@ -22,26 +22,15 @@ def components(width):
     return np.random.RandomState(0).normal(size=(5, width))
 
 
-def epls_of(width):
+def layer_of(width):
     return FrozenEstimator(EPLS(5, max_iter=2, random_state=0).fit(np.random.RandomState(0).normal(size=(40, width))))
 
 
-def patches_of(width):
-    return FrozenEstimator(RandomPatches(5, random_state=0).fit(np.random.RandomState(0).normal(size=(40, width))))
+CASES = [pytest.param(kind, layer_of if name == "natural" else components, id=name) for name, kind in ENCODERS.items()]
 
 
-DICTIONARIES = {"array": components, "a layer": epls_of, "a learner": patches_of}
-CASES = [
-    pytest.param(kind, dictionary, id=f"{name}, {dictionary}")
-    for name, kind in ENCODERS.items()
-    for dictionary in DICTIONARIES
-    if not (name == "natural" and dictionary == "array")
-]
-
-
-@pytest.mark.parametrize(("kind", "dictionary"), CASES)
-def test_common_checks(kind, dictionary, monkeypatch):
-    new_dictionary = DICTIONARIES[dictionary]
+@pytest.mark.parametrize(("kind", "new_dictionary"), CASES)
+def test_common_checks(kind, new_dictionary, monkeypatch):
     settings = {name: {"dictionary": new_dictionary(width)} for name, width in WIDTHS.items()}
     monkeypatch.setitem(PER_ESTIMATOR_CHECK_PARAMS, kind, settings)
     n_checks = 0

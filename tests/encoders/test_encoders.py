@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from refusals import result_or_reason
@@ -75,7 +75,6 @@ def test_natural_of_any_learner(samples):
 numbers = st.floats(-10, 10, width=32)
 
 
-@settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (7, 4), elements=numbers), arrays(np.float64, (5, 4), elements=numbers), st.floats(0, 5))
 def test_soft_threshold(X, components, alpha):
     codes = SoftThresholdEncoder(components, alpha=alpha).transform(X)
@@ -89,7 +88,6 @@ def test_soft_threshold(X, components, alpha):
     np.testing.assert_array_equal(one_sided, codes[:, :5])
 
 
-@settings(deadline=None, max_examples=40)
 @given(arrays(np.float64, (7, 4), elements=numbers), arrays(np.float64, (5, 4), elements=numbers), st.booleans())
 def test_triangle(X, components, split_sign):
     codes = TriangleEncoder(components, split_sign=split_sign).transform(X)

@@ -18,7 +18,7 @@ from svm_problems import free_scaling, gradients, linear_svc, made_up, objective
 from epls.evaluation.svm import L2SVMCV
 
 
-@parametrize_with_checks([L2SVMCV(), L2SVMCV(Cs=0.1), L2SVMCV(Cs=[0.1, 1], cv=2)])
+@parametrize_with_checks([L2SVMCV(Cs=[0.1, 1], cv=2)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -8,7 +8,7 @@ from copy import copy
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import expit
@@ -174,6 +174,7 @@ def test_the_layer_of_patches_contains_the_whitening(photographs, whiten):
     np.testing.assert_allclose(np.maximum(net, 0), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_device_without_torch_says_what_to_install():
     code = """
         import sys
@@ -271,7 +272,6 @@ def test_weights_that_might_overflow_are_encoded_in_the_usual_way():
     assert not is_fast(layer.coder())
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9))
 def test_positions_of_a_stretch_are_in_the_same_region_and_cells(n_columns, grid, size, step):
     cuts = [int(k * n_columns / grid + 0.5) for k in range(grid + 1)]

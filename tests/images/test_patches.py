@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import inv, sqrtm
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -93,7 +93,6 @@ def test_scikit_learn_checks_of_whitening(estimator, check):
     check(estimator)
 
 
-@settings(deadline=None, max_examples=25)
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.floats(1e-3, 10))
 def test_whitening_equals_the_inverse_root_of_the_covariance(seed, n_features, regularization):
     random = np.random.RandomState(seed)

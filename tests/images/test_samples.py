@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from sklearn.cluster import KMeans
@@ -73,7 +73,6 @@ def test_epochs_take_images_in_another_order_and_the_same_patches():
     assert same_rows(np.concatenate(first), samples.array())
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(3, 8), st.integers(3, 8)), min_size=1, max_size=7),
     st.integers(1, 40),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 from sklearn.base import clone
@@ -319,7 +319,6 @@ class TestCheckpoint:
                 other.fit(images[:, ::-1] if other.random_state == 0 else images)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     rows=st.integers(3, 9),
     columns=st.integers(3, 9),
@@ -341,7 +340,6 @@ def test_cells_whatever_the_order_of_blocks(rows, columns, size, stride, largest
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     n_channels=st.integers(1, 20), n_groups=st.integers(1, 30), group_size=st.integers(1, 25), seed=st.integers(0, 99)
 )

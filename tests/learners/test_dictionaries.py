@@ -14,7 +14,7 @@ from epls.solvers.dictionary import (
     replace_unused,
 )
 
-LEARNERS = [OMP(), OMP(3, n_nonzero_coefs=2), SparseCoding(max_iter=2), PSD(max_iter=2)]
+LEARNERS = [OMP(n_nonzero_coefs=2, max_iter=3), SparseCoding(max_iter=2), PSD(max_iter=2)]
 
 
 @parametrize_with_checks(LEARNERS)

@@ -10,7 +10,7 @@ from epls.learners.rica import RICA, objective, objective_of_directions
 from epls.solvers import lbfgs
 
 
-@parametrize_with_checks([RICA(max_iter=10), RICA(2, reconstruction_penalty=3, max_iter=3)])
+@parametrize_with_checks([RICA(max_iter=3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -14,7 +14,7 @@ from epls.learners.sparse_filtering import SparseFiltering, feature_norms, objec
 from epls.solvers import lbfgs
 
 
-@parametrize_with_checks([SparseFiltering(max_iter=10), SparseFiltering(2, max_iter=3)])
+@parametrize_with_checks([SparseFiltering(max_iter=3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

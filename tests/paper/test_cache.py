@@ -225,6 +225,7 @@ def test_one_run_at_a_time(cache):
         pass
 
 
+@pytest.mark.slow
 def test_the_lock_holds_between_processes_and_ends_with_its_process(cache):
     script = """
 import sys

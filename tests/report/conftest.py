@@ -2,12 +2,34 @@
 
 import numpy as np
 import pytest
+from browsing import SIZES, Browser
 from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, DeepFeatures, ImageFeatures, Layer
 from epls.report import model_page
+
+
+@pytest.fixture(scope="session")
+def browser():
+    browser = Browser()
+    yield browser
+    browser.quit()
+
+
+@pytest.fixture
+def size():
+    """The width and height of the screen: tests of the layout are parametrized with both."""
+    return SIZES["desk"]
+
+
+@pytest.fixture
+def open_page(browser, size, tmp_path):
+    """Opens a page. In the end the browser must have complained of nothing, and nothing is wider than the screen."""
+    yield lambda html, place="": browser.open(html, tmp_path, size, place)
+    assert browser.driver.get_log("browser") == []
+    assert browser.driver.execute_script("return document.documentElement.scrollWidth") <= size[0]
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from browsing import SIZES, new_browser, opened_page, require_browser
+from browsing import both_sizes, require_browser
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support import expected_conditions as conditions
@@ -15,7 +15,7 @@ from epls import EPLS, ImageFeatures
 from epls.evaluation import ComparedLearner
 from epls.report import comparison_page, model_page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), (None, pytest.skip.Exception)])
@@ -27,26 +27,6 @@ def test_without_a_browser(monkeypatch, ci, outcome, missing):
         monkeypatch.setenv("CI", ci)
     with pytest.raises(outcome, match="no chromium and chromedriver on the path"):
         require_browser()
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    driver = new_browser()
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(params=SIZES)
-def size(request):
-    return SIZES[request.param]
-
-
-@pytest.fixture
-def open_page(chrome, size, tmp_path):
-    """Opens a page at a size; at the end of the test there must have been no complaint of the browser."""
-    yield opened_page(chrome, tmp_path, size)
-    assert chrome.get_log("browser") == []
-    assert chrome.execute_script("return document.documentElement.scrollWidth") <= size[0]
 
 
 def shown_units(chrome):
@@ -84,6 +64,7 @@ def test_sort_and_filter(open_page, image_page):
     assert len(shown_units(chrome)) == 30
 
 
+@both_sizes
 def test_the_page_begins_with_a_unit_and_units_come_early(open_page, image_page, size):
     """On a small screen the panel would cover the units."""
     chrome = open_page(image_page)
@@ -100,6 +81,7 @@ def test_the_page_begins_with_a_unit_and_units_come_early(open_page, image_page,
 
 def test_figures_have_units_and_explanations(open_page, image_page):
     chrome = open_page(image_page, "#unit-7")
+    assert "Unit 7" in chrome.find_element(By.ID, "unit").text
     units = units_of(image_page)
     text = chrome.find_element(By.CSS_SELECTOR, "#unit .measures").text
     assert f"{units['wins'][7]} patches" in text
@@ -112,6 +94,7 @@ def is_wide(size):
     return size[0] > 820
 
 
+@both_sizes
 def test_a_unit_by_mouse(open_page, image_page):
     chrome = open_page(image_page)
     panel = chrome.find_element(By.ID, "unit")
@@ -138,6 +121,7 @@ def test_a_unit_by_mouse(open_page, image_page):
     assert not panel.is_displayed()
 
 
+@both_sizes
 def test_a_unit_by_keyboard(open_page, image_page):
     chrome = open_page(image_page)
     panel = chrome.find_element(By.ID, "unit")
@@ -163,11 +147,6 @@ def test_a_unit_by_keyboard(open_page, image_page):
     assert not panel.is_displayed()
 
 
-def test_a_link_to_a_unit(open_page, image_page):
-    chrome = open_page(image_page, "#unit-7")
-    assert "Unit 7" in chrome.find_element(By.ID, "unit").text
-
-
 def test_the_address_changes_and_is_followed(open_page, image_page):
     chrome = open_page(image_page, "?from=mail")
     chrome.execute_script("location.hash = '#unit-5'")
@@ -184,6 +163,7 @@ def test_a_unit_that_is_filtered_out_meanwhile(open_page, image_page):
     assert chrome.switch_to.active_element.get_attribute("id") == "sort"
 
 
+@both_sizes
 def test_inside_of_a_frame_without_an_address(open_page, image_page):
     viewport = "<meta name='viewport' content='width=device-width'>"
     chrome = open_page(f"<!DOCTYPE html>{viewport}<iframe style='width: 100%; height: 700px'></iframe>")
@@ -195,6 +175,7 @@ def test_inside_of_a_frame_without_an_address(open_page, image_page):
     chrome.switch_to.default_content()
 
 
+@both_sizes
 def test_the_chosen_tile_is_not_hidden_by_the_panel(open_page, image_page):
     chrome = open_page(image_page)
     tile = chrome.find_elements(By.CSS_SELECTOR, "#grid .tile")[-1]
@@ -240,6 +221,7 @@ def test_light_and_dark(open_page, image_page):
     assert ground() == before
 
 
+@both_sizes
 def test_vectors(open_page, vector_page, vectors):
     chrome = open_page(vector_page, "#unit-2")
     text = chrome.find_element(By.ID, "unit").text
@@ -248,6 +230,7 @@ def test_vectors(open_page, vector_page, vectors):
     assert "row " in text
 
 
+@both_sizes
 def test_a_comparison(open_page):
     seconds = {"learn": 3.0, "encode": 2.0, "judge": 1.0}
     rows = [
@@ -281,6 +264,7 @@ def chosen_tab(chrome):
     return chrome.find_element(By.CSS_SELECTOR, "#layers [aria-selected='true'] b").text
 
 
+@both_sizes
 def test_layers_by_mouse(open_page, deep_page):
     chrome = open_page(deep_page)
     assert chosen_tab(chrome) == "Layer 1"
@@ -316,6 +300,7 @@ def test_layers_by_mouse(open_page, deep_page):
     assert not panel.is_displayed()
 
 
+@both_sizes
 def test_layers_by_keyboard(open_page, deep_page, size):
     chrome = open_page(deep_page, "#layer-2-unit-7")
     panel = chrome.find_element(By.ID, "unit")
@@ -357,10 +342,8 @@ def test_sorting_stays_with_the_layer(open_page, deep_page):
     assert shown_units(chrome) == list(range(9))
 
 
-@pytest.mark.parametrize("place", ["#layer-9", "#layer-2-unit-99", "#unit-", "#", "#else"])
-def test_addresses_of_nothing(open_page, deep_page, place, size):
-    chrome = open_page(deep_page, place)
-    panel = chrome.find_element(By.ID, "unit")
-    assert panel.is_displayed() == is_wide(size)
-    assert ("Unit 0" in panel.text) == is_wide(size)
-    assert len(shown_units(chrome)) in (16, 30)
+def test_addresses_of_nothing(open_page, deep_page):
+    for place in ("#layer-9", "#layer-2-unit-99", "#unit-", "#", "#else"):
+        chrome = open_page(deep_page, place)
+        assert "Unit 0" in chrome.find_element(By.ID, "unit").text
+        assert len(shown_units(chrome)) in (16, 30)

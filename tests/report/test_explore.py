@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_iris
 
@@ -142,7 +142,6 @@ def test_what_is_refused(data, more, message):
         explore(data, **more)
 
 
-@settings(max_examples=20)
 @given(st.lists(st.text(min_size=1), min_size=3, max_size=3))
 def test_any_name_comes_back_and_none_ends_the_script(names):
     html = explore(np.eye(3), names=names, title=names[0])

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from browsing import SIZES, new_browser, opened_page
+from browsing import both_sizes
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
@@ -15,22 +15,8 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from epls.datasets.labels import Label
 from epls.report import explore
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\n\"q\",.jpg"
-
-
-@pytest.fixture(scope="module")
-def chrome():
-    driver = new_browser()
-    yield driver
-    driver.quit()
-
-
-@pytest.fixture(params=SIZES)
-def open_page(request, chrome, tmp_path):
-    yield opened_page(chrome, tmp_path, SIZES[request.param])
-    assert chrome.get_log("browser") == []
-    assert chrome.execute_script("return document.documentElement.scrollWidth") <= SIZES[request.param][0]
 
 
 @pytest.fixture(scope="module")
@@ -102,6 +88,7 @@ def saved_table(chrome, button):
     return list(csv.reader(io.StringIO(content, newline="")))
 
 
+@both_sizes
 def test_an_image_by_mouse_has_its_nearest(open_page, pages):
     chrome = ready(open_page(pages["images"]))
     chrome.execute_script("arrangeAs('grid')")
@@ -149,6 +136,7 @@ def test_tabs_by_keyboard(open_page, pages):
     assert "near-duplicates" in panel(chrome).text
 
 
+@both_sizes
 def test_the_map_moves_and_zooms(open_page, pages):
     chrome = ready(open_page(pages["images"]))
     canvas = chrome.find_element(By.ID, "map")
@@ -164,6 +152,7 @@ def test_the_map_moves_and_zooms(open_page, pages):
     assert chrome.execute_script("return state.zoom") == 1
 
 
+@both_sizes
 @pytest.mark.parametrize(("tool", "label", "cell"), [("lasso", 'a "b", c', 'a "b", c'), ("box", "=1+1", "'=1+1")])
 def test_a_selection_is_labelled_and_saved(open_page, pages, tool, label, cell):
     """A label that a spreadsheet would run as a formula is guarded, and read again as it was."""
@@ -227,6 +216,7 @@ def test_groups_are_shown_alone_and_selected(open_page, pages):
     assert "Selection: 10 images" in panel(chrome).text
 
 
+@both_sizes
 def test_predictions_are_told_from_labels(open_page, pages):
     chrome = ready(open_page(pages["labelled"]))
     assert chrome.find_element(By.ID, "color").get_attribute("value") == "label"
@@ -246,6 +236,7 @@ def test_names_are_found_and_folders_color_the_map(open_page, pages):
     assert selected(chrome) == list(range(30, 40))
 
 
+@both_sizes
 def test_vectors(open_page, pages):
     chrome = ready(open_page(pages["vectors"]))
     assert len(panel(chrome).find_elements(By.CSS_SELECTOR, ".group")) == 2
@@ -256,6 +247,7 @@ def test_vectors(open_page, pages):
     assert chrome.execute_script("return window.hacked") is None
 
 
+@both_sizes
 def test_dots_and_pictures_are_drawn(open_page, pages):
     """What is on the canvas at a sample's place is its color, or its picture."""
     chrome = ready(open_page(pages["images"]))

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from sklearn.decomposition import sparse_encode
 from sklearn.exceptions import ConvergenceWarning
@@ -78,7 +78,6 @@ def problems(draw):
     return X, components, alpha
 
 
-@settings(deadline=None, max_examples=300)
 @given(problems(), st.booleans())
 def test_the_conditions_of_a_minimum_hold(problem, positive):
     X, components, alpha = problem
@@ -93,7 +92,6 @@ def test_the_conditions_of_a_minimum_hold(problem, positive):
         assert codes.min() >= 0
 
 
-@settings(deadline=None, max_examples=150)
 @given(problems(), st.booleans())
 def test_single_precision_is_as_exact(problem, positive):
     """But for the rounding of samples, products and codes to single precision."""
@@ -134,7 +132,6 @@ def test_what_is_too_small_for_any_precision_is_told():
         codes_of(random.normal(size=(3, 8)), random.normal(size=(40, 8)), 1e-17)
 
 
-@settings(deadline=None, max_examples=100)
 @given(problems(), st.sampled_from([0.3, 1e-2, 1e-3, 1e-6]))
 @example((np.array([[-1.27, -0.62, 0.04]]), NEARLY_EQUAL, 7.9e-8), 1e-6)  # once far from the minimum
 def test_the_stated_bound_on_the_objective(problem, tol):

@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
 from svm_problems import free_scaling, made_up, relative_gap, signs_of, solved
@@ -101,7 +101,6 @@ class TestFolds:
 
 
 class TestProperties:
-    @settings(max_examples=20)
     @given(
         n_samples=st.integers(6, 30),
         n_features=st.integers(1, 30),

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from svm_problems import (
     SOLVERS,
@@ -110,7 +110,6 @@ class TestProperties:
         seed=st.integers(0, 1000),
     )
 
-    @settings(max_examples=20)
     @PROBLEMS
     def test_all_rows_twice_is_twice_c(self, solver, n_samples, n_features, n_classes, C, seed):
         X, y = made_up(n_samples, n_features, n_classes, seed)
@@ -119,7 +118,6 @@ class TestProperties:
         np.testing.assert_allclose(twice.objective, once.objective, rtol=1e-8)
         np.testing.assert_allclose(twice.coef_, once.coef_, atol=1e-3)
 
-    @settings(max_examples=20)
     @PROBLEMS
     def test_order_of_samples_and_features_does_not_matter(self, solver, n_samples, n_features, n_classes, C, seed):
         X, y = made_up(n_samples, n_features, n_classes, seed)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import assume, given, reject, settings
+from hypothesis import assume, given, reject
 from hypothesis import strategies as st
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_images
@@ -38,7 +38,6 @@ def both(features, images):
     return features.set_params(device=None).transform(images), features.set_params(device="cpu").transform(images)
 
 
-@settings(max_examples=40)
 @given(data=st.data())
 def test_equal_to_numpy_whatever_the_settings(data):
     draw = data.draw
@@ -174,7 +173,6 @@ def draw_layer(draw, number):
     )
 
 
-@settings(max_examples=30)
 @given(data=st.data())
 def test_stacks_are_equal_to_numpy_whatever_the_settings(data):
     draw = data.draw
@@ -289,6 +287,7 @@ def test_strips_are_pooled_as_whole_maps_are(data):
 
 class TestTraining:
     @pytest.mark.parametrize("encoder", ["natural", "triangle"])
+    @pytest.mark.slow
     def test_slopes(self, encoder, photographs):
         first = Layer(EPLS(3, max_iter=2), patch_size=3, encoder=encoder, stride=2, pool=2, pool_stride=1, **SMALL)
         second = Layer(EPLS(2, max_iter=2), patch_size=2, encoder=encoder, n_groups=2, group_size=2, **SMALL)

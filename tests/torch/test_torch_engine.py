@@ -169,6 +169,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="outputs of 'identity' are not finite"):
             model.transform(digits)
 
+    @pytest.mark.slow
     def test_without_torch(self):
         run = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], capture_output=True, text=True, check=True)
         expected = 'epls.torch, or device=... of a model, needs torch: pip install "epls[torch]"'
