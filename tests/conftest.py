@@ -28,6 +28,7 @@ collect_ignore = [
 ]
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist looks for the groups
 def pytest_collection_modifyitems(config, items):
     """Give each worker of pytest-xdist whole files, and all tests marked `alone`, which come first, to one worker.
 
