@@ -23,7 +23,7 @@ demo: $(VENV)/.installed
 # A worker per core, each with one BLAS thread: more only wait for each other on data as small as these. Workers share
 # numba's cache. tests/conftest.py says which tests a worker gets.
 ONE_THREAD = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-PYTEST = -m pytest -n auto --dist loadgroup --no-loadscope-reorder
+PYTEST = -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test: $(VENV)/.installed-dev browser
 	$(ONE_THREAD) $(BIN)/python $(PYTEST)

@@ -28,17 +28,33 @@ collect_ignore = [
 ]
 
 
-def pytest_collection_modifyitems(config, items):
-    """Give each worker of pytest-xdist whole files, and all tests marked `alone`, which come first, to one worker.
+# These start browsers or processes, and wait for them: one worker runs them all, one after another.
+ALONE = (
+    "tests/algorithm/test_checkpoint_kills.py",
+    "tests/cli/test_kills.py",
+    "tests/distributed/",
+    "tests/kernels/test_compile_time.py",
+    "tests/report/test_browser.py",
+    "tests/report/test_explore_browser.py",
+    "tests/test_distribution.py",
+)
 
-    A file has its fixtures and its compiled kernels in one worker that way. Tests that start browsers or processes are
-    never beside each other, and never last, when the other workers would wait for them.
-    """
-    items.sort(key=lambda item: item.get_closest_marker("alone") is None)
-    if config.pluginmanager.hasplugin("xdist"):
-        for item in items:
-            group = "alone" if item.get_closest_marker("alone") else item.nodeid.split("::")[0]
-            item.add_marker(pytest.mark.xdist_group(group))
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Give the workers of pytest-xdist whole files, so that fixtures and kernels are made once, and `ALONE` to one."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return "alone" if nodeid.startswith(ALONE) else super()._split_scope(nodeid)
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+
+
+def pytest_collection_modifyitems(items):
+    """Run first what one worker runs alone: if it came last, the others would wait."""
+    items.sort(key=lambda item: not item.nodeid.startswith(ALONE))
 
 
 @pytest.fixture(scope="session", params=[None, "cpu"], ids=["numpy", "torch"])

@@ -36,7 +36,6 @@ def dist(tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_the_wheel_holds_the_package_and_nothing_else(dist):
     with zipfile.ZipFile(dist / f"epls-{epls.__version__}-py3-none-any.whl") as wheel:
         names = set(wheel.namelist())
@@ -50,7 +49,6 @@ def test_the_wheel_holds_the_package_and_nothing_else(dist):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_the_source_archive_can_be_tested(dist):
     with tarfile.open(dist / f"epls-{epls.__version__}.tar.gz") as archive:
         names = {name.split("/", 1)[1] for name in archive.getnames()}
@@ -60,14 +58,12 @@ def test_the_source_archive_can_be_tested(dist):
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_an_index_would_accept_them(dist):
     pytest.importorskip("twine")
     run(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir())
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_installed_in_a_clean_environment(dist, tmp_path):
     """It sees the libraries of this environment, so that nothing is downloaded, but not the repository."""
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "env")

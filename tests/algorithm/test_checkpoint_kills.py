@@ -15,11 +15,7 @@ from numpy.testing import assert_array_equal
 
 from epls import EPLS, Checkpoint
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.alone,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")]
 
 
 def train(folder, result):

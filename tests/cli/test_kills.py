@@ -15,11 +15,7 @@ from sklearn.datasets import load_sample_images
 from epls import Checkpoint, load_model
 from epls.cli.main import run
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.alone,
-    pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")]
 
 
 def command(arguments):

@@ -26,7 +26,7 @@ from epls.distributed import cluster as cluster_module
 from epls.distributed import fit, transform
 from epls.distributed.exchange import Link
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @contextmanager

@@ -9,7 +9,6 @@ import pytest
 
 
 @pytest.mark.slow
-@pytest.mark.alone
 def test_a_first_training_compiles_no_text(tmp_path):
     """Operations on whole arrays bring numba's broadcasting with them, and its error messages: seconds of compiling."""
     script = """

@@ -15,7 +15,7 @@ from epls import EPLS, ImageFeatures
 from epls.evaluation import ComparedLearner
 from epls.report import comparison_page, model_page
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("true", pytest.fail.Exception), (None, pytest.skip.Exception)])

@@ -15,7 +15,7 @@ from selenium.webdriver.support.ui import Select, WebDriverWait
 from epls.datasets.labels import Label
 from epls.report import explore
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 EVIL = "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>\n\"q\",.jpg"
 
 
