@@ -12,6 +12,12 @@ from epls import EPLS, DeepFeatures, Layer, save_model
 from epls.cli.main import run
 
 
+@pytest.fixture
+def short_training(monkeypatch):
+    """Training that nobody says the length of takes 300 steps instead of 2400."""
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 300)
+
+
 @pytest.fixture(scope="session")
 def pictures(tmp_path_factory):
     """Pieces of photographs, of two sizes, as files."""

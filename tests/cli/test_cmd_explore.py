@@ -7,6 +7,8 @@ import pytest
 from PIL import Image
 from run_command import check_error, epls
 
+pytestmark = pytest.mark.usefixtures("short_training")
+
 EVIL = "<script>alert(1)<%2Fscript>'\"&.png"
 
 
