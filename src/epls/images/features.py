@@ -109,7 +109,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
             views = [image, np.ascontiguousarray(image[:, ::-1])] if mirror else [image]
             return np.stack([encode(view, grid, False)[0] for view in views])
 
-        # One layer is encoded to the same bits on its own and in a stack.
+        # A stack of one layer has the bits of ImageFeatures; deeper stacks take the fast way.
         new_encoder = stack_encoders(coders, exact=len(coders) == 1)
         return over_images(new_encoder, views_of, images, start, held=held)
 

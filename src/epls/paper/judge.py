@@ -60,7 +60,7 @@ def cross_validated(features: Array, labels: Labels) -> float:
 
 
 def _fitted_scaler(features: Array) -> StandardScaler:
-    """Learn means and variances a few samples at a time: it makes a copy in double precision for the variance."""
+    """Learn means and variances a few samples at a time: ``partial_fit`` makes a copy in double precision."""
     scaler = StandardScaler()
     for some in row_blocks(len(features), _BLOCK_SAMPLES):
         scaler.partial_fit(features[some])

@@ -17,5 +17,5 @@ def require(module: str, extra: str, purpose: str = "this") -> Any:
 
 
 def torch_room(name: str) -> Any:
-    """Return the module ``epls.torch.NAME``: the only way by which rooms below ``torch`` reach it."""
+    """Return the module ``epls.torch.NAME``: the only way by which earlier rooms reach it."""
     return import_module(f"epls.torch.{name}")
