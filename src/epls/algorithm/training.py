@@ -11,8 +11,9 @@ N, N_b  ``samples.shape[0]``,  samples in an epoch and in a mini-batch
         ``batch_size``
 ======  =====================  ===================================================================================
 
-H, T and the gradient of a mini-batch are computed in :mod:`epls.algorithm.engine`. docs/paper.md lists how the defaults differ from the paper, and the effect of each difference. ``epls.PAPER`` has the
-settings as printed. Three differences shape this file:
+H, T and the gradient of a mini-batch are computed in :mod:`epls.algorithm.engine`. docs/paper.md lists how the defaults
+differ from the paper, and the effect of each difference. ``epls.PAPER`` has the settings as printed. Three
+differences shape this file:
 
 *The loss.* The paper minimises the squared error ||H - T||². Its gradient has the factor f'(z), which is almost 0 for a
 silent unit: once the outputs saturate, nothing brings them back. The loss that matches the activation (for the logistic

@@ -34,7 +34,7 @@ SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
 #: A function from an image, a grid and whether a map is wanted to the features and the map; None if it is not wanted.
 StackEncoder: TypeAlias = Callable[[NDArray[Any], int, bool], tuple[Array, Array | None]]
 
-# Beyond that, products of pixels that an ImageCollection accepts might exceed single precision. No learner finds such weights.
+# Beyond that, products of pixels that an ImageCollection accepts might exceed single precision. No learner goes there.
 _LARGEST_WEIGHT = 1e15
 _LONGEST_STRETCH = 16  # positions whose outputs are added in single precision before they are in double
 

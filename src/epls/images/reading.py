@@ -111,7 +111,7 @@ class ImageCollection:
                 raise ValueError(self._too_small(number, shape))
 
     def shapes(self, n_images: int | None = None) -> Sequence[tuple[int, ...]]:
-        """Return the shape of each image, or a single one if all are equal; ``n_images`` limits a sequence of arrays."""
+        """Return the shape of each image, or one if all are equal; ``n_images`` limits a sequence of arrays."""
         source: Any = self.images
         if hasattr(source, "shapes"):
             return source.shapes
