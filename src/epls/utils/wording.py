@@ -8,7 +8,7 @@ from typing import Any
 
 
 def counted(number: int, things: str, thing: str | None = None) -> str:
-    """Return a number and what it counts, in the singular for one; ``thing`` is for plurals that do not end in "s".
+    """Return a number and what it counts. Give ``thing``, the singular, where dropping the "s" is not enough.
 
     Examples
     --------
