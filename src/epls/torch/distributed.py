@@ -134,10 +134,9 @@ def _told(what: str = "was lost") -> Iterator[None]:
     try:
         yield
     except (RuntimeError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise ConnectionError(
-            f"another of the {os.environ.get('WORLD_SIZE', 'other')} processes {what}: see what it says; with a "
-            f"checkpoint, start all of them again to continue ({reason})"
+            f"another of the processes that learn together {what}: look at its messages, then start all of them again; "
+            f"with a checkpoint, they continue"
         ) from error
 
 
