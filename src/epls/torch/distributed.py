@@ -24,7 +24,6 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
 from typing import Any
@@ -243,13 +242,15 @@ class ShardSamples(Samples):
         self.shape = (int(self.sizes.sum()), self._own.shape[1])
         self.dtype = self._own.dtype
         self._some_rows = "".join(of_process["rows"] for of_process in found)
+        self._moments: Moments | None = None
 
-    @cached_property
+    @property
     def moments(self) -> Moments:
-        moments = Moments()
-        for numbers in self._processes.gather_values(lambda: self._own.moments.numbers().tolist()):
-            moments.merge(Moments.from_numbers(np.array(numbers)))
-        return moments
+        if self._moments is None:
+            self._moments = Moments()
+            for numbers in self._processes.gather_values(lambda: self._own.moments.numbers().tolist()):
+                self._moments.merge(Moments.from_numbers(np.array(numbers)))
+        return self._moments
 
     def epoch(
         self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
