@@ -146,7 +146,7 @@ class SparseAutoencoder(UnitLearner):
         optimizers = Adam(), Adam()
         for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
             optimizer.start(weights, max_iter * n_batches)
-        room = Room(min(batch_size, n_samples), encoder, decoder)
+        room = Room(-(-n_samples // n_batches), encoder, decoder)
         penalties = {
             "weight_decay": self.weight_decay,
             "sparseness": self.sparseness,

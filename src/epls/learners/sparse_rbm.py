@@ -190,7 +190,8 @@ class _Machine:
         # The pull towards the mean activation changes by at most a quarter of its weight per unit of bias.
         self.rates[-1] = min(settings.learning_rate, 4 / max(settings.sparsity_penalty, 1e-300))
         self.decays[-1] = 0
-        self.room = Room(min(settings.batch_size, n_samples), self.weights)
+        n_rows = -(-n_samples // samples.n_batches(settings.batch_size))  # also of the largest of several parts
+        self.room = Room(n_rows, self.weights)
         # RandomState cannot draw 32-bit floats, and drawing 64-bit ones takes as long as a product.
         own = [] if samples.n_parts == 1 else [samples.part]  # each process draws numbers of its own
         self._uniform = np.random.Generator(np.random.SFC64([*random.randint(2**31, size=4), *own]))

@@ -117,14 +117,16 @@ def connect(device: str | None = None) -> None:
     if backend == "nccl":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     with _told("did not start, or cannot be reached"):
-        if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun has a store, and gives its address
-            distributed.init_process_group(backend, timeout=PATIENCE)
-            return
-        listening = socket.create_server((address, port)).detach() if rank == 0 else None
-        store = distributed.TCPStore(
-            address, port, size, rank == 0, PATIENCE, master_listen_fd=listening, use_libuv=listening is None
-        )
-        distributed.init_process_group(backend, store=store, rank=rank, world_size=size, timeout=PATIENCE)
+        if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun listens there
+            store = distributed.TCPStore(address, port, timeout=PATIENCE, wait_for_workers=False)
+        else:
+            listening = socket.create_server((address, port)).detach() if rank == 0 else None
+            store = distributed.TCPStore(
+                address, port, size, rank == 0, PATIENCE, master_listen_fd=listening, use_libuv=listening is None
+            )
+        # torchrun keeps its store when it restarts the processes: they must not find the addresses of earlier ones.
+        attempt = distributed.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        distributed.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=PATIENCE)
 
 
 @contextmanager
