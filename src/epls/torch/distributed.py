@@ -18,6 +18,7 @@ writes checkpoints; after a restart, it sends the newest one to the others, whic
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import socket
@@ -127,6 +128,12 @@ def connect(device: str | None = None) -> None:
         # torchrun keeps its store when it restarts the processes: they must not find the addresses of earlier ones.
         attempt = distributed.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
         distributed.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=PATIENCE)
+    atexit.register(_disconnect)  # its threads would abort a process that ends without it
+
+
+def _disconnect() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
 
 
 @contextmanager
