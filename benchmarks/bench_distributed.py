@@ -1,366 +1,240 @@
-"""What several workers gain: one worker against two, and what is expected of more on machines of their own.
+"""What several processes gain, what an exchange costs, and what follows for many machines.
 
-Two workers: each has one thread and a core of its own, and both take turns with one worker. In every turn, two bare
-processes that only multiply matrices run side by side, and one alone: what the machine allows.
+    python benchmarks/bench_distributed.py                    # on an idle machine: all three parts
+    python benchmarks/bench_distributed.py --only gain        # two processes against one, and bare products beside them
+    python benchmarks/bench_distributed.py --only weak        # 1, 2 and 4 processes with as many samples each
+    python benchmarks/bench_distributed.py --only scale       # 10^9 samples x 768, 16,384 units, 64 processes
 
-More workers share the cores of this machine, so what they take together says little. What is measured instead is one
-level of the tree along which shards exchange arrays: a chain of workers passes on a single chunk, so that only one of
-them works at a time; and the processor time of a further chunk. How many levels and chunks there are is known, so what
-8 and 64 workers wait for follows.
+*Gain.* Two processes with one thread each, by turns with one process, on the same samples: seconds of an epoch and of
+`transform`. In every turn, the same processes multiply matrices of the sizes of a step: what the machine allows.
 
-The data are made up, or those of a file, on disk, and read by the workers.
+*Weak.* Every process has as many samples. A step's time for the exchange is measured apart from the rest.
+
+*Exchange.* All-reduces of 4 bytes to 64 MB. gloo's ring of n processes sends 2 (n - 1) messages one after the other and
+2 (n - 1) / n of the bytes, so a step with n processes is expected to take
+
+    compute + 2 (n - 1) latency + 2 (n - 1) / n bytes / bandwidth.
+
+*Scale.* A few steps of one process with 16,384 units and 768 features are measured; the rest is calculated.
+
+The processes find each other at the loopback address. They are pinned to the cores, by turns.
 """
-
-from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
-import pickle
-import platform
+import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
-from logging import CRITICAL
 from pathlib import Path
-from time import perf_counter, thread_time
-from typing import Any
+from time import perf_counter
 
-os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # workers set their own
+os.environ["OPENBLAS_NUM_THREADS"] = os.environ["OMP_NUM_THREADS"] = "1"  # a thread for each process
 
-import distributed
 import history
 import numpy as np
-from distributed import Client, LocalCluster
 
-from epls import EPLS, open_shards
-from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engine import BatchReport, Objective
-from epls.algorithm.training import Training
-from epls.distributed import fit, fitting, transform, tree
-from epls.distributed.cluster import DaskShards, LocalShards
-from epls.distributed.shard import Found, Place, Settings, Step
-
-GIGABIT = 1.25e5  # bytes a millisecond
-N_BELOW = tree._N_BELOW
+SIZES = [4, 2**10, 2**16, 2**20, 2**23, 2**26]  # bytes of an all-reduce
+GIGABIT = 1.25e8  # bytes a second
 
 
-class StepClock:
-    """Seconds of every step's call of the shards, and of the slowest shard's work in it."""
-
-    def __init__(self) -> None:
-        self.calls: list[float] = []
-        self.computed: list[float] = []
-        self._gradient = fitting.ShardedEngine.gradient
-
-    def __enter__(self) -> StepClock:
-        def timed(layer, *arguments):
-            started = perf_counter()
-            found = self._gradient(layer, *arguments)
-            self.calls.append(perf_counter() - started)
-            self.computed.append(layer.compute_seconds)
-            return found
-
-        fitting.ShardedEngine.gradient = timed
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        fitting.ShardedEngine.gradient = self._gradient
+def in_processes(n_processes, task, **settings):
+    """What each of so many processes returns for a task."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    common = {"WORLD_SIZE": str(n_processes), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    command = [sys.executable, __file__, "--work", json.dumps([task, settings])]
+    started = [
+        subprocess.Popen(command, env=os.environ | common | {"RANK": str(rank)}, stdout=subprocess.PIPE, text=True)
+        for rank in range(n_processes)
+    ]
+    outputs = [process.communicate()[0] for process in started]
+    if any(process.returncode for process in started):
+        raise RuntimeError(f"a process failed: {[process.returncode for process in started]}")
+    return [json.loads(output.splitlines()[-1]) for output in outputs]
 
 
-def pin(core: int) -> None:
-    """Let all threads of this process run on one core only; those that they start do so, too."""
+def work(task, settings):
+    """What one of the processes does."""
+    rank = int(os.environ["RANK"])
     if hasattr(os, "sched_setaffinity"):
-        for thread in os.listdir("/proc/self/task"):
-            os.sched_setaffinity(int(thread), {core})
-
-
-@contextmanager
-def cluster(n_workers: int, pinned: bool = False) -> Iterator[Client]:
-    with (
-        LocalCluster(n_workers=n_workers, threads_per_worker=1, dashboard_address=":0", silence_logs=CRITICAL) as local,
-        Client(local) as client,
-    ):
-        if pinned:
-            cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
-            for number, worker in enumerate(sorted(client.run(os.getpid))):
-                client.run(pin, cores[-1 - number % len(cores)], workers=[worker])
-        yield client
-
-
-def multiply(number: int, n_times: int, together: Any, seconds: Any) -> None:
-    """Bare products of the size of a step's, in a process of its own: the first one alone, then both together."""
-    if hasattr(os, "sched_getaffinity"):
         cores = sorted(os.sched_getaffinity(0))
-        pin(cores[-1 - number % len(cores)])
-    A, B = np.ones((1600, 300), np.float32), np.ones((300, 1600), np.float32)
-    out = np.empty((1600, 1600), np.float32)
-    np.matmul(A, B, out)
-    for alone in (True, False):
-        together.wait()
-        if number == 0 or not alone:
-            started = perf_counter()
-            for _ in range(n_times):
-                np.matmul(A, B, out)
-            seconds.put((alone, perf_counter() - started))
+        os.sched_setaffinity(0, {cores[-1 - rank % len(cores)]})
+    print(json.dumps({"fit": work_fit, "reduce": work_reduce, "step": work_step}[task](rank, **settings)))
 
 
-def gain_of_bare_products(n_times: int) -> float:
-    """What two processes do side by side, against one alone: 2 if they do not slow each other down."""
-    context = multiprocessing.get_context("spawn")
-    together, seconds = context.Barrier(2), context.Queue()
-    processes = [context.Process(target=multiply, args=(number, n_times, together, seconds)) for number in range(2)]
-    for process in processes:
-        process.start()
-    taken = [seconds.get(timeout=600) for _ in range(3)]
-    for process in processes:
-        process.join()
-    return 2 * max(time for alone, time in taken if alone) / max(time for alone, time in taken if not alone)
+def work_fit(rank, path, cut, units, epochs, n_products):
+    """Seconds of an epoch, of its exchanges and updates, of `transform`, and of bare products."""
+    from epls import EPLS
+    from epls.torch import Shard, distributed
 
+    X = np.load(path, mmap_mode="r")
+    size = int(os.environ["WORLD_SIZE"])
+    own = np.array(X[len(X) * rank // size : len(X) * (rank + 1) // size] if cut else X)
+    distributed.connect()
+    waited, add_up = [], distributed.Processes.add_up
 
-def fit_seconds(model: EPLS, shards, client, n_shards: int) -> tuple[float, dict[str, float], EPLS]:
-    """The median seconds of an epoch, without the first, and the milliseconds of a step's parts."""
-    with StepClock() as clock:
-        fitted = fit(model, shards, client, n_shards=n_shards)
-    epoch = float(np.median([report.seconds for report in fitted.epoch_reports_[1:]]))
-    n_steps = len(clock.calls) // fitted.n_iter_
-    computed, called = np.median(clock.computed[n_steps:]), np.median(clock.calls[n_steps:])
-    parts = {"compute": computed, "wait": called - computed, "update": max(epoch / n_steps - called, 0.0)}
-    return epoch, {name: 1e3 * float(value) for name, value in parts.items()}, fitted
-
-
-def transform_seconds(model: EPLS, shards, client) -> float:
-    """Of encoding all samples, twice; the codes stay on the workers, which return their sums."""
-    client.compute(transform(model, shards)[:5000].sum(axis=0)).result()  # kernels and model are there
-    codes = [transform(model, shards) for _ in range(2)]
-    started = perf_counter()
-    client.gather(client.compute([code.sum(axis=0) for code in codes]))
-    return (perf_counter() - started) / len(codes)
-
-
-def two_workers(shards, new_model, n_rounds: int, n_products: int) -> dict[str, Any]:
-    """Medians of as many rounds, one worker and two by turns: other work on the machine hits both."""
-    epochs, encodes, costs = ({n: [] for n in (1, 2)} for _ in range(3))
-    bare = []
-    for _ in range(n_rounds):
-        bare.append(gain_of_bare_products(n_products))
-        for n_workers in (1, 2):  # a cluster at a time: workers of dask are busy a little even when idle
-            with cluster(n_workers, pinned=True) as client:
-                epoch, cost, fitted = fit_seconds(new_model(), shards, client, n_workers)
-                epochs[n_workers].append(epoch)
-                costs[n_workers].append(cost)
-                encodes[n_workers].append(transform_seconds(fitted, shards, client))
-    costs = {n: {part: float(np.median([c[part] for c in some])) for part in some[0]} for n, some in costs.items()}
-    for n_workers, c in costs.items():
-        print(
-            f"{f'{n_workers} x 1 thread':12}{np.median(epochs[n_workers]):8.2f}s{np.median(encodes[n_workers]):8.2f}s"
-            f"{c['compute']:18.1f}{c['wait']:7.1f}{c['update']:9.1f}"
-        )
-    gains = {
-        "fit, two workers": np.divide(epochs[1], epochs[2]),
-        "transform, two workers": np.divide(encodes[1], encodes[2]),
-        "bare products, two processes": np.array(bare),
-    }
-    for name, values in gains.items():
-        print(f"{name}: median {np.median(values):.2f} of {', '.join(f'{value:.2f}' for value in sorted(values))}")
-    return {"costs": costs, "gains": {name: float(np.median(values)) for name, values in gains.items()}}
-
-
-def set_tree(n_below: int) -> None:
-    """Runs on workers, too."""
-    tree._N_BELOW = n_below
-
-
-def exchange_milliseconds(client: Client, shards, n_below: int, shapes, n_calls: int) -> list[tuple[float, float]]:
-    """Of a step with weights of a shape, less the little that is computed: a shard for every worker.
-
-    And of the processor, for all messages of shard 0.
-    """
-    n_workers = len(client.run(set_tree, n_below))
-    set_tree(n_below)
-    measured = []
-    with fitting.direct(client) as own, own.as_current():
-        for shape in shapes:
-            workers = DaskShards(own, fitting._parts(shards, n_workers))
-            weights = np.zeros(shape, np.float32)
-            settings = Settings(Objective(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
-            seconds, before = [], 0.0
-            for number in range(n_calls + 3):
-                if number == 3:
-                    before = client.run(thread_time)[workers._homes[0]]  # of the thread that handles messages
-                step = Step("gradient", Place(0, number, 1), settings)
-                started = perf_counter()
-                _, found = workers.combine(step, weights, [np.zeros(shape[0], np.uint8)] * n_workers)
-                seconds.append(perf_counter() - started - max(part.seconds for part in found.values()))
-            busy = client.run(thread_time)[workers._homes[0]] - before
-            workers.close()
-            measured.append((1e3 * float(np.median(seconds[3:])), 1e3 * busy / n_calls))
-    set_tree(N_BELOW)
-    return measured
-
-
-class CannedShards(LocalShards):
-    """Any number of shards that have found something already: what is left is the calling process's own work."""
-
-    def __init__(self, n_shards: int, shape: tuple[int, int], batch_size: int) -> None:
-        self.n_shards = n_shards
-        self._gradient = np.zeros(shape, np.float32)
-        winners = np.random.default_rng(0).permutation(np.arange(batch_size) % shape[0])
-        rows = np.zeros(batch_size, np.float32)
-        report = BatchReport(winners.astype(np.min_scalar_type(shape[0] - 1)), rows, rows)
-        self.content = pickle.dumps(Found(0.0, report))
-
-    def combine(self, step, weights, own=None):
-        for given in own:
-            pickle.dumps(given)
-        self._gradient[...] = 1e-3
-        return self._gradient, {number: pickle.loads(self.content) for number in range(self.n_shards)}
-
-
-@cache
-def update_milliseconds(n_shards: int, shape: tuple[int, int], batch_size: int) -> tuple[float, int]:
-    """Of the calling process's own work in a step; and the bytes of what a shard found besides the gradient."""
-    shards = CannedShards(n_shards, shape, batch_size)
-    settings = Settings(Objective(np.zeros(shape[1] - 1), 1.0, LOGISTIC))
-    training = Training(np.zeros(shape, np.float32), fitting.ShardedEngine(shards, settings, shape[0]), n_steps=50)
-    training.progress.start_epoch(shape[0], np.random.RandomState(0))
-    seconds = []
-    for number in range(20):
+    def timed_add_up(*arguments):
         started = perf_counter()
-        training.progress.add(training.step(Place(0, number, batch_size)))
-        seconds.append(perf_counter() - started)
-    return 1e3 * float(np.median(seconds[3:])), len(shards.content)
+        add_up(*arguments)
+        waited.append(perf_counter() - started)
+
+    distributed.Processes.add_up = timed_add_up
+    model = EPLS(units, batch_size=units, max_iter=epochs, random_state=0).fit(Shard(own))
+    n_steps = model.n_iter_ * -(-len(own) // units)
+    epoch = float(np.median([report.seconds for report in model.epoch_reports_[1:]]))
+    exchange = float(np.sum(waited)) / n_steps
+
+    def together(function):
+        if size > 1:
+            distributed.Processes().from_first(b"")
+        started = perf_counter()
+        function()
+        return perf_counter() - started
+
+    inputs, outputs = np.ones((units, own.shape[1]), np.float32), np.empty((units, units), np.float32)
+
+    def multiply():
+        for _ in range(n_products):
+            np.matmul(inputs, inputs.T, outputs)
+
+    multiply()
+    encoded = together(lambda: model.transform(own))
+    return {"epoch": epoch, "step": epoch * model.n_iter_ / n_steps, "exchange": exchange, "transform": encoded,
+            "rows": len(own), "products": together(multiply) / n_products}  # fmt: skip
 
 
-class Model:
-    """What a step costs with any number of workers on machines of their own, in milliseconds.
+def work_reduce(rank, n_times):
+    """Seconds of an all-reduce by its bytes, the median of several."""
+    from epls.torch.distributed import Processes, connect
 
-    The first chunk of an array comes through the levels of the tree, down and up again, one after the other. In a chain
-    a shard sends it to one below, and in the tree to two: half as much again. The other chunks follow, as fast as a
-    shard with two below can handle them.
-
-    Attributes
-    ----------
-    once : float
-        For what every exchange needs.
-    level : float
-        For a chunk to pass a level of a chain, down and up again.
-    chunk : float
-        The processor time of a shard, with two below, for a further chunk, down and up again.
-    byte : float
-        For a byte more to pass a level.
-    whole : dict
-        Of an exchange here, by number of workers.
-    """
-
-    def __init__(self, compute: float, shape: tuple[int, int], shards, counts: list[int], n_calls: int) -> None:
-        self.compute, self.shape = compute, shape
-        pieces = tree.chunks(shape, np.dtype(np.float32))
-        self.n_chunks, n_rows = len(pieces), min(pieces[0].stop, shape[0])
-        self.chunk_bytes = 4 * n_rows * shape[1]
-        chains, self.whole = [], {}
-        for n_workers in counts:
-            with cluster(n_workers) as client:
-                shapes = [(n_rows, shape[1]), (1, shape[1])]
-                chains.append([time for time, _ in exchange_milliseconds(client, shards, 1, shapes, n_calls)])
-                all_weights, a_chunk = exchange_milliseconds(client, shards, N_BELOW, [shape, shapes[0]], n_calls)
-                self.whole[n_workers] = all_weights[0]
-                self.chunk = (all_weights[1] - a_chunk[1]) / max(self.n_chunks - 1, 1)
-        (self.level, once), (small, _) = (np.polyfit(counts, times, 1) for times in np.transpose(chains))
-        self.once = max(float(once), 0.0)
-        self.byte = max(self.level - small, 0.0) / (2 * self.chunk_bytes)
-        for name, times in zip(("a chunk", "a row"), np.transpose(chains), strict=True):
-            print(f"a chain and {name}: " + ", ".join(f"{n}: {t:.1f} ms" for n, t in zip(counts, times, strict=True)))
-        print("the tree and all weights: " + ", ".join(f"{n}: {t:.1f} ms" for n, t in self.whole.items()))
-        print(
-            f"{self.n_chunks} chunks of {self.chunk_bytes / 1e3:.0f} kB; {self.once:.2f} ms once, {self.level:.2f} ms "
-            f"a level of a chain ({small:.2f} ms for a row), {self.chunk:.2f} ms for a further chunk"
-        )
-
-    def wait(self, n_workers: int, report_bytes: int = 0, network: float | None = None) -> float:
-        """For the exchange; ``network`` is its bytes in a millisecond, if it is slower than this machine's loopback."""
-        on_the_wire = 0.0 if network is None else 2 * self.chunk_bytes / network  # down and up
-        byte = self.byte + (0.0 if network is None else 1 / network)
-        if n_workers == 1:
-            return self.whole[1] + self.n_chunks * on_the_wire + report_bytes * byte
-        n_levels = n_workers.bit_length()  # that of the calling process among them
-        first = n_levels * (1.5 * self.level + 2 * on_the_wire)
-        others = (self.n_chunks - 1) * max(self.chunk, 2 * on_the_wire)
-        # Reports of all shards come to the calling process, those of half of them to shard 0 from below, and so on.
-        return self.once + first + others + 2 * n_workers * report_bytes * byte
-
-    def step(self, n_workers: int, factor: int, network: float | None = None) -> float:
-        """With batches of ``factor`` times as many samples as were computed with."""
-        update, report_bytes = update_milliseconds(n_workers, self.shape, factor * self.shape[0])
-        return factor * self.compute + update + self.wait(n_workers, report_bytes, network)
-
-    def gain(self, n_workers: int, factor: int, network: float | None = None) -> float:
-        """Against one worker."""
-        return n_workers * self.step(1, factor, network) / self.step(n_workers, factor, network)
+    connect()
+    processes, seconds = Processes(), {}
+    for size in SIZES:
+        array, taken = np.ones(size // 4, np.float32), []
+        for _ in range(max(3, min(n_times, 2**28 // size))):
+            started = perf_counter()
+            processes.add_up(array)
+            taken.append(perf_counter() - started)
+        seconds[size] = float(np.median(taken))
+    return seconds
 
 
-def main() -> None:
+def work_step(rank, units, features, n_steps):
+    """Seconds of a step of one process and of its update, with made-up samples, and the memory that it needed."""
+    from common import peak_gibibytes
+
+    from epls.algorithm.activations import LOGISTIC
+    from epls.algorithm.engine import Objective, new_engine
+    from epls.algorithm.training import Training, initial_weights
+    from epls.utils.threads import one_blas_thread
+
+    random = np.random.RandomState(0)
+    X = random.standard_normal((units * 2, features)).astype(np.float32)
+    engine = new_engine(Objective(np.zeros(features), 1.0, LOGISTIC), units)
+    training = Training(initial_weights(units, features, random, np.dtype(np.float32)), engine, n_steps=100)
+    seconds = []
+    with one_blas_thread():
+        for _ in range(n_steps + 1):  # the first one compiles
+            started = perf_counter()
+            training.step((X, random.permutation(len(X))[:units]))
+            seconds.append(perf_counter() - started)
+    return {"step": float(np.median(seconds[1:])), "gibibytes": peak_gibibytes()}
+
+
+def gain(path, options):
+    """Two processes against one, by turns: how many times as fast."""
+    gains = {"fit": [], "transform": [], "bare products": []}
+    settings = {"path": str(path), "cut": True, "units": options.units, "epochs": options.epochs,
+                "n_products": options.products}  # fmt: skip
+    for _ in range(options.rounds):
+        (one,), two = in_processes(1, "fit", **settings), in_processes(2, "fit", **settings)
+        gains["fit"].append(one["epoch"] / max(found["epoch"] for found in two))
+        gains["transform"].append(one["transform"] / max(found["transform"] for found in two))
+        gains["bare products"].append(2 * one["products"] / max(found["products"] for found in two))
+        print({name: round(values[-1], 2) for name, values in gains.items()}, flush=True)
+    for name, values in gains.items():
+        print(f"{name}: {np.median(values):.2f} times ({min(values):.2f} to {max(values):.2f})")
+    return {f"gain of the second process, {name}": float(np.median(values)) for name, values in gains.items()}
+
+
+def weak(path, options):
+    """The time of a step and of its exchange, with 1, 2 and 4 processes."""
+    found = {}
+    for n in (1, 2, 4):
+        of_all = in_processes(n, "fit", path=str(path), cut=False, units=options.units, epochs=options.epochs,
+                              n_products=1)  # fmt: skip
+        step, exchange = (1e3 * float(np.median([one[name] for one in of_all])) for name in ("step", "exchange"))
+        found |= {f"step, {n} processes [ms]": step, f"exchange, {n} processes [ms]": exchange}
+        print(f"{n} processes: a step {step:.1f} ms, of it exchange {exchange:.1f} ms", flush=True)
+    return found
+
+
+def exchange(options):
+    """Seconds of a message, and bytes a second, by all-reduces of two and four processes."""
+    seconds = {n: in_processes(n, "reduce", n_times=options.reduces)[0] for n in (2, 4)}
+    for n, of_sizes in seconds.items():
+        print(f"all-reduce of {n}: " + ", ".join(f"{int(k):,} B {1e3 * s:.2f} ms" for k, s in of_sizes.items()))
+    largest = str(SIZES[-1])
+    return seconds[2][str(SIZES[0])] / 2, SIZES[-1] / seconds[2][largest]
+
+
+def exchanged(n, n_bytes, latency, bandwidth):
+    """Seconds of an exchange between n processes on machines of their own, by the model."""
+    return 2 * (n - 1) * latency + 2 * (n - 1) / n * n_bytes / bandwidth
+
+
+def scale(options, latency, bandwidth):
+    """10^9 samples, by steps that are measured and by the model of the exchange."""
+    units, features = (256, 64) if options.quick else (16_384, 768)
+    n, n_samples, epochs = 64, 10**9, 20
+    (found,) = in_processes(1, "step", units=units, features=features, n_steps=options.steps)
+    n_bytes, n_steps = 4 * units * (features + 1), epochs * -(-n_samples // (n * units))
+    print(f"measured: a step of one process with one thread {found['step']:.2f} s, {found['gibibytes']:.2f} GiB")
+    sent = 2 * (n - 1) / n * n_bytes * n_steps / 1e12
+    print(f"calculated: {n_steps:,} steps in {epochs} epochs; {sent:.2f} TB sent by each process")
+    for name, speed in (("this loopback", bandwidth), ("10 Gbit/s", 10 * GIGABIT), ("1 Gbit/s", GIGABIT)):
+        wait = exchanged(n, n_bytes, latency, speed)
+        hours = n_steps * (found["step"] + wait) / 3600
+        print(f"calculated, {name}: exchange {wait:.2f} s, {hours:.1f} h with one thread for each process")
+    return {"a step with 16,384 units and 768 features": found["step"]}
+
+
+def main():
+    if sys.argv[1:2] == ["--work"]:
+        task, settings = json.loads(sys.argv[2])
+        work(task, settings)
+        return
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="a .npy file of vectors, of which the first are taken")
     parser.add_argument("--units", type=int, default=1600)
     parser.add_argument("--features", type=int, default=300)
     parser.add_argument("--samples", type=int, default=64_000)
     parser.add_argument("--epochs", type=int, default=3)
-    parser.add_argument("--rounds", type=int, default=5, help="one worker and two by turns, so often")
-    parser.add_argument("--only", choices=("workers", "model"), help="one of the two parts; the model needs a fit, too")
+    parser.add_argument("--rounds", type=int, default=5, help="one process and two by turns, so often")
+    parser.add_argument("--only", choices=("gain", "weak", "scale"))
     parser.add_argument("--quick", action="store_true", help="small, to see that it runs")
     history.add_option(parser)
-    arguments = parser.parse_args()
-    run = history.Run(arguments)
-    if arguments.quick:
-        arguments.units, arguments.features, arguments.samples, arguments.epochs = 50, 20, 2000, 2
-        arguments.rounds = 1
-    results: dict[str, Any] = {
-        "machine": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores",
-        "libraries": f"numpy {np.__version__}, distributed {distributed.__version__}",
-        "load before": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }
+    options = parser.parse_args()
+    run = history.Run(options)
+    options.products, options.reduces, options.steps = 40, 100, 3
+    if options.quick:
+        options.units, options.features, options.samples, options.rounds = 100, 50, 4000, 1
+        options.products, options.reduces, options.steps = 5, 5, 1
+    gains, seconds = {}, {}
     with tempfile.TemporaryDirectory() as folder:
-        shape = (arguments.samples, arguments.features)
-        X = np.random.default_rng(0).laplace(size=shape) if arguments.data is None else np.load(arguments.data, "r")
-        X = X[: arguments.samples].astype(np.float32)
-        for number, part in enumerate(np.array_split(X, 4)):
-            np.save(Path(folder) / f"{number}.npy", part)
-        shards = open_shards(folder)
-
-        def new_model() -> EPLS:
-            return EPLS(arguments.units, max_iter=arguments.epochs, random_state=0)
-
-        print(f"{'':12}{'epoch':>9}{'encode':>9}   a step: compute   wait   update [ms]")
-        alone = new_model().fit(X)
-        epoch = float(np.median([report.seconds for report in alone.epoch_reports_[1:]]))
-        step_alone = 1e3 * epoch * arguments.units / len(X)
-        print(f"{'no cluster':12}{epoch:8.2f}s{'':9}{step_alone:18.1f}", flush=True)
-        compute = step_alone
-        if arguments.only != "model":
-            found = two_workers(shards, new_model, arguments.rounds, 5 if arguments.quick else 100)
-            compute = found["costs"][1]["compute"]
-            results |= found["gains"]
-        if arguments.only != "workers":
-            counts = [1, 2] if arguments.quick else [1, 2, 4, 8]
-            model = Model(compute, (arguments.units, X.shape[1] + 1), shards, counts, 3 if arguments.quick else 40)
-            results |= {"once a step [ms]": model.once, "a level [ms]": model.level, "a chunk [ms]": model.chunk}
-            for n_workers, measured in model.whole.items():
-                results[f"wait, {n_workers} workers, measured here [ms]"] = measured
-                results[f"wait, {n_workers} workers, by the model [ms]"] = model.wait(n_workers)
-            for n_workers in (8, 64):
-                for factor in (1, 4):
-                    name = f"{n_workers} workers, batches of {factor * arguments.units}"
-                    results[f"expected, {name}"] = model.gain(n_workers, factor)
-                    against = n_workers * factor * step_alone / model.step(n_workers, factor)
-                    results[f"expected against no cluster, {name}"] = against
-                    results[f"expected with 1 Gbit/s, {name}"] = model.gain(n_workers, factor, GIGABIT)
-    for name, value in results.items():
-        print(f"{name}: {value:.2f}" if isinstance(value, float) else f"{name}: {value}")
-    print(json.dumps(results, allow_nan=False))
-    run.add(gains={name: value for name, value in results.items() if name.startswith(("fit", "transform", "expected"))})
+        path = Path(folder, "x.npy")
+        X = np.random.default_rng(0).laplace(size=(options.samples, options.features))
+        np.save(path, X.astype(np.float32))
+        if options.only in (None, "gain"):
+            gains = gain(path, options)
+        if options.only in (None, "weak"):
+            seconds |= {name: value / 1e3 for name, value in weak(path, options).items()}
+    if options.only in (None, "scale"):
+        latency, bandwidth = exchange(options)
+        print(f"latency of a message {1e6 * latency:.0f} µs, {bandwidth / 1e9:.2f} GB/s")
+        seconds |= {"latency": latency} | scale(options, latency, bandwidth)
+    run.add(gains=gains, seconds=seconds)
     run.finish()
 
 

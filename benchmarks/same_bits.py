@@ -3,8 +3,8 @@
     python benchmarks/same_bits.py write before.npz     # before the change
     python benchmarks/same_bits.py compare before.npz   # after it, on the same machine
 
-Fits every learner, encoder and engine on bundled data with fixed seeds: in memory, from blocks, in a stream, in shards
-and with torch. Bits depend on the processor, the BLAS library and its number of threads, so a file is worth something
+Fits every learner, encoder and engine on bundled data with fixed seeds: in memory, from blocks, in a stream and with
+torch. Bits depend on the processor, the BLAS library and its number of threads, so a file is worth something
 only on the machine that wrote it. Results that moved are listed with the largest difference, relative to the largest
 value.
 """
@@ -19,7 +19,6 @@ import numpy as np
 from sklearn.datasets import load_digits, load_sample_images
 
 import epls
-from epls.distributed import fit as fit_shards
 from epls.utils.settings import with_settings
 
 LEARNERS = {
@@ -104,9 +103,6 @@ def epls_sources(X):
     for part in np.array_split(X, 4):
         model.partial_fit(part)
     yield "EPLS by partial_fit", model.components_
-    model = fit_shards(new_learner("EPLS"), X, n_shards=3)
-    yield "EPLS in shards", model.components_
-    yield "EPLS in shards, intercept", model.intercept_
 
 
 def torch_engine(X):

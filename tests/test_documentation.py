@@ -9,7 +9,7 @@ import pytest
 from pages import PAGES, ROOT, name_of
 
 import epls
-from epls import callbacks, datasets, distributed, evaluation, metrics, onnx, plotting, report
+from epls import callbacks, datasets, evaluation, metrics, onnx, plotting, report
 from epls import torch as epls_torch
 
 
@@ -125,7 +125,7 @@ def test_links_outside_of_the_docs(page):
 def test_api_page_has_every_name():
     listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE))
     public = {n for n in epls.__all__ if not n.startswith("_") and not inspect.ismodule(getattr(epls, n))}
-    for module in (callbacks, datasets, distributed, evaluation, report, epls_torch):
+    for module in (callbacks, datasets, evaluation, report, epls_torch):
         room = module.__name__.removeprefix("epls.")
         public |= {f"{room}.{name}" for name in module.__all__ if name not in public}
     for module in (metrics, onnx, plotting):

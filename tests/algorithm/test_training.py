@@ -73,16 +73,18 @@ def test_derivatives_of_the_loss_agree_with_finite_differences(name, loss, devic
 
 
 @pytest.mark.parametrize("activation", [LOGISTIC, TANH])
-def test_a_step_reports_winners_their_outputs_and_the_squared_error(activation, device):
+def test_a_step_reports_winners_live_ones_and_the_squared_error(activation, device):
     training = small_training(device, activation)
     X = np.random.RandomState(1).normal(2, 2, size=(8, 3))
     weights = training.weights.copy()
     report = training.step((X, np.arange(8)))
     H = activation.value((X - [1, 2, 3]) / 2 @ weights[:, :-1].T + weights[:, -1])
     T = np.where(np.eye(4)[report.winners] == 1, activation.active, activation.inactive)
-    np.testing.assert_allclose(report.at_winner, H[np.arange(8), report.winners], rtol=1e-5)
-    np.testing.assert_allclose(report.errors, ((H - T) ** 2).sum(axis=1), rtol=1e-5)
-    assert np.bincount(report.winners).tolist() == [2, 2, 2, 2]
+    np.testing.assert_allclose(report.error, ((H - T) ** 2).sum(), rtol=1e-5)
+    assert report.wins.tolist() == np.bincount(report.winners).tolist() == [2, 2, 2, 2]
+    alive = activation.inactive + 0.1 * (activation.active - activation.inactive)
+    is_live = H[np.arange(8), report.winners] >= alive
+    assert report.live.tolist() == np.bincount(report.winners[is_live], minlength=4).tolist()
 
 
 def test_an_activation_without_a_matching_loss_takes_the_squared_one(device):

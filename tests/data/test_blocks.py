@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from epls import EPLS, OMP, DeepFeatures, ImageFeatures, Layer, open_shards
 from epls.data.blocks import ArrayBlocks, FileBlocks, JoinedBlocks, RowRange, as_blocks, checked_blocks
-from epls.data.parts import lazy_transform
 
 
 @pytest.fixture(name="X")
@@ -187,7 +186,6 @@ def test_deep_features_of_dask_and_zarr_arrays(device, tmp_path):
     assert read == [1]
     assert_allclose(lazy.compute(), expected, atol=1e-6)
     assert_allclose(features.transform(da.from_array(images, chunks=(5, 8, 9, 3))).compute(), expected, atol=1e-6)
-    assert_allclose(lazy_transform(features, stored).compute(), expected, atol=1e-6)  # epls.distributed.transform
     assert_allclose(features.transform(stored), expected, atol=1e-6)
     again = DeepFeatures(layers, random_state=0).fit(da.from_array(images, chunks=(5, 8, 18, 3)))
     for found, known in zip(again.layers_[1].features_, features.layers_[1].features_, strict=True):

@@ -61,10 +61,10 @@ def test_arrays_and_streams_begin_anywhere(sizes, batch_size, skip, seed):
         StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes)))),
         StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes))), buffer_bytes=80),
     ):
-        for even in (False, True):
-            whole = values(samples.epoch(np.random.RandomState(seed), batch_size, even=even))
+        for n_even in (None, min(3, len(X)), samples.n_batches(batch_size)):
+            whole = values(samples.epoch(np.random.RandomState(seed), batch_size, n_even=n_even))
             assert sorted(chain(*whole)) == list(range(len(X)))
-            rest = values(samples.epoch(np.random.RandomState(seed), batch_size, skip=skip, even=even))
+            rest = values(samples.epoch(np.random.RandomState(seed), batch_size, skip=skip, n_even=n_even))
             assert rest == whole[skip:]
         lengths = [len(batch) for batch in whole]
         assert max(lengths) - min(lengths) <= 1
@@ -223,6 +223,6 @@ def test_a_stream_of_another_length_is_refused(n_more, load):
 
 
 @given(st.integers(1, 500), st.integers(1, 60))
-def test_even_batches_are_those_of_array_split(n_samples, batch_size):
-    expected = [len(part) for part in np.array_split(np.arange(n_samples), -(-n_samples // batch_size))]
-    assert np.diff(batch_cuts(n_samples, batch_size, even=True)).tolist() == expected
+def test_even_batches_are_those_of_array_split(n_samples, n_batches):
+    expected = [len(part) for part in np.array_split(np.arange(n_samples), n_batches)]
+    assert np.diff(batch_cuts(n_samples, 1, n_even=n_batches)).tolist() == expected

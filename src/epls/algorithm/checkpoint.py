@@ -15,14 +15,14 @@ import numpy as np
 
 from ..callbacks import Callback
 from ..data.samples import Samples
-from ..utils.container import DamagedError, VersionError, read_container, write_container
-from ..utils.files import FolderLock
+from ..utils.container import DamagedError, VersionError, parse_container, write_container
+from ..utils.files import FolderLock, open_regular
 from .activations import Activation
 from .progress import EpochReport, Progress
 from .training import Training
 
 _KEPT = 2
-_FORMAT = 3
+_FORMAT = 4
 _log = logging.getLogger(__name__)
 
 
@@ -35,8 +35,8 @@ class Checkpoint(Callback):
     with the same result, bit for bit, as without the interruption (with the same number of threads). If a checkpoint is
     damaged, the one before it is used. When ``fit`` ends, its checkpoints are removed.
 
-    Different data are recognised by their size, mean, scale and some rows. It checks few rows of a stream and none of
-    shards on several machines. So if you change the data, start with an empty folder.
+    Different data are recognised by their size, mean, scale and some rows. It checks few rows of each. So if you
+    change the data, start with an empty folder.
 
     Parameters
     ----------
@@ -69,10 +69,9 @@ class Checkpoint(Callback):
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Lock the folder and register with the learner. Reject a learner that cannot resume within a fit."""
+        """Register with the learner, which locks the folder. Reject a learner that cannot resume within a fit."""
         if not hasattr(estimator, "use_checkpoint"):
             raise TypeError(f"{type(estimator).__name__} cannot resume from a checkpoint, only EPLS can: leave it out")
-        self.lock.acquire()
         estimator.use_checkpoint(self)
 
     def teardown(self, estimator: Any, context: Any) -> None:
@@ -81,11 +80,36 @@ class Checkpoint(Callback):
             estimator.use_checkpoint(None)
             self.lock.release()
 
-    def resume(self, run: dict[str, Any], training: Training) -> bool:
+    def resume(self, run: dict[str, Any], training: Training, samples: Samples) -> bool:
         """Restore training from the newest checkpoint of a run, and return whether there is one.
 
-        ``run`` describes the settings and data. Checkpoints of a different run raise an error.
+        ``run`` describes the settings and data. Checkpoints of a different run raise an error. If several processes
+        learn together, the first one reads the checkpoint, and all continue from it.
         """
+        content = samples.from_first(self._newest() if samples.part == 0 else b"")
+        if not content:
+            return False
+        header, arrays = parse_container(content, _FORMAT)
+        found = header.get("run")
+        if found != _comparable(run):
+            found = found if isinstance(found, dict) else {}
+            differing = sorted(k for k in run if found.get(k) != _comparable(run)[k])
+            raise ValueError(
+                f"{self.folder} has a checkpoint of another training, with different {', '.join(differing)}: give "
+                f"another folder, or empty this one"
+            )
+        try:
+            of_training = {k.removeprefix("training."): a for k, a in arrays.items() if k.startswith("training.")}
+            training.restore(header["training"] | of_training)
+            training.progress = _progress(header["progress"], arrays, len(training.weights))
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise ValueError(
+                f"the newest file in {self.folder} is not a checkpoint that epls wrote ({error}): empty the folder"
+            ) from error
+        return True
+
+    def _newest(self) -> bytes:
+        """Return the content of the newest checkpoint that is not damaged; empty if there is none."""
         for unfinished in self.folder.glob(".checkpoint-*"):  # of a process that was killed while writing
             unfinished.unlink(missing_ok=True)
         self._last = time.monotonic()
@@ -93,7 +117,9 @@ class Checkpoint(Callback):
             number = int(path.stem.removeprefix("checkpoint-"))
             self._written = max(self._written, number)  # new numbers must be higher, even than that of a damaged one
             try:
-                header, arrays = read_container(path, _FORMAT)
+                with open_regular(path) as file:
+                    content: bytes = file.read()
+                parse_container(content, _FORMAT)
             except VersionError as error:
                 raise ValueError(
                     f"{path} was written by another version of epls ({error}; this one has format {_FORMAT}): finish "
@@ -102,22 +128,8 @@ class Checkpoint(Callback):
             except (DamagedError, OSError) as error:
                 _log.warning("%s is damaged and ignored: %s", path, error)
                 continue
-            found = header.get("run")
-            if found != _comparable(run):
-                found = found if isinstance(found, dict) else {}
-                differing = sorted(k for k in run if found.get(k) != _comparable(run)[k])
-                raise ValueError(
-                    f"{path} is a checkpoint of another training, with different {', '.join(differing)}: give "
-                    f"another folder, or empty this one"
-                )
-            try:
-                of_training = {k.removeprefix("training."): a for k, a in arrays.items() if k.startswith("training.")}
-                training.restore(header["training"] | of_training)
-                training.progress = _progress(header["progress"], arrays, len(training.weights))
-            except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-                raise ValueError(f"{path} is not a checkpoint that epls wrote ({error}): empty the folder") from error
-            return True
-        return False
+            return content
+        return b""
 
     def save_when_due(self, run: dict[str, Any], training: Training) -> None:
         """Write a checkpoint if the last one is old enough, and remove all but the last two.
@@ -137,7 +149,7 @@ class Checkpoint(Callback):
         state, progress = training.state(), training.progress
         name, key, position, has_gauss, gauss = progress.random_state
         arrays = {f"training.{k}": v for k, v in state.items() if isinstance(v, np.ndarray)}
-        arrays |= {"wins": progress.wins, "largest": np.asarray(progress.largest), "random": np.asarray(key)}
+        arrays |= {"wins": progress.wins, "live": progress.live, "random": np.asarray(key)}
         header = {
             "format": _FORMAT,
             "run": _comparable(run),
@@ -205,11 +217,11 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) 
     numbers = [plain["error"], *(value for report in plain["reports"] for value in report.values())]
     if type(plain["n_batches"]) is not int or plain["n_batches"] < 0 or {type(n) for n in numbers} - {int, float}:
         raise ValueError("its progress must be numbers")
-    for array, kind in ((arrays["wins"], "i"), (arrays["largest"], "f")):
-        if array.shape != (n_components,) or array.dtype.kind != kind:
+    for array in (arrays["wins"], arrays["live"]):
+        if array.shape != (n_components,) or array.dtype.kind != "i":
             raise ValueError(f"its progress is not that of {n_components} units")
     reports = [EpochReport(**report) for report in plain["reports"]]
-    return Progress(plain["n_batches"], random_state, plain["error"], arrays["wins"], arrays["largest"], reports)
+    return Progress(plain["n_batches"], random_state, plain["error"], arrays["wins"], arrays["live"], reports)
 
 
 def _comparable(run: dict[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,8 @@ from .optimizers import OPTIMIZERS, Factors
 from .settings import TrainingSettings
 from .target import TARGETS
 
+_SIGN_OF_LIFE = 0.1  # of the way from inactive to active
+
 
 @dataclass(frozen=True)
 class Objective:
@@ -56,11 +58,31 @@ class Objective:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """The winner of each row, the winner's output, and the squared error."""
+    """What is counted of a batch.
+
+    Attributes
+    ----------
+    winners : ndarray of int of shape (n_rows,)
+        The winner of each row of this process.
+    wins : ndarray of int of shape (n_components,)
+        How often each unit won, in all processes.
+    live : ndarray of int of shape (n_components,)
+        At how many of its wins its output was at least a tenth of the way from inactive to active.
+    error : float
+        The sum of the squared errors of all rows.
+    """
 
     winners: NDArray[np.intp]
-    at_winner: Array
-    errors: Array
+    wins: NDArray[np.int64]
+    live: NDArray[np.int64]
+    error: float
+
+    @classmethod
+    def of(cls, winners: NDArray[np.intp], at_winner: Array, errors: Array, units: Activation, n: int) -> BatchReport:
+        """Count the rows of a batch, given the output of each winner and the squared error, for ``n`` units."""
+        alive = units.inactive + _SIGN_OF_LIFE * (units.active - units.inactive)
+        live = np.bincount(winners[at_winner.astype(np.float64) >= alive], minlength=n)
+        return cls(winners, np.bincount(winners, minlength=n), live, float(errors.sum(dtype=np.float64)))
 
 
 @dataclass(frozen=True)
@@ -138,9 +160,10 @@ class NumpyEngine(Engine):
         winners = self.target.assign(outputs)
         if from_outputs:
             kept = outputs.copy()
-        report = BatchReport(winners, outputs[np.arange(len(winners)), winners], np.empty(len(winners), outputs.dtype))
+        at_winner, errors = outputs[np.arange(len(winners)), winners], np.empty(len(winners), outputs.dtype)
         inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
-        subtract_target(outputs, squares, winners, inactive, active, report.errors)
+        subtract_target(outputs, squares, winners, inactive, active, errors)
+        report = BatchReport.of(winners, at_winner, errors, f, len(weights))
 
         differences = outputs.sum(axis=0) if objective.steered and not objective.matching else None
         curvatures = self._through_activation(kept, outputs)

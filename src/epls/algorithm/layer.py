@@ -163,7 +163,7 @@ def standardized_batches(samples: Samples, batch_size: int, random: np.random.Ra
     """
     center, scale = samples.moments.center_and_scale()
     buffer = Buffer(samples.shape[1] + 1, samples.dtype)
-    for X, rows in samples.epoch(random, batch_size, even=True):
+    for X, rows, *_ in samples.epoch(random, batch_size, n_even=samples.n_batches(batch_size)):
         inputs = buffer.rows(len(rows))
         standardize(X, rows, center, scale, inputs)
         inputs[:, -1] = 1

@@ -9,11 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..utils.types import Array
-from .activations import Activation
 from .engine import BatchReport
-
-_SIGN_OF_LIFE = 0.1  # of the way from inactive to active
 
 
 @dataclass(frozen=True)
@@ -39,10 +35,10 @@ class Progress:
     n_batches: int = 0
     #: The state of the random numbers when the epoch began; None before the first epoch.
     random_state: Any = None
-    #: For the completed batches: the sum of squared errors, each unit's wins, and its largest output at its wins.
+    #: For the completed batches: the sum of squared errors, each unit's wins, and those at which it was active.
     error: float = 0.0
     wins: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    largest: Array = field(default_factory=lambda: np.zeros(0))
+    live: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
     #: The reports of the previous epochs.
     reports: list[EpochReport] = field(default_factory=list)
 
@@ -50,24 +46,22 @@ class Progress:
         """Reset the counts for a new epoch."""
         self.random_state = random.get_state()
         self.error = 0.0
-        self.wins, self.largest = np.zeros(n_components, np.int64), np.full(n_components, -np.inf)
+        self.wins, self.live = np.zeros(n_components, np.int64), np.zeros(n_components, np.int64)
 
     def add(self, seen: BatchReport) -> None:
         """Count a batch."""
         self.n_batches += 1
-        self.error += float(seen.errors.sum(dtype=np.float64))
-        self.wins += np.bincount(seen.winners, minlength=len(self.wins))
-        # NumPy is many times as fast if both have the same type.
-        np.maximum.at(self.largest, seen.winners, seen.at_winner.astype(self.largest.dtype))
+        self.error += seen.error
+        self.wins += seen.wins
+        self.live += seen.live
 
-    def end_epoch(self, activation: Activation, seconds: float) -> EpochReport:
+    def end_epoch(self, seconds: float) -> EpochReport:
         """Report the epoch, which is complete."""
-        alive = activation.inactive + _SIGN_OF_LIFE * (activation.active - activation.inactive)
         report = EpochReport(
             epoch=len(self.reports) + 1,
             error=self.error / int(self.wins.sum()),  # every sample has one winner
             win_spread=int(self.wins.max() - self.wins.min()),
-            n_dead=int(np.count_nonzero(self.largest < alive)),
+            n_dead=int(np.count_nonzero(self.live == 0)),
             seconds=seconds,
         )
         self.reports.append(report)

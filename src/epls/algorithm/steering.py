@@ -33,23 +33,22 @@ def steps_to_sparse(n_steps: int | None) -> int:
 
 
 def bias_steps(
-    activation: Activation, mean_difference: Array, winners: NDArray[np.intp], wanted_activity: float
+    activation: Activation, mean_difference: Array, wins: NDArray[np.int64], wanted_activity: float
 ) -> Array:
     """Return the change of the biases that brings each unit's mean output closer to the desired one.
 
     ``mean_difference``, the mean of output - target over a batch, is the gradient of the bias. The mean of the target
     follows from the wins. So the mean outputs need no extra pass.
     """
-    f, n_components = activation, len(mean_difference)
+    f, n_rows = activation, int(wins.sum())
     assert f.inverse is not None
-    wins = np.bincount(winners, minlength=n_components) / len(winners)
-    means = mean_difference + f.inactive + wins * (f.active - f.inactive)
+    means = mean_difference + f.inactive + wins / n_rows * (f.active - f.inactive)
     # Outputs whose inverse is not finite are far off, so any distant number works.
     tiny = np.finfo(mean_difference.dtype).eps * (f.active - f.inactive)
     wanted = f.inactive + wanted_activity * (f.active - f.inactive)
     away = f.inverse(np.array([wanted])) - f.inverse(np.clip(means, f.inactive + tiny, f.active - tiny))
     # A batch with less than one sample per unit says proportionally less about the mean outputs.
-    trust = min(1.0, len(winners) / n_components)
+    trust = min(1.0, n_rows / len(wins))
     steps: Array = trust * np.clip(_GAIN * away, -_LONGEST_STEP, _LONGEST_STEP)
     return steps
 

@@ -77,7 +77,7 @@ class BalancedTarget(Target):
     def assign(self, outputs: Array) -> Winners:
         winners = np.empty(len(outputs), dtype=np.intp)
         for rows, capacity in self._shares(len(outputs)):
-            winners[rows] = self._fill(outputs[rows], capacity)
+            winners[rows] = self.fill(outputs[rows], capacity)
             self.counts += np.bincount(winners[rows], minlength=self.n_components)
         return winners
 
@@ -92,7 +92,7 @@ class BalancedTarget(Target):
             yield slice(n_completing, n_rows), complete_rounds + 1 - self.counts
 
     @abstractmethod
-    def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
+    def fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
         """Return the winner of each row, such that no unit wins more often than its capacity."""
 
 
@@ -103,7 +103,7 @@ class AuctionTarget(BalancedTarget):
     and no row can be outbid. Here a row offers what the unit is worth to it, and a row that is outbid looks elsewhere.
     """
 
-    def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
+    def fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
         if capacity.min() < 0 or capacity.sum() < len(outputs):  # the kernel would access memory outside its arrays
             raise ValueError(
                 f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: the counts are damaged"
@@ -122,7 +122,7 @@ def relative_increment(n_rows: int) -> float:
 class ExactTarget(BalancedTarget):
     """Find the balanced target nearest to the outputs with the Hungarian method: slow, for comparison."""
 
-    def _fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
+    def fill(self, outputs: Array, capacity: NDArray[np.int64]) -> Winners:
         unit_of_slot = np.repeat(np.arange(self.n_components), capacity)
         _, slots = linear_sum_assignment(outputs[:, unit_of_slot], maximize=True)
         return unit_of_slot[slots].astype(np.intp)

@@ -85,17 +85,17 @@ class Training:
             if after_batch is not None:
                 after_batch()
         self.limit_norms()
-        return progress.end_epoch(self.objective.activation, perf_counter() - started)
+        return progress.end_epoch(perf_counter() - started)
 
     def step(self, batch: Any) -> BatchReport:
         """Learn from a batch: compute outputs, target and gradient, then move the weights."""
         found = self.engine.gradient(self.weights, batch)
         gradient = found.gradient
-        gradient /= len(found.report.winners)
+        gradient /= int(found.report.wins.sum())
         if self.objective.steered:
             wanted = wanted_activity(len(self.weights), self.n_steps_done, self.n_steps)
             biases = self.weights[:, -1]
-            biases += bias_steps(self.objective.activation, gradient[:, -1], found.report.winners, wanted)
+            biases += bias_steps(self.objective.activation, gradient[:, -1], found.report.wins, wanted)
             gradient[:, -1] = 0
         elif self.objective.settings.biases == "none":
             gradient[:, -1] = 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..utils import processes
 from ..utils.wording import counted
 from . import inputs, options
 
@@ -74,6 +75,9 @@ def command(
     and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
+
+    Several processes that torchrun starts learn from a part of the vectors each:
+    torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls --checkpoint FOLDER
     """
     import numpy as np
     from sklearn.pipeline import Pipeline
@@ -81,22 +85,38 @@ def command(
     from ..evaluation.summary import model_summary
     from ..persistence import save_model
 
-    options.check_output(output, force, data)
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
+    group, first = processes.connected(given[""].get("device")), processes.rank() == 0
+    done = first and processes.was_written(output, force)
+    if first and not done:
+        options.check_output(output, force, data)
+    if group is not None and group.from_first(b"done" if done else b""):
+        return
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
         _check_n_components(chosen)
+        if found.vectors is None and group is not None:
+            raise click.UsageError(
+                f"{data} holds images, which one process learns from: start it without torchrun; several processes can "
+                f"learn from vectors, such as patches, and transform images"
+            )
         if found.vectors is None:
             model, found = _image_model(found, chosen, given)
         else:
             model = _vector_model(found.vectors, data, chosen, given)
         kept = None if checkpoint is None else _checkpoint(model, checkpoint, chosen["learner"])
         inputs.show_learning(model, progress, kept)
-        if kept is not None:
+        if kept is not None and first:
             held.enter_context(kept.lock)
             held.enter_context(options.going_on(checkpoint))
         started = time.perf_counter()
-        model.fit(found.data if found.vectors is None else found.vectors.X)
+        if found.vectors is not None and group is not None:
+            _fit_part(model, found.vectors)
+        else:
+            model.fit(found.data if found.vectors is None else found.vectors.X)
+        if group is not None and not first:
+            group.from_first(b"")  # wait until the model is on the disk
+            return
         if found.columns is not None:  # as a fit on a data frame does, to check other frames against them
             (model[0] if isinstance(model, Pipeline) else model).feature_names_in_ = np.array(found.columns, object)
         seconds = time.perf_counter() - started
@@ -106,6 +126,8 @@ def command(
         save_model(model, output, notes=notes)
         if kept is not None:  # only when the model is on the disk
             kept.clear()
+        if group is not None:
+            group.from_first(b"")
     text = (
         f"{counted(notes['units'], 'features')} learned from "
         f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
@@ -221,3 +243,17 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     if not hasattr(inputs.learner_in(model), "use_checkpoint"):
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
     return Checkpoint(folder, keep=True)
+
+
+def _fit_part(model: Any, vectors: Vectors) -> None:
+    """Learn from the part of this process. All read the whole of a table, and so standardise it in the same way."""
+    from sklearn.pipeline import Pipeline
+
+    from ..torch.distributed import Shard
+
+    rows = processes.own_rows(len(vectors))
+    if isinstance(model, Pipeline):
+        scaler, learner = model
+        learner.fit(Shard(scaler.fit_transform(vectors.X)[rows]))
+    else:
+        model.fit(Shard(vectors.part(rows).X))

@@ -19,6 +19,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from .._version import __version__
+from ..utils.processes import TOGETHER, n_processes
 from .options import one_line, tell
 
 
@@ -69,8 +70,14 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, package_name="epls")
-def epls() -> None:
+@click.pass_context
+def epls(context: click.Context) -> None:
     """Learn sparse features from unlabelled data with nothing to tune."""
+    if n_processes() > 1 and context.invoked_subcommand not in TOGETHER:
+        raise click.UsageError(
+            f"{context.invoked_subcommand} is done by one process, but {n_processes()} were started: several can do "
+            f"{' and '.join(TOGETHER)}"
+        )
 
 
 @click.command("completion")
@@ -95,22 +102,22 @@ def run(arguments: list[str] | None = None) -> int:
     except click.UsageError as error:
         shown = io.StringIO()
         error.show(shown)
-        tell(shown.getvalue().rstrip("\n"), err=True)
+        _tell_error(shown.getvalue().rstrip("\n"))
         return 2
     except (KeyboardInterrupt, click.Abort):
-        tell("epls: interrupted; no file was left half-written. Run the same command to start again", err=True)
+        _tell_error("epls: interrupted; no file was left half-written. Run the same command to start again")
         return 1
     except OSError as error:
-        tell(f"epls: {one_line(_explain(error))}", err=True)
+        _tell_error(f"epls: {one_line(_explain(error))}")
         return 1
     except (click.ClickException, ValueError, TypeError, RuntimeError, ImportError, MemoryError) as error:
-        tell(f"epls: {one_line(str(error).strip() or type(error).__name__)}", err=True)
+        _tell_error(f"epls: {one_line(str(error).strip() or type(error).__name__)}")
         return 1
     except Exception as error:
         if os.environ.get("EPLS_DEBUG"):
             raise
         told = one_line(f"{type(error).__name__}: {error}")
-        tell(f"epls: {told}; this is a bug in epls, please report it", err=True)
+        _tell_error(f"epls: {told}; this is a bug in epls, please report it")
         return 1
     return 0
 
@@ -137,6 +144,10 @@ class _TellingHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         _tell_warning(record.getMessage())
+
+
+def _tell_error(message: str) -> None:
+    tell(message, err=True, anywhere=True)
 
 
 def _tell_warning(message: str) -> None:

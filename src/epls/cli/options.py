@@ -18,6 +18,7 @@ import click
 
 from ..encoders import ENCODERS
 from ..learners import LEARNERS
+from ..utils.processes import rank
 from ..utils.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -231,9 +232,13 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
-def tell(text: str, err: bool = False) -> None:
-    """Print lines on stdout or stderr with control characters escaped. All output of commands goes through here."""
-    _echo("\n".join(map(one_line, text.split("\n"))), err)
+def tell(text: str, err: bool = False, *, anywhere: bool = False) -> None:
+    """Print lines on stdout or stderr with control characters escaped. All output of commands goes through here.
+
+    Of several processes, only the first prints, unless ``anywhere``.
+    """
+    if anywhere or rank() == 0:
+        _echo("\n".join(map(one_line, text.split("\n"))), err)
 
 
 def tell_skipped(data: Any, first: int = 0) -> None:
@@ -330,7 +335,9 @@ def print_result(as_json: bool, facts: dict[str, Any], text: str) -> None:
 
 
 def print_json(value: Any) -> None:
-    _echo(json.dumps(value, indent=1, allow_nan=False, default=str))
+    """Print a value as JSON; of several processes, only the first."""
+    if rank() == 0:
+        _echo(json.dumps(value, indent=1, allow_nan=False, default=str))
 
 
 def _echo(text: str, err: bool = False) -> None:
@@ -359,7 +366,7 @@ class StageProgress:
         from rich import progress
         from rich.console import Console
 
-        self._console = console or Console(stderr=True)
+        self._console = console or Console(stderr=True, quiet=rank() > 0)
         columns = (
             progress.TextColumn("{task.description}"), progress.BarColumn(), progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(), progress.TextColumn("left"), progress.TimeRemainingColumn(),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
 
+from ..utils import processes
 from ..utils.wording import counted
 from . import inputs, options
 
@@ -28,6 +30,8 @@ def command(
     A .csv or .parquet file is a table with a column for each feature. For a folder of images, the first column, "file",
     has the file of each row. A .npz file holds the array "features" and, for a folder of images, the array "names" with
     the file of each row; numpy.load reads both.
+
+    Several processes that torchrun starts write a part each: features.part0.npy, features.part1.npy and so on.
     """
     from ..datasets.opening import rows_have_names
     from ..datasets.writing import check_ending, features_file
@@ -37,9 +41,13 @@ def command(
         check_ending(output, has_names=rows_have_names(data))
     except ValueError as error:
         raise click.UsageError(f"--output {output}: {error}") from error
+    output = processes.own_file(output)
+    if processes.was_written(output, force):
+        return
     options.check_output(output, force, model, data)
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen | {"model": model}, progress)
+        found = _own_part(found)
         columns = found.model.get_feature_names_out().tolist()
         shape = (len(found.data), len(columns))
         names = found.names if found.vectors is None else None
@@ -50,5 +58,23 @@ def command(
                 done += rows.shape[0]
                 progress("encode", done, shape[0])
     facts = {"features": str(output), "shape": shape, "skipped": found.n_skipped}
-    text = f"features of {counted(shape[0], found.kind)}, {shape[1]:,} each, written to {output}"
+    others = "" if processes.n_processes() == 1 else f"; {processes.n_processes()} processes write a part each"
+    text = f"features of {counted(shape[0], found.kind)}, {shape[1]:,} each, written to {output}{others}"
     options.print_result(as_json, facts, text)
+
+
+def _own_part(found: inputs.Inputs) -> inputs.Inputs:
+    """Return what this process encodes; all if there is no other."""
+    import numpy as np
+
+    from ..images.reading import ImageCollection
+
+    if processes.n_processes() == 1:
+        return found
+    rows = processes.own_rows(len(found.data))
+    images: Any = found.data
+    if found.vectors is not None:
+        part: Any = found.vectors.part(rows)
+    else:
+        part = ImageCollection(images, 1).some(np.arange(rows.start, rows.stop)).images
+    return replace(found, data=part, names=None if found.names is None else found.names[rows])

@@ -71,7 +71,7 @@ class FileBlocks:
                 shape, fortran_order, dtype, offset = read_npy_header(file, n_bytes)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"there is no shard {path}: all workers must be able to read every shard at its path"
+                f"there is no file {path}: every process must be able to read all files at their paths"
             ) from None
         except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error
@@ -122,10 +122,9 @@ class DaskBlocks:
         self.shape = (int(X.shape[0]), int(X.shape[1]))
         self.dtype = _type_of(X)
         self.sizes = np.array(self.X.chunks[0], np.intp)
-        self.scheduler: str | None = None
 
     def read(self, number: int) -> NDArray[Any]:
-        return np.asarray(self.X.blocks[number, 0].compute(scheduler=self.scheduler), self.dtype)
+        return np.asarray(self.X.blocks[number, 0].compute(), self.dtype)
 
 
 def whole_rows(X: Any) -> Any:
@@ -200,8 +199,8 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     Returns
     -------
     Blocks
-        The table, for ``fit``, ``transform`` and ``iter_transform`` of a learner, and for :mod:`epls.distributed`. Only
-        the headers of the files have been read.
+        The table, for ``fit``, ``transform`` and ``iter_transform`` of a learner, and for :class:`epls.torch.Shard`.
+        Only the headers of the files have been read.
 
     Raises
     ------

@@ -61,6 +61,18 @@ class Moments:
         self._differs = self._differs or other._differs or bool(shift.any())
         self.n_samples = n_total
 
+    def numbers(self) -> Float64:
+        """Return all that these moments are, to send them to another process."""
+        return np.concatenate([[self.n_samples, self._squares, self._differs], self._first, self._mean])
+
+    @classmethod
+    def from_numbers(cls, numbers: Float64) -> Moments:
+        """Return the moments with these :meth:`numbers`."""
+        moments = cls()
+        moments.n_samples, moments._squares, moments._differs = int(numbers[0]), float(numbers[1]), bool(numbers[2])
+        moments._first, moments._mean = np.split(numbers[3:], 2)
+        return moments
+
     def center_and_scale(self) -> tuple[Array, float]:
         """Return the mean of every feature, and the root of the features' mean variance; 1 for constant data."""
         scale = float(np.sqrt(self._squares / max(self.n_samples * self._mean.size, 1)))

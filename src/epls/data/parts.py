@@ -43,47 +43,19 @@ def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
             yield codes if sparse.issparse(codes) else np.asarray(codes)
 
 
-def lazy_transform(model: Any, data: Any) -> Any:
-    """Return the codes of data as a dask array, which is computed on demand.
+def lazy_transform(model: Any, X: Any) -> Any:
+    """Return the codes of the samples or images in a dask array as a dask array with the same blocks, not yet computed.
 
-    Parameters
-    ----------
-    model : fitted model
-        Anything with ``transform`` and ``get_feature_names_out``: EPLS, another learner, ImageFeatures.
-    data : dask array, Blocks as returned by open_shards, zarr array or memory map
-        Samples in rows, or images. Nothing is read yet. The blocks of a dask array are kept; each worker reads its part
-        of other data.
-
-    Returns
-    -------
-    dask.array.Array of float32 or float64, of shape (n_samples, n_codes)
-        The codes. ``to_zarr`` writes them from the workers; ``compute`` returns them to this process.
+    ``to_zarr`` writes them from the workers of a cluster; ``compute`` returns them to this process.
     """
-    try:
-        import dask
-        import dask.array as da
-    except ImportError as error:
-        raise ImportError('lazy arrays require dask: pip install "epls[distributed]"') from error
-    pieces: list[Any]
-    if package_of(data) == "zarr" and data.ndim > 2:
-        data = da.from_zarr(data)
-    if is_dask(data):
-        data = whole_rows(data)
-        pieces, sizes = [(piece,) for piece in data.to_delayed().reshape(-1)], [int(n) for n in data.chunks[0]]
-    else:
-        blocks = as_blocks(data, smallest_map=0)
-        if blocks is None:
-            raise TypeError(
-                f"data is a {type(data).__name__}, but must be a dask array, a zarr array, or the result of "
-                f"open_shards: call the model's own transform for an array in memory"
-            )
-        shared_blocks = dask.delayed(blocks, pure=True)
-        runs = list(_runs(blocks))
-        pieces = [(shared_blocks, first, last) for first, last in runs]
-        sizes = [int(blocks.sizes[first:last].sum()) for first, last in runs]
-    n_codes, dtype = n_codes_of(model), _type_of_codes(model, data)
-    shared = dask.delayed(model, pure=True)  # sent once, not with each piece
-    codes = (dask.delayed(_codes)(shared, dtype, *piece) for piece in pieces)
+    import dask
+    import dask.array as da
+
+    X = whole_rows(X)
+    n_codes, dtype = n_codes_of(model), _type_of_codes(model, X)
+    shared = dask.delayed(model, pure=True)  # sent once, not with each block
+    codes = (dask.delayed(_codes)(shared, dtype, block) for block in X.to_delayed().reshape(-1))
+    sizes = map(int, X.chunks[0])
     return da.concatenate(
         [da.from_delayed(code, (size, n_codes), dtype) for code, size in zip(codes, sizes, strict=True)]
     )
@@ -121,9 +93,8 @@ def _read(blocks: Blocks, first: int, last: int) -> NDArray[Any]:
     return np.concatenate([blocks.read(number) for number in range(first, last)])
 
 
-def _codes(model: Any, dtype: np.dtype[Any], data: Any, *run: int) -> NDArray[Any]:
-    """Encode an array or a run of blocks. The worker that encodes blocks also reads them, so they are not sent."""
-    return np.asarray(model.transform(_read(data, *run) if run else data), dtype)
+def _codes(model: Any, dtype: np.dtype[Any], data: Any) -> NDArray[Any]:
+    return np.asarray(model.transform(data), dtype)
 
 
 def _type_of_codes(model: Any, data: Any) -> np.dtype[Any]:

@@ -40,7 +40,9 @@ class Samples(ABC):
     dtype : dtype
         The type to compute in, float32 or float64.
     n_parts : int
-        The number of batches that are computed in parallel in a step; more than one only for shards.
+        The number of processes that learn together, each from its own samples; 1 unless this is a shard.
+    part : int
+        Which of them this process is; only the first, 0, writes files.
     moments : Moments
         Mean and spread, found in a pass over all samples. This pass checks that blocks are finite; arrays are checked
         earlier.
@@ -49,6 +51,7 @@ class Samples(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[np.floating]
     n_parts: int = 1
+    part: int = 0
 
     @property
     @abstractmethod
@@ -56,13 +59,13 @@ class Samples(ABC):
 
     @abstractmethod
     def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Any]:
         """Iterate over mini-batches until every sample has been used once.
 
         The first ``skip`` batches are left out. All random numbers are drawn before the first batch. See
-        :func:`epls.data.shuffling.batch_cuts` for the sizes. Each source defines its own batch type; all except shards
-        return :data:`epls.data.shuffling.Batch`.
+        :func:`epls.data.shuffling.batch_cuts` for the sizes and ``n_even``. A batch is an array and the rows of it that
+        are used, :data:`epls.data.shuffling.Batch`; that of a shard also has the number of rows in each process.
         """
 
     @abstractmethod
@@ -73,6 +76,20 @@ class Samples(ABC):
         """Return the number of mini-batches of an epoch, with ``batch_size`` samples of every part in each."""
         n_whole, n_left = divmod(self.shape[0], self.n_parts * batch_size)
         return n_whole + (n_left > 0 and not drop_last)
+
+    def shared_engine(self, engine: Any) -> Any:
+        """Return the engine that computes the gradient of all processes, given the one of this process."""
+        return engine
+
+    def add_up(self, *arrays: NDArray[Any]) -> None:  # noqa: B027 (there is one process)
+        """Replace arrays by their sums over all processes, in place."""
+
+    def average(self, n_rows: int, *arrays: NDArray[Any]) -> None:  # noqa: B027
+        """Replace means over ``n_rows`` of this process by the means over the rows of all processes, in place."""
+
+    def from_first(self, content: bytes) -> bytes:
+        """Return what the first process gives."""
+        return content
 
     def describe(self) -> dict[str, Any]:
         """Describe these samples, to check whether training can continue with them."""
@@ -91,6 +108,22 @@ class Samples(ABC):
         return ""
 
 
+class PartOfSamples(ABC):
+    """What ``fit`` is given if other processes have the rest of the samples, such as :class:`epls.torch.Shard`.
+
+    Attributes
+    ----------
+    X : array-like, zarr array, dask array or Blocks of shape (n_own_samples, n_features)
+        The samples of this process.
+    """
+
+    X: Any
+
+    @abstractmethod
+    def samples(self, own: Callable[[], Samples], learner: str) -> Samples:
+        """Return the samples of all processes; ``own`` opens those of this one for a learner."""
+
+
 class ArraySamples(Samples):
     """An array or a memory map of floats or small integers, shuffled by index. It is never copied."""
 
@@ -104,9 +137,11 @@ class ArraySamples(Samples):
         return moments_of([self.X])
 
     def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Batch]:
-        return cut(self.X, random.permutation(len(self.X)), batch_cuts(len(self.X), batch_size, even=even, skip=skip))
+        return cut(
+            self.X, random.permutation(len(self.X)), batch_cuts(len(self.X), batch_size, n_even=n_even, skip=skip)
+        )
 
     def some_rows(self) -> str:
         numbers = np.linspace(0, len(self.X) - 1, min(len(self.X), _TOLD_ROWS)).astype(int)
@@ -139,11 +174,11 @@ class BlockSamples(Samples):
         return moments_of(checked_blocks(self.blocks))
 
     def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Batch]:
         groups = self._groups(random.permutation(len(self.blocks.sizes)))
         seed = random.randint(2**31 - 1)
-        cuts = batch_cuts(self.shape[0], batch_size, even=even, skip=skip)
+        cuts = batch_cuts(self.shape[0], batch_size, n_even=n_even, skip=skip)
         ends = np.cumsum([self.blocks.sizes[group].sum() for group in groups])
         first = int(np.searchsorted(ends, cuts[0], side="right"))  # earlier blocks need not be read
         n_before = int(ends[first - 1]) if first > 0 else 0
@@ -211,10 +246,10 @@ class StreamSamples(Samples):
         return self._moments
 
     def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Batch]:
         seed = random.randint(2**31 - 1)
-        cuts = batch_cuts(self.shape[0], batch_size, even=even, skip=skip)
+        cuts = batch_cuts(self.shape[0], batch_size, n_even=n_even, skip=skip)
         return shuffled(enumerate(ahead(self._buffers())), cuts, seed)
 
     def array(self) -> Array:

@@ -16,15 +16,15 @@ Array = NDArray[Any]  # in the stored type, including small integers
 Batch = tuple[Array, Indices]  # an array and the rows of it that make up the batch
 
 
-def batch_cuts(n_samples: int, batch_size: int, *, even: bool = False, skip: int = 0) -> Indices:
+def batch_cuts(n_samples: int, batch_size: int, *, n_even: int | None = None, skip: int = 0) -> Indices:
     """Return where an epoch is cut into mini-batches: the first sample of each, and the end.
 
-    Batches have ``batch_size`` samples, and the last one has the rest. If ``even``, the sizes differ by at most one and
-    are at most ``batch_size``. The first ``skip`` batches are left out.
+    Batches have ``batch_size`` samples, and the last one has the rest. With ``n_even``, there are this many batches
+    instead, whose sizes differ by at most one. The first ``skip`` batches are left out.
     """
-    n_batches = -(-n_samples // batch_size)
+    n_batches = -(-n_samples // batch_size) if n_even is None else n_even
     numbers = np.arange(min(skip, n_batches), n_batches + 1)
-    if not even:
+    if n_even is None:
         return np.minimum(numbers * batch_size, n_samples)
     size, n_larger = divmod(n_samples, n_batches)
     return numbers * size + np.minimum(numbers, n_larger)

@@ -84,7 +84,7 @@ class ImagePatchSamples(Samples):
         return self._moments
 
     def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, even: bool = False
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Batch]:
         parts, n_together = self._parts(batch_size)
         groups = np.array_split(parts[random.permutation(len(parts))], range(n_together, len(parts), n_together))
@@ -103,7 +103,7 @@ class ImagePatchSamples(Samples):
         parts = [
             (number, start, stop)
             for number, size in zip(self.numbers, self.sizes, strict=True)
-            for start, stop in pairwise(batch_cuts(size, batch_size, even=True))
+            for start, stop in pairwise(batch_cuts(size, batch_size, n_even=-(-size // batch_size)))
         ]
         largest = max(stop - start for _, start, stop in parts)
         return np.array(parts, np.intp), max(1, batch_size // largest)

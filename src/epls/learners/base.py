@@ -16,7 +16,7 @@ from ..algorithm.layer import UnitLayer
 from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
-from ..data.samples import ArraySamples, BlockSamples, Samples, StreamSamples
+from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples, StreamSamples
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
@@ -43,6 +43,8 @@ class Learner(Saved, Epochs, Coder):
     own_encoder: ClassVar[str] = "natural"
     #: The number of image patches that it usually learns from.
     usual_patches: ClassVar[int] = 100_000
+    #: Whether :meth:`learn` uses mini-batches, of which each of several processes may have a part.
+    in_parts: ClassVar[bool] = False
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
     #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
@@ -83,7 +85,7 @@ class Learner(Saved, Epochs, Coder):
         return lambda: self.encode
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike, y: Any = None) -> Any:
+    def fit(self, X: ArrayLike | PartOfSamples, y: Any = None) -> Any:
         """Learn from all samples.
 
         Parameters
@@ -91,7 +93,8 @@ class Learner(Saved, Epochs, Coder):
         X : array-like, zarr array, dask array or Blocks of shape (n_samples, n_features)
             The samples. Integers of 8 or 16 bits are converted as late as possible. Memory maps of a gigabyte or more,
             zarr and dask arrays, and the result of :func:`epls.open_shards` are read block by block, in a new order
-            each epoch, by learners that use mini-batches. Other learners load them.
+            each epoch, by learners that use mini-batches. Other learners load them. :class:`epls.torch.Shard` is a part
+            of the samples, if several processes learn together.
         y : None
             Ignored.
 
@@ -99,13 +102,15 @@ class Learner(Saved, Epochs, Coder):
         -------
         self
         """
-        blocks = as_blocks(X)
         with earlier_fit_kept(self):
-            if blocks is None:
-                samples: Samples = ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=2)))
-            else:
-                samples = self._without_names(BlockSamples(blocks))
-            return self._fit_samples(samples)
+            if isinstance(X, PartOfSamples):
+                if not self.in_parts:
+                    raise TypeError(
+                        f"{type(self).__name__} needs all samples in one process: give it the whole data, or learn "
+                        f"with EPLS, Prototypes, SparseAutoencoder or SparseRBM"
+                    )
+                return self._fit_samples(X.samples(lambda: self._samples(X.X, 1), repr(self)))
+            return self._fit_samples(self._samples(X, 2))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
@@ -154,6 +159,13 @@ class Learner(Saved, Epochs, Coder):
         with earlier_fit_kept(self):
             return self._fit_samples(self._without_names(samples))
 
+    def _samples(self, X: Any, least: int) -> Samples:
+        """Return data as samples, at least so many if they are in memory."""
+        blocks = as_blocks(X)
+        if blocks is not None:
+            return self._without_names(BlockSamples(blocks))
+        return ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=least)))
+
     def _without_names(self, samples: Samples) -> Samples:
         """Return the samples; their features have no names."""
         self.n_features_in_ = samples.shape[1]
@@ -164,6 +176,9 @@ class Learner(Saved, Epochs, Coder):
         if samples.shape[0] < 2:
             raise ValueError(f"{type(self).__name__} was given {samples.shape[0]} sample(s), but needs at least 2")
         random, attributes = check_random_state(getattr(self, "random_state", None)), {}
+        if samples.n_parts > 1:  # None differs from process to process
+            seed = str(random.randint(2**31 - 1)).encode()
+            random = np.random.RandomState(int(samples.from_first(seed)))
         with one_blas_thread():
             if self.in_one_step:
                 for _ in self.epochs(1):

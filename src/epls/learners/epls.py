@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
 from ..algorithm.checkpoint import Checkpoint, description_of_run
-from ..algorithm.engine import Engine, Objective, new_engine
+from ..algorithm.engine import Objective, new_engine
 from ..algorithm.progress import EpochReport, has_settled
 from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, number_of_epochs
 from ..algorithm.steering import STREAM_PATH
@@ -109,6 +108,7 @@ class EPLS(UnitLearner):
     """
 
     usual_patches = 400_000
+    in_parts = True
     #: What ``settings`` is; the command line accepts its fields by name.
     settings_type = TrainingSettings
     _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
@@ -143,7 +143,6 @@ class EPLS(UnitLearner):
 
     epoch_reports_: list[EpochReport]
     _checkpoint: Checkpoint | None = None
-    _new_engine = staticmethod(new_engine)
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
         settings = self._settings()
@@ -158,17 +157,20 @@ class EPLS(UnitLearner):
         max_iter = int(self.max_iter or number_of_epochs(n_batches))
         fit_task = self.begin_fit(max_iter)  # sets up the callbacks; a checkpoint among them registers itself
         checkpoint = self._checkpoint
+        if checkpoint is not None and samples.part == 0:
+            checkpoint.lock.acquire()
         if checkpoint is not None and self.random_state is None:  # its own state, which can be restored on resuming
             random = np.random.RandomState(random.randint(2**31 - 1))
         weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
         center, scale = samples.moments.center_and_scale()
-        engine = self._new_engine(self._objective(center, scale), n_components, self.device)
+        engine = samples.shared_engine(new_engine(self._objective(center, scale), n_components, self.device))
         training = Training(weights, engine, n_steps=n_batches * max_iter)
         resumed, after_batch = False, None
         if checkpoint is not None:
             run = description_of_run(self.get_params(deep=False), samples, training, batch_size, max_iter)
-            resumed = checkpoint.resume(run, training)
-            after_batch = partial(checkpoint.save_when_due, run, training)
+            resumed = checkpoint.resume(run, training, samples)
+            if samples.part == 0:
+                after_batch = partial(checkpoint.save_when_due, run, training)
         if not resumed:
             training.start_biases(samples, batch_size, random)
 
@@ -183,7 +185,7 @@ class EPLS(UnitLearner):
                 _warn_unsettled(max_iter, tol)
         if settings.wake:
             training.wake(samples, batch_size, random)
-        if checkpoint is not None and not checkpoint.keep:
+        if checkpoint is not None and samples.part == 0 and not checkpoint.keep:
             checkpoint.clear()
         self.__dict__.pop("_training", None)
         return attributes() | {
@@ -191,27 +193,6 @@ class EPLS(UnitLearner):
             "loss_curve_": [report.error for report in reports],
             "n_iter_": len(reports),
         }
-
-    def fit_with_engine(self, samples: Samples, new_engine: Callable[..., Engine]) -> EPLS:
-        """Learn from samples whose batches only their own engine can compute with, as :mod:`epls.distributed` does.
-
-        Parameters
-        ----------
-        samples : Samples
-            The samples.
-        new_engine : callable
-            Returns the :class:`epls.algorithm.engine.Engine` for an objective, a number of units and a device.
-
-        Returns
-        -------
-        self
-        """
-        self._new_engine = new_engine
-        try:
-            fitted: EPLS = self.fit_samples(samples)
-        finally:
-            del self._new_engine
-        return fitted
 
     def use_checkpoint(self, checkpoint: Checkpoint | None) -> None:
         """Called by a :class:`epls.Checkpoint` callback when ``fit`` begins, and with None when ``fit`` ends."""
@@ -255,9 +236,9 @@ class EPLS(UnitLearner):
         if isinstance(training.engine.target, LiteralTarget):
             training.engine.target.start_epoch(samples.shape[0])
         batch_size = self._batch_size(len(training.weights), SMALLEST_BATCH * 10)
-        errors = [training.step(batch).errors for batch in samples.in_order(batch_size)]
+        error = sum(training.step(batch).error for batch in samples.in_order(batch_size))
         training.limit_norms()
-        self.loss_curve_.append(float(np.concatenate(errors).mean(dtype=np.float64)))
+        self.loss_curve_.append(error / len(samples.X))
         self.n_iter_ = len(self.loss_curve_)
         self.__dict__.update(unit_attributes(training.weights, self.mean_, self.scale_))
         return self

@@ -53,6 +53,7 @@ class Prototypes(Learner):
 
     whitens = True
     own_encoder = "soft_threshold"
+    in_parts = True
     usual_patches = EPLS.usual_patches
     saved: ClassVar[dict[str, Any]] = Learner.saved | {"loss_curve_": CURVE, "n_iter_": COUNT}
     _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
@@ -73,7 +74,9 @@ class Prototypes(Learner):
         X = samples.array()
         winners = model.winners(X)
         order = np.argsort(winners, kind="stable")
-        cuts = np.searchsorted(winners[order], np.arange(n_components))
-        counts = np.bincount(winners, minlength=n_components)
-        means = np.add.reduceat(X[order], cuts, axis=0, dtype=np.float64) / counts[:, None]
+        units, cuts = np.unique(winners[order], return_index=True)  # those of a part may not be all
+        sums, counts = np.zeros((n_components, X.shape[1])), np.bincount(winners, minlength=n_components).astype(float)
+        sums[units] = np.add.reduceat(X[order], cuts, axis=0, dtype=np.float64)
+        samples.add_up(sums, counts)
+        means = sums / np.maximum(counts, 1)[:, None]
         return {"components_": means.astype(X.dtype), "loss_curve_": model.loss_curve_, "n_iter_": model.n_iter_}

@@ -101,6 +101,7 @@ class SparseAutoencoder(UnitLearner):
     """
 
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty")
+    in_parts = True
     decoder_: Array
     decoder_intercept_: Array
     saved: ClassVar[dict[str, Any]] = UnitLearner.saved | {
@@ -153,12 +154,14 @@ class SparseAutoencoder(UnitLearner):
 
         loss_curve = []
         for _ in self.epochs(max_iter):
-            loss = 0.0
+            loss = np.zeros(1)
             for inputs in standardized_batches(samples, batch_size, random):
-                loss += objective(inputs, encoder, decoder, room, **penalties)
+                of_batch = np.array([objective(inputs, encoder, decoder, room, **penalties)])
+                samples.average(len(inputs), room.encoder_gradient, room.decoder_gradient, of_batch)
+                loss += of_batch
                 optimizers[0].step(encoder, room.encoder_gradient)
                 optimizers[1].step(decoder, room.decoder_gradient)
-            loss_curve.append(loss / n_batches)
+            loss_curve.append(float(loss[0]) / n_batches)
         return unit_attributes(encoder, center, scale) | {
             "decoder_": decoder[:-1].copy(),
             "decoder_intercept_": decoder[-1].copy(),

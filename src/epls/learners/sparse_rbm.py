@@ -104,6 +104,7 @@ class SparseRBM(UnitLearner):
     """
 
     meta_parameters = ("weight_decay", "sparseness", "sparsity_penalty", "momentum")
+    in_parts = True
     visible_intercept_: Array
     saved: ClassVar[dict[str, Any]] = UnitLearner.saved | {"visible_intercept_": Floats("n_features")}
     _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
@@ -140,19 +141,20 @@ class SparseRBM(UnitLearner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        n_samples, n_features = samples.shape
+        n_samples = samples.shape[0]
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()
         max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
-        machine = _Machine(self, n_components, n_features, -(-n_samples // n_batches), random, samples.dtype)
+        machine = _Machine(self, n_components, samples, random)
         n_steps, n_done, loss_curve = max_iter * n_batches, 0, []
         for _ in self.epochs(max_iter):
-            error = 0.0
+            error = np.zeros(1)
             for inputs in standardized_batches(samples, self.batch_size, random):
                 fall = 0.5 * (1 + math.cos(math.pi * n_done / n_steps))
                 error += machine.step(inputs, fall) * len(inputs)
                 n_done += 1
-            loss_curve.append(error / n_samples)
+            samples.add_up(error)
+            loss_curve.append(float(error[0]) / n_samples)
         return unit_attributes(machine.weights, center, scale) | {
             "visible_intercept_": machine.visible_intercept,
             "loss_curve_": loss_curve,
@@ -167,12 +169,11 @@ class _Machine:
         self,
         settings: SparseRBM,
         n_components: int,
-        n_features: int,
-        n_rows: int,
+        samples: Samples,
         random: np.random.RandomState,
-        dtype: np.dtype[np.floating],
     ) -> None:
-        self.settings = settings
+        self.settings, self.samples = settings, samples
+        (n_samples, n_features), dtype = samples.shape, samples.dtype
         n_active = settings.sparseness * n_components
         reach = n_features + n_active
         self.weights = np.empty((n_components, n_features + 1), dtype)
@@ -187,9 +188,11 @@ class _Machine:
         # The pull towards the mean activation changes by at most a quarter of its weight per unit of bias.
         self.rates[-1] = min(settings.learning_rate, 4 / max(settings.sparsity_penalty, 1e-300))
         self.decays[-1] = 0
+        n_rows = -(-n_samples // samples.n_batches(settings.batch_size))  # also of the largest of several parts
         self.room = Room(n_rows, self.weights)
         # RandomState cannot draw 32-bit floats, and drawing 64-bit ones takes as long as a product.
-        self._uniform = np.random.Generator(np.random.SFC64(random.randint(2**31, size=4)))
+        own = [] if samples.n_parts == 1 else [samples.part]  # each process draws numbers of its own
+        self._uniform = np.random.Generator(np.random.SFC64([*random.randint(2**31, size=4), *own]))
 
     def step(self, inputs: Array, fall: float) -> float:
         """Learn from a batch at a fraction of the learning rates, and return its reconstruction error."""
@@ -207,6 +210,7 @@ class _Machine:
                 f"the weights diverged with learning_rate={settings.learning_rate} and "
                 f"momentum={settings.momentum}: lower one of them"
             )
+        self.samples.average(len(inputs), batch.weights, batch.visible, batch.activity)
         # Only the biases, as in the paper: they set how often a unit is active, and the weights set for what. Without
         # the slope of the activation, which is almost 0 for the units that are furthest off.
         batch.weights[:, -1] += settings.sparsity_penalty * (settings.sparseness - batch.activity)

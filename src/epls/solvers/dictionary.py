@@ -117,12 +117,12 @@ def learn_online(
     """
     squares = np.zeros((len(components), len(components)), components.dtype)
     products = np.zeros_like(components)
-    n_batches = 0
+    samples, n_together, n_batches = ArraySamples(X), SAMPLES_PER_COMPONENT * len(components), 0
 
     def improve() -> tuple[float, NDArray[np.int64]]:
         nonlocal n_batches
         loss, n_uses = 0.0, np.zeros(len(components), np.int64)
-        for _, rows in ArraySamples(X).epoch(random, SAMPLES_PER_COMPONENT * len(components), even=True):
+        for _, rows in samples.epoch(random, n_together, n_even=samples.n_batches(n_together)):
             batch = coded(X[rows])
             loss += batch.loss
             n_uses += batch.n_uses

@@ -1,4 +1,5 @@
-"""EPLS with PyTorch: training and encoding on any device, a loss for any network, learned layers as modules.
+"""EPLS with PyTorch: training and encoding on any device, several processes, a loss for any
+network, learned layers as modules.
 
 Needs torch (``pip install "epls[torch]"``).
 """
@@ -9,7 +10,8 @@ from ..utils.optional import require
 require("torch", "torch", "epls.torch, or device=... of a model,")
 
 from .coder import ImageNetwork
+from .distributed import Shard
 from .export import to_conv2d, to_linear, to_module
 from .loss import EPLSLoss
 
-__all__ = ["EPLSLoss", "ImageNetwork", "to_conv2d", "to_linear", "to_module"]
+__all__ = ["EPLSLoss", "ImageNetwork", "Shard", "to_conv2d", "to_linear", "to_module"]

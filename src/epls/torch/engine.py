@@ -161,7 +161,8 @@ class TorchEngine(Engine):
         differences = outputs.sub_(f.inactive) if f.inactive != 0 else outputs
         differences.scatter_(1, columns, at_winner - f.active)
         errors = torch.linalg.vector_norm(differences, dim=1).square_()
-        report = BatchReport(winners, at_winner[:, 0].numpy(force=True), errors.numpy(force=True))
+        of_rows = at_winner[:, 0].numpy(force=True), errors.numpy(force=True)
+        report = BatchReport.of(winners, *of_rows, f, len(weights))
 
         curvatures = self._curvatures(kept_net, differences) if objective.needs_factors else None
         summed = differences.sum(dim=0) if objective.steered and not objective.matching else None

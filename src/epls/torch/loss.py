@@ -249,7 +249,8 @@ class EPLSLoss(nn.Module):
         else:
             wanted = wanted_activity(self.n_components, int(self.n_steps_done), self.n_steps)
             if self.training:
-                steps = bias_steps(f, differences.mean(dim=0).numpy(force=True), winners, wanted)
+                wins = np.bincount(winners, minlength=net.shape[1])
+                steps = bias_steps(f, differences.mean(dim=0).numpy(force=True), wins, wanted)
                 self.bias += torch.from_numpy(steps).to(self.bias.dtype).to(self.bias.device)
             # The mean target is wanted_activity, so the network only has to learn which samples excite a unit.
             # Otherwise all weights would first be driven to lower all outputs, against the steering. That is harmless

@@ -8,12 +8,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save
+from safetensors.numpy import load, save
 
 from .files import open_regular, write_atomically
 
@@ -53,11 +54,35 @@ def read_container(path: Path, *formats: int) -> tuple[dict[str, Any], dict[str,
     Another format is a :class:`VersionError`; all that :func:`write_container` would not write is a
     :class:`DamagedError`.
     """
-    try:
+
+    def read() -> tuple[dict[str, str], dict[str, Any]]:
         _check_size(path)
         with safe_open(path, framework="numpy") as file:
-            metadata = file.metadata() or {}
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+            return file.metadata() or {}, arrays
+
+    return _checked(read, formats)
+
+
+def parse_container(content: bytes, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Do the same for the content of a file, which another process may have sent."""
+
+    def read() -> tuple[dict[str, str], dict[str, Any]]:
+        size = int.from_bytes(content[:8], "little")
+        if size > LARGEST_HEADER + 2**20:
+            raise ForeignError(f"its header has {size:,} bytes")
+        arrays = {name: array.copy() for name, array in load(content).items()}  # training changes them
+        return json.loads(content[8 : 8 + size]).get("__metadata__", {}), arrays
+
+    return _checked(read, formats)
+
+
+def _checked(
+    read: Callable[[], tuple[dict[str, str], dict[str, Any]]], formats: tuple[int, ...]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what a function reads, if :func:`write_container` wrote it with one of these formats."""
+    try:
+        metadata, arrays = read()
         if "epls" not in metadata:
             raise ForeignError("it was not written by epls")
         header = json.loads(metadata["epls"])

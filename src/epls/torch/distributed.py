@@ -1,0 +1,405 @@
+"""Training by several processes, each with its own part of the samples, with ``torch.distributed``.
+
+Every process runs the same program, started by ``torchrun``, Slurm or Kubernetes, and gives its samples as a
+:class:`Shard`. In each step, every process takes a mini-batch of its own samples, finds the winners in it, and computes
+the gradient; one all-reduce adds up the gradients. All processes then take the same step. So their weights stay equal
+and are never sent.
+
+*Balance.* All processes know the sizes of all mini-batches, so each of them knows which wins the others will give. Over
+all processes, the wins of any two units differ by at most one after every step, see :func:`shares`.
+
+*The same bits.* Sums over processes are those of gloo's ring: their order follows from the number of processes, and all
+processes receive the same bits. Moments are merged in the order of the processes. So a seed fixes the result for a
+number of processes, and one process learns what ``fit`` without shards learns.
+
+*Failures.* If a process dies, its connections close, and the others raise a ``ConnectionError``. The first process
+writes checkpoints; after a restart, it sends the newest one to the others, which check it as if it were a file.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import distributed
+
+from ..algorithm.engine import BatchGradient, BatchReport, Engine
+from ..algorithm.state import Stateful
+from ..algorithm.target import BalancedTarget, Winners
+from ..data.moments import Moments
+from ..data.samples import Array as Stored
+from ..data.samples import PartOfSamples, Samples
+from ..data.shuffling import batch_cuts
+from ..utils.types import Array, Indices
+
+ShardBatch = tuple[Stored, Indices, NDArray[np.int64]]  # a batch, and the number of rows of each process
+_Counts = NDArray[np.int64]
+
+#: A process that says nothing for so long is given up. One that dies is noticed at once.
+PATIENCE = timedelta(minutes=10)
+
+
+class Shard(PartOfSamples):
+    """The samples of this process, in a program that several processes run at the same time.
+
+    Give it to ``fit`` of :class:`epls.EPLS`, :class:`epls.Prototypes`, :class:`epls.SparseAutoencoder` or
+    :class:`epls.SparseRBM`. All processes must call ``fit`` with the same settings. The model is then the same in all
+    of them, so let one of them save it. A step uses a mini-batch of each process; parts may have different sizes, and
+    mini-batches are in proportion.
+
+    The processes are those of the default group of ``torch.distributed``. If there is none, it is created from the
+    environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``, ``MASTER_PORT``). A program that
+    nobody started in several processes learns from its part alone.
+
+    Parameters
+    ----------
+    X : array-like, zarr array, dask array or Blocks of shape (n_own_samples, n_features)
+        The samples of this process; see ``fit``.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from epls import EPLS
+    >>> from epls.torch import Shard
+    >>> X, _ = load_digits(return_X_y=True)
+    >>> model = EPLS(10, max_iter=3, random_state=0).fit(Shard(X))
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+
+    def __array__(self, *arguments: Any, **settings: Any) -> Any:
+        """Refuse to be used as an array."""
+        raise TypeError("a Shard is for fit of learners that several processes can train: give its X elsewhere")
+
+    def samples(self, own: Callable[[], Samples], learner: str) -> Samples:
+        """Return the samples of all processes; ``own`` opens those of this one for a learner."""
+        connect()
+        return own() if n_processes() == 1 else ShardSamples(Processes(), own, learner)
+
+
+def n_processes() -> int:
+    """Return the number of processes that learn together."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def connect(device: str | None = None) -> None:
+    """Create the default group of processes from the environment, if several were started and there is none.
+
+    Without ``torchrun``, the first process listens at ``MASTER_ADDR`` and nowhere else. Where this is the loopback
+    address, so do the connections between the processes.
+    """
+    if distributed.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return
+    try:
+        rank, size, port = (int(os.environ[name]) for name in ("RANK", "WORLD_SIZE", "MASTER_PORT"))
+        address = os.environ["MASTER_ADDR"]
+    except (KeyError, ValueError) as error:
+        raise ValueError(
+            f"WORLD_SIZE={os.environ['WORLD_SIZE']} says that there are several processes, but RANK, MASTER_ADDR and "
+            f"MASTER_PORT do not say how they find each other ({error}): start them with torchrun"
+        ) from error
+    if address in ("localhost", "127.0.0.1", "::1"):
+        loopback = next((name for _, name in socket.if_nameindex() if name in ("lo", "lo0")), None)
+        if loopback is not None:
+            os.environ.setdefault("GLOO_SOCKET_IFNAME", loopback)
+    backend = "nccl" if device is not None and device.startswith("cuda") else "gloo"
+    if backend == "nccl":
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
+    with _told("did not start, or cannot be reached"):
+        if "TORCHELASTIC_RUN_ID" in os.environ:  # torchrun listens there
+            store = distributed.TCPStore(address, port, timeout=PATIENCE, wait_for_workers=False)
+        else:
+            listening = socket.create_server((address, port)).detach() if rank == 0 else None
+            store = distributed.TCPStore(
+                address, port, size, rank == 0, PATIENCE, master_listen_fd=listening, use_libuv=listening is None
+            )
+        # torchrun keeps its store when it restarts the processes: they must not find the addresses of earlier ones.
+        attempt = distributed.PrefixStore(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"), store)
+        distributed.init_process_group(backend, store=attempt, rank=rank, world_size=size, timeout=PATIENCE)
+    atexit.register(_disconnect)  # its threads would abort a process that ends without it
+
+
+def _disconnect() -> None:
+    if distributed.is_initialized():
+        distributed.destroy_process_group()
+
+
+@contextmanager
+def _told(what: str = "was lost") -> Iterator[None]:
+    """Say in plain words that the exchange with another process failed."""
+    try:
+        yield
+    except (RuntimeError, ValueError) as error:
+        raise ConnectionError(
+            f"another of the processes that learn together {what}: look at its messages, then start all of them again; "
+            f"with a checkpoint, they continue"
+        ) from error
+
+
+class Processes:
+    """The processes of the default group. All of them must call the same methods in the same order.
+
+    Attributes
+    ----------
+    rank, size : int
+        Which one this is, and how many there are.
+    """
+
+    def __init__(self) -> None:
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+        self._device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
+        self._room = np.empty(0)
+
+    def add_up(self, *arrays: NDArray[Any]) -> None:
+        """Replace arrays by their sums over the processes, in one exchange and in the type of the first."""
+        n_values = sum(array.size for array in arrays)
+        if len(self._room) != n_values or self._room.dtype != arrays[0].dtype:
+            self._room = np.empty(n_values, arrays[0].dtype)
+        cuts = np.cumsum([0, *(array.size for array in arrays)])
+        for array, (start, stop) in zip(arrays, pairwise(cuts), strict=True):
+            self._room[start:stop] = array.reshape(-1)
+        self._reduce(self._room, distributed.ReduceOp.SUM)
+        for array, (start, stop) in zip(arrays, pairwise(cuts), strict=True):
+            array[...] = self._room[start:stop].reshape(array.shape)
+
+    def largest(self, array: NDArray[Any]) -> None:
+        """Replace an array by the largest values of all processes."""
+        self._reduce(array, distributed.ReduceOp.MAX)
+
+    def _reduce(self, array: NDArray[Any], operation: Any) -> None:
+        tensor = torch.from_numpy(array).to(self._device)
+        with _told():
+            distributed.all_reduce(tensor, operation)
+        if self._device != "cpu":
+            array[...] = tensor.cpu().numpy()
+
+    def gather(self, content: bytes) -> list[bytes]:
+        """Return the bytes that each process gives, in the order of the processes."""
+        own = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
+        sizes = torch.zeros(self.size, dtype=torch.int64, device=self._device)
+        sizes[self.rank] = len(content)
+        with _told():
+            distributed.all_reduce(sizes)
+            room = torch.zeros(max(int(sizes.max()), 1), dtype=torch.uint8, device=self._device)
+            room[: len(own)] = own.to(self._device)
+            found = [torch.empty_like(room) for _ in range(self.size)]
+            distributed.all_gather(found, room)
+        return [part[:n].cpu().numpy().tobytes() for part, n in zip(found, sizes.tolist(), strict=True)]
+
+    def from_first(self, content: bytes) -> bytes:
+        """Return the bytes that the first process gives."""
+        with _told():
+            size = torch.tensor([len(content)], device=self._device)
+            distributed.broadcast(size, 0)
+            room = torch.zeros(int(size), dtype=torch.uint8)
+            if self.rank == 0 and content:
+                room = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            if len(room) > 0:
+                room = room.to(self._device)
+                distributed.broadcast(room, 0)
+        return room.cpu().numpy().tobytes()
+
+    def gather_values(self, find: Callable[[], Any]) -> list[Any]:
+        """Return the plain values that a function finds in each process. If it fails in one, all raise an error."""
+        try:
+            own: dict[str, Any] = {"found": find()}
+        except (ValueError, TypeError, OSError, MemoryError) as error:
+            self.gather(json.dumps({"error": str(error)}).encode())
+            raise
+        found = [json.loads(content) for content in self.gather(json.dumps(own).encode())]
+        for rank, of_process in enumerate(found):
+            if "error" in of_process:
+                raise ValueError(f"process {rank} of {self.size} failed: {of_process['error']}")
+        return [of_process["found"] for of_process in found]
+
+
+class ShardSamples(Samples):
+    """The samples of all processes. A batch is that of this process, with the number of rows in each process.
+
+    An epoch has ``n_batches`` steps in every process, which cuts its samples into as many batches of equal size.
+    """
+
+    def __init__(self, processes: Processes, own: Callable[[], Samples], learner: str) -> None:
+        self._processes, self.n_parts, self.part = processes, processes.size, processes.rank
+
+        def open_own() -> dict[str, Any]:
+            self._own = own()
+            (n_samples, n_features), dtype = self._own.shape, self._own.dtype.name
+            same = {"n_features": n_features, "type": dtype, "learner": learner}
+            return {"n_samples": n_samples, "rows": self._own.some_rows(), "same": same}
+
+        found = processes.gather_values(open_own)
+        for rank, of_process in enumerate(found):
+            if of_process["same"] != found[0]["same"]:
+                raise ValueError(
+                    f"process 0 has {found[0]['same']}, but process {rank} has {of_process['same']}: all must have the "
+                    f"same settings and samples of the same kind"
+                )
+        self.sizes = np.array([of_process["n_samples"] for of_process in found], np.int64)
+        self.shape = (int(self.sizes.sum()), self._own.shape[1])
+        self.dtype = self._own.dtype
+        self._some_rows = "".join(of_process["rows"] for of_process in found)
+        self._moments: Moments | None = None
+
+    @property
+    def moments(self) -> Moments:
+        if self._moments is None:
+            self._moments = Moments()
+            for numbers in self._processes.gather_values(lambda: self._own.moments.numbers().tolist()):
+                self._moments.merge(Moments.from_numbers(np.array(numbers)))
+        return self._moments
+
+    def epoch(
+        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
+    ) -> Iterator[ShardBatch]:
+        seed, n_batches = random.randint(2**31 - 1), self.n_batches(batch_size)
+        if self.sizes.min() < n_batches:
+            raise ValueError(
+                f"process {self.sizes.argmin()} has {self.sizes.min()} of {self.shape[0]} samples, too few for "
+                f"{n_batches} mini-batches: give parts of about the same size"
+            )
+        cuts = [batch_cuts(int(n), batch_size, n_even=n_batches, skip=skip) for n in self.sizes]
+        own = np.random.RandomState([seed, self.part])  # each process shuffles in its own way
+        batches = self._own.epoch(own, batch_size, skip=skip, n_even=n_batches)
+        return ((X, rows, n_rows) for (X, rows), n_rows in zip(batches, np.diff(cuts).T, strict=True))
+
+    def array(self) -> Stored:
+        """Return the samples of this process."""
+        return self._own.array()
+
+    def shared_engine(self, engine: Engine) -> Engine:
+        return ShardEngine(engine, self._processes)
+
+    def add_up(self, *arrays: NDArray[Any]) -> None:
+        self._processes.add_up(*arrays)
+
+    def average(self, n_rows: int, *arrays: NDArray[Any]) -> None:
+        n_total = np.array([n_rows], arrays[0].dtype)
+        for array in arrays:
+            array *= n_rows
+        self._processes.add_up(*arrays, n_total)
+        for array in arrays:
+            array /= n_total[0]
+
+    def from_first(self, content: bytes) -> bytes:
+        return self._processes.from_first(content)
+
+    def describe(self) -> dict[str, Any]:
+        return super().describe() | {"samples of each process": self.sizes.tolist()}
+
+    def some_rows(self) -> str:
+        return sha256(self._some_rows.encode()).hexdigest()
+
+
+def shares(counts: _Counts, n_rows: _Counts) -> _Counts:
+    """Return how often each unit wins in the batch of each process, given its wins so far and the sizes of batches.
+
+    A process with n rows gives every unit n // n_units wins. The remaining ones go to one unit each: the processes
+    take turns with the units in the order of their wins so far, and each begins where the one before ended. So if the
+    wins of any two units differed by at most one, they still do.
+
+    Parameters
+    ----------
+    counts : ndarray of int of shape (n_units,)
+        The wins of each unit in all processes.
+    n_rows : ndarray of int of shape (n_processes,)
+        The number of rows of each process.
+
+    Returns
+    -------
+    ndarray of int of shape (n_processes, n_units)
+        The wins; those of a process add up to its rows.
+
+    Examples
+    --------
+    >>> shares(np.array([1, 0, 0]), np.array([4, 1]))
+    array([[1, 2, 1],
+           [0, 0, 1]])
+    """
+    n_units, order = len(counts), np.argsort(counts, kind="stable")
+    wins = np.repeat(n_rows[:, None] // n_units, n_units, axis=1)
+    ends = np.cumsum(n_rows % n_units)
+    for of_process, start, stop in zip(wins, [0, *ends], ends, strict=False):
+        of_process[order[np.arange(start, stop) % n_units]] += 1
+    return wins
+
+
+class SharedTarget(Stateful):
+    """Find the winners of one process such that those of all processes are balanced.
+
+    Attributes
+    ----------
+    counts : ndarray of int of shape (n_components,)
+        The wins of each unit in all processes since the epoch began.
+    wins : ndarray of int of shape (n_processes, n_components)
+        The wins in the current batch.
+    """
+
+    state_names = ("counts",)
+
+    def __init__(self, own: BalancedTarget, rank: int) -> None:
+        self._own, self._rank = own, rank
+        self.start_epoch(0)
+
+    def start_epoch(self, n_samples: int) -> None:
+        """Start a new epoch."""
+        self.counts = np.zeros(self._own.n_components, np.int64)
+
+    def expect(self, n_rows: _Counts) -> None:
+        """Prepare for a batch with these numbers of rows in each process."""
+        self.wins = shares(self.counts, n_rows)
+
+    def assign(self, outputs: Array) -> Winners:
+        """Return the winner of each row of this process."""
+        self.counts += self.wins.sum(axis=0)
+        return self._own.fill(outputs, self.wins[self._rank])
+
+
+class ShardEngine(Engine):
+    """Adds up what the engines of all processes find."""
+
+    def __init__(self, own: Engine, processes: Processes) -> None:
+        settings = own.objective.settings
+        if own.objective.needs_factors or settings.drop_last or not isinstance(own.target, BalancedTarget):
+            raise ValueError(
+                f"several processes can learn together with optimizer='adam', target='auction' or 'exact', and "
+                f"drop_last=False, but the settings are {settings!r}"
+            )
+        self.objective, self.device = own.objective, own.device
+        self.target = own.target = SharedTarget(own.target, processes.rank)
+        self._own, self._processes = own, processes
+
+    def gradient(self, weights: Array, batch: ShardBatch) -> BatchGradient:
+        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
+        X, rows, n_rows = batch
+        self.target.expect(n_rows)
+        found = self._own.gradient(weights, (X, rows))
+        live, error = found.report.live.astype(weights.dtype), np.array([found.report.error], weights.dtype)
+        self._processes.add_up(found.gradient, live, error)
+        wins = self.target.wins.sum(axis=0)
+        report = BatchReport(found.report.winners, wins, live.astype(np.int64), float(error[0]))
+        return BatchGradient(found.gradient, report)
+
+    def largest_net(self, weights: Array, batch: ShardBatch) -> Array:
+        """Return the largest net input of each unit in a batch."""
+        largest = np.ascontiguousarray(self._own.largest_net(weights, batch[:2]))
+        self._processes.largest(largest)
+        return largest
+
+    def net_quantile(self, weights: Array, batch: ShardBatch, share: float) -> Array:
+        """Return a quantile of each unit's net inputs in a batch: the mean of those of the processes."""
+        quantile = np.ascontiguousarray(self._own.net_quantile(weights, batch[:2], share))
+        self._processes.add_up(quantile)
+        return quantile / self._processes.size
