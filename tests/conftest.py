@@ -20,7 +20,6 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 collect_ignore = [
     path
     for path, library in {
-        "algorithm/test_torch_engine.py": "torch",
         "torch": "torch",
         "test_onnx.py": "onnxruntime",
     }.items()
@@ -32,11 +31,11 @@ collect_ignore = [
 ALONE = (
     "tests/algorithm/test_checkpoint_kills.py",
     "tests/cli/test_kills.py",
-    "tests/distributed/",
     "tests/kernels/test_compile_time.py",
     "tests/report/test_browser.py",
     "tests/report/test_explore_browser.py",
     "tests/test_distribution.py",
+    "tests/torch/test_distributed.py",
 )
 
 
