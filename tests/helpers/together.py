@@ -90,7 +90,7 @@ def learn(rank, n_processes, folder):
 
 def be_refused(rank, n_processes, folder):
     """Give samples and settings that cannot be learned from together, and keep what each process is told."""
-    from epls import EPLS, OMP
+    from epls import EPLS, OMP, SparseRBM
     from epls.algorithm.settings import TrainingSettings
     from epls.torch import Shard
 
@@ -100,7 +100,7 @@ def be_refused(rank, n_processes, folder):
         "nan": lambda: EPLS(4).fit(Shard(with_nan)),
         "width": lambda: EPLS(4).fit(Shard(X[:, : 5 - rank])),
         "settings": lambda: EPLS(4 + rank).fit(Shard(X)),
-        "few": lambda: EPLS(4, batch_size=1).fit(Shard(X[: 1 + 50 * rank])),
+        "few": lambda: SparseRBM(4, batch_size=1).fit(Shard(X[: 1 + 50 * rank])),
         "vsgd": lambda: EPLS(4, settings=TrainingSettings(optimizer="vsgd")).fit(Shard(X)),
         "target": lambda: EPLS(4, settings=TrainingSettings(target="largest")).fit(Shard(X)),
         "omp": lambda: OMP(4).fit(Shard(X)),

@@ -55,8 +55,7 @@ class Shard(PartOfSamples):
 
     Give it to ``fit`` of :class:`epls.EPLS`, :class:`epls.Prototypes`, :class:`epls.SparseAutoencoder` or
     :class:`epls.SparseRBM`. All processes must call ``fit`` with the same settings. The model is then the same in all
-    of them, so let one of them save it. A step uses a mini-batch of each process; parts may have different sizes, and
-    mini-batches are in proportion.
+    of them, so let one of them save it. A step uses a mini-batch of each process; parts may have different sizes.
 
     The processes are those of the default group of ``torch.distributed``. If there is none, it is created from the
     environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``, ``MASTER_PORT``). A program that
@@ -216,9 +215,9 @@ class Processes:
         try:
             own: dict[str, Any] = {"found": find()}
         except (ValueError, TypeError, OSError, MemoryError) as error:
-            self.gather(json.dumps({"error": str(error)}).encode())
+            self.gather(json.dumps({"error": str(error)}, allow_nan=False).encode())
             raise
-        found = [json.loads(content) for content in self.gather(json.dumps(own).encode())]
+        found = [json.loads(content) for content in self.gather(json.dumps(own, allow_nan=False).encode())]
         for rank, of_process in enumerate(found):
             if "error" in of_process:
                 raise ValueError(f"process {rank} of {self.size} failed: {of_process['error']}")
@@ -228,7 +227,8 @@ class Processes:
 class ShardSamples(Samples):
     """The samples of all processes. A batch is that of this process, with the number of rows in each process.
 
-    An epoch has ``n_batches`` steps in every process, which cuts its samples into as many batches of equal size.
+    Batches have ``batch_size`` samples in every process, or a multiple of it if a part is larger than others, so that
+    every unit can win in each of them. A process that has used all its samples waits for the others with empty batches.
     """
 
     def __init__(self, processes: Processes, own: Callable[[], Samples], learner: str) -> None:
@@ -257,23 +257,35 @@ class ShardSamples(Samples):
     def moments(self) -> Moments:
         if self._moments is None:
             self._moments = Moments()
-            for numbers in self._processes.gather_values(lambda: self._own.moments.numbers().tolist()):
-                self._moments.merge(Moments.from_numbers(np.array(numbers)))
+            for numbers in self._processes.gather_values(lambda: self._own.moments.numbers().tobytes().hex()):
+                self._moments.merge(Moments.from_numbers(np.frombuffer(bytes.fromhex(numbers))))
         return self._moments
+
+    def n_batches(self, batch_size: int, *, drop_last: bool = False) -> int:
+        return int(np.max(-(-self.sizes // self._batch_sizes(batch_size))))
+
+    def _batch_sizes(self, batch_size: int) -> _Counts:
+        """Return the size of the batches of each process: larger by a whole factor if its part is."""
+        n_batches = -(-self.shape[0] // (self.n_parts * batch_size))
+        return batch_size * -(-self.sizes // (n_batches * batch_size))
 
     def epoch(
         self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[ShardBatch]:
-        seed, n_batches = random.randint(2**31 - 1), self.n_batches(batch_size)
-        if self.sizes.min() < n_batches:
+        own = np.random.RandomState([random.randint(2**31 - 1), self.part])  # each process shuffles in its own way
+        n_batches, batch_sizes = self.n_batches(batch_size), self._batch_sizes(batch_size)
+        if n_even is not None and self.sizes.min() < n_batches:
             raise ValueError(
                 f"process {self.sizes.argmin()} has {self.sizes.min()} of {self.shape[0]} samples, too few for "
                 f"{n_batches} mini-batches: give parts of about the same size"
             )
-        cuts = [batch_cuts(int(n), batch_size, n_even=n_batches, skip=skip) for n in self.sizes]
-        own = np.random.RandomState([seed, self.part])  # each process shuffles in its own way
-        batches = self._own.epoch(own, batch_size, skip=skip, n_even=n_batches)
-        return ((X, rows, n_rows) for (X, rows), n_rows in zip(batches, np.diff(cuts).T, strict=True))
+        n_rows = np.zeros((n_batches, self.n_parts), np.int64)
+        for of_process, n_samples, size in zip(n_rows.T, self.sizes.tolist(), batch_sizes.tolist(), strict=True):
+            sizes = np.diff(batch_cuts(n_samples, size, n_even=n_even))
+            of_process[: len(sizes)] = sizes
+        batches = self._own.epoch(own, int(batch_sizes[self.part]), skip=skip, n_even=n_even)
+        none = np.empty((0, self.shape[1]), self.dtype), np.empty(0, np.intp)
+        return ((*next(batches, none), sizes) for sizes in n_rows[skip:])
 
     def array(self) -> Stored:
         """Return the samples of this process."""
@@ -358,12 +370,12 @@ class SharedTarget(Stateful):
         self.counts = np.zeros(self._own.n_components, np.int64)
 
     def expect(self, n_rows: _Counts) -> None:
-        """Prepare for a batch with these numbers of rows in each process."""
+        """Prepare for a batch with these numbers of rows in each process, and count its wins."""
         self.wins = shares(self.counts, n_rows)
+        self.counts += self.wins.sum(axis=0)
 
     def assign(self, outputs: Array) -> Winners:
         """Return the winner of each row of this process."""
-        self.counts += self.wins.sum(axis=0)
         return self._own.fill(outputs, self.wins[self._rank])
 
 
@@ -385,16 +397,21 @@ class ShardEngine(Engine):
         """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         X, rows, n_rows = batch
         self.target.expect(n_rows)
-        found = self._own.gradient(weights, (X, rows))
-        live, error = found.report.live.astype(weights.dtype), np.array([found.report.error], weights.dtype)
-        self._processes.add_up(found.gradient, live, error)
-        wins = self.target.wins.sum(axis=0)
-        report = BatchReport(found.report.winners, wins, live.astype(np.int64), float(error[0]))
-        return BatchGradient(found.gradient, report)
+        if len(rows) > 0:
+            found = self._own.gradient(weights, (X, rows))
+            gradient, winners, live, error = found.gradient, found.report.winners, found.report.live, found.report.error
+        else:
+            gradient, winners, live, error = np.zeros_like(weights), rows, np.zeros(len(weights), np.int64), 0.0
+        counted = np.array([*live, error], weights.dtype)
+        self._processes.add_up(gradient, counted)
+        report = BatchReport(winners, self.target.wins.sum(axis=0), counted[:-1].astype(np.int64), float(counted[-1]))
+        return BatchGradient(gradient, report)
 
     def largest_net(self, weights: Array, batch: ShardBatch) -> Array:
         """Return the largest net input of each unit in a batch."""
-        largest = np.ascontiguousarray(self._own.largest_net(weights, batch[:2]))
+        largest = np.full(len(weights), -np.inf, weights.dtype)
+        if len(batch[1]) > 0:
+            largest[:] = self._own.largest_net(weights, batch[:2])
         self._processes.largest(largest)
         return largest
 
