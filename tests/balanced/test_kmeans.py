@@ -38,14 +38,14 @@ def total(X, model):
     return float(np.square(X - model.cluster_centers_[model.labels_], dtype=np.float64).sum())
 
 
-@given(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5))
-def test_sizes_differ_by_one_at_most(n_samples, n_clusters, seed):
+@given(st.integers(1, 60), st.integers(1, 12), st.integers(0, 5), st.sampled_from(["k-means++", "random"]))
+def test_sizes_differ_by_one_at_most(n_samples, n_clusters, seed, init):
     samples = np.random.RandomState(seed).normal(size=(n_samples, 2)).round(seed % 3)
     if n_clusters > n_samples:
         with pytest.raises(ValueError, match=f"n_clusters={n_clusters} is more than n_samples={n_samples}"):
             BalancedKMeans(n_clusters).fit(samples)
         return
-    sizes = sizes_of(BalancedKMeans(n_clusters, random_state=seed).fit(samples))
+    sizes = sizes_of(BalancedKMeans(n_clusters, init=init, random_state=seed).fit(samples))
     assert sizes.max() - sizes.min() <= 1
     assert sizes.sum() == n_samples
 
