@@ -52,7 +52,7 @@ def test_a_killed_fit_goes_on(vectors, tmp_path, capsys, n_saved):
 
     code, _, err = epls(capsys, *arguments("o.epls", "--checkpoint", checkpoints, "--seed", 1))
     assert code == 1
-    assert "is a checkpoint of another training, with different random_state" in err
+    assert "has a checkpoint of another training, with different random_state" in err
     assert epls(capsys, *killed)[0] == 0
     assert list(checkpoints.glob("checkpoint-*")) == []
     assert epls(capsys, *arguments("whole.epls"))[0] == 0

@@ -193,7 +193,8 @@ def test_several_processes_learn_like_one_with_their_batches_together(digits, le
     for n_processes in (2, 3):
         of_each = batch_size or batch_rows(20, len(digits) // n_processes)
         alone = trained_models()[name].set_params(batch_size=n_processes * of_each).fit(digits)
-        assert learned[n_processes][0][f"{name}: loss"][-1] == pytest.approx(alone.loss_curve_[-1], rel=0.15)
+        # Each process balances its own part of a batch: the target is farther from the outputs than that of the whole.
+        assert learned[n_processes][0][f"{name}: loss"][-1] == pytest.approx(alone.loss_curve_[-1], rel=0.25)
 
 
 def test_prototypes_are_means_of_equally_many(digits, learned):
