@@ -28,7 +28,6 @@ from together import (
 from epls import EPLS, load_model, open_shards
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.engine import Objective, new_engine
-from epls.algorithm.settings import batch_rows
 from epls.algorithm.target import AuctionTarget, ExactTarget
 from epls.data.samples import ArraySamples
 from epls.torch import Shard
@@ -188,13 +187,12 @@ def test_run_after_run_the_same_bits(learned, tmp_path):
             assert_array_equal(again[name], array, err_msg=name)
 
 
-@pytest.mark.parametrize(("name", "batch_size"), [("epls", None), ("autoencoder", 1000), ("rbm", 200)])
+@pytest.mark.parametrize(("name", "batch_size"), [("autoencoder", 1000), ("rbm", 200)])
 def test_several_processes_learn_like_one_with_their_batches_together(digits, learned, name, batch_size):
+    """Not EPLS, whose error is lower the more samples an auction has: each process holds its own."""
     for n_processes in (2, 3):
-        of_each = batch_size or batch_rows(20, len(digits) // n_processes)
-        alone = trained_models()[name].set_params(batch_size=n_processes * of_each).fit(digits)
-        # Each process balances its own part of a batch: the target is farther from the outputs than that of the whole.
-        assert learned[n_processes][0][f"{name}: loss"][-1] == pytest.approx(alone.loss_curve_[-1], rel=0.25)
+        alone = trained_models()[name].set_params(batch_size=n_processes * batch_size).fit(digits)
+        assert learned[n_processes][0][f"{name}: loss"] == pytest.approx(alone.loss_curve_, rel=0.1)
 
 
 def test_prototypes_are_means_of_equally_many(digits, learned):
@@ -285,7 +283,7 @@ def test_commands_for_one_process(monkeypatch, capsys, tmp_path):
     assert run(["inspect", str(tmp_path / "model.epls")]) == 2
     assert "inspect is done by one process, but 2 were started" in capsys.readouterr().err
     monkeypatch.setenv("WORLD_SIZE", "two")
-    assert run(["fit", str(tmp_path), "-o", str(tmp_path / "m")]) == 1
+    assert run(["fit", str(tmp_path), "-o", str(tmp_path / "m")]) == 2
     assert "WORLD_SIZE='two' in the environment is not a number" in capsys.readouterr().err
 
 
