@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import zarr
 from PIL import Image
+from run_command import few_steps
 from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,10 +13,18 @@ from epls import EPLS, DeepFeatures, Layer, save_model
 from epls.cli.main import run
 
 
+@pytest.fixture(autouse=True)
+def short_training():
+    with few_steps():
+        yield
+
+
 @pytest.fixture
-def short_training(monkeypatch):
-    """Training that nobody says the length of takes 300 steps instead of 2400."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 300)
+def hardly_any_training(monkeypatch):
+    """What is learned by default does not matter."""
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +62,8 @@ def stl10(tmp_path_factory):
 def model(pictures, tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "features.epls"
     arguments = ["fit", pictures, "-o", path, "--n-components", 8, "--patch-size", 6, "--n-patches", 300]
-    assert run([str(argument) for argument in arguments]) == 0
+    with few_steps():
+        assert run([str(argument) for argument in arguments]) == 0
     return path
 
 
@@ -73,7 +83,8 @@ def work(tmp_path_factory):
         ("table.csv", ["--n-components", "10", "--drop", "target"]),
     ):
         model = (folder / data).with_suffix(".epls")
-        assert run(["fit", str(folder / data), "-o", str(model), *options]) == 0
+        with few_steps():
+            assert run(["fit", str(folder / data), "-o", str(model), *options]) == 0
     np.save(folder / "cube.npy", np.zeros((2,) * 5))
     np.save(folder / "bad.npy", np.full((30, 3), np.nan))
     np.save(folder / "complex.npy", np.ones((30, 3), complex))

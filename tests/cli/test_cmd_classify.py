@@ -11,13 +11,7 @@ from sklearn.datasets import load_iris
 
 from epls.datasets.labels import read_labels
 
-
-@pytest.fixture(autouse=True)
-def _short_training(monkeypatch):
-    """What is learned by default does not matter here."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
+pytestmark = pytest.mark.usefixtures("hardly_any_training")
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,6 @@ from run_command import check_error, epls
 from epls import BalancedKMeans, save_model
 from epls.images.recipes import learned_features
 
-pytestmark = pytest.mark.usefixtures("short_training")
-
 
 def groups_of(path):
     with path.open(newline="", encoding="utf-8", errors="surrogateescape") as file:

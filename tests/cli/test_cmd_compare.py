@@ -14,8 +14,6 @@ from epls.evaluation import compare
 from epls.images.recipes import quick_features
 from epls.utils.files import FolderLock
 
-pytestmark = pytest.mark.usefixtures("short_training")
-
 SMALL = ("--n-components", 6, "--n-patches", 300, "--patch-size", 6, "--stride", 6, "--n-folds", 2)
 
 

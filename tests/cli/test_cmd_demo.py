@@ -7,8 +7,6 @@ from PIL import Image
 from epls.cli.demo import classify_digits
 from epls.cli.main import run
 
-pytestmark = pytest.mark.usefixtures("short_training")
-
 
 @pytest.mark.slow
 def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):

@@ -7,21 +7,13 @@ import pytest
 from PIL import Image
 from run_command import check_error, epls
 
-pytestmark = pytest.mark.usefixtures("short_training")
+pytestmark = pytest.mark.usefixtures("hardly_any_training")
 
 EVIL = "<script>alert(1)<%2Fscript>'\"&.png"
 
 
 def content_of(path):
     return json.loads(path.read_text().split('id="content">')[1].split("</script>")[0])
-
-
-@pytest.fixture(autouse=True)
-def _short_training(monkeypatch):
-    """What is learned by default does not matter here."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 
 @pytest.fixture(scope="module")

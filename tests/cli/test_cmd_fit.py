@@ -213,15 +213,7 @@ def test_a_folder_of_images_with_labels_beside_is_one_of_images(tmp_path, capsys
     assert (code, "3 images" in out) == (0, True), err
 
 
-@pytest.fixture
-def short_training(monkeypatch):
-    """What is learned does not matter."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
-
-
-def test_without_options_it_learns_what_explore_learns(tmp_path, capsys, short_training):
+def test_without_options_it_learns_what_explore_learns(tmp_path, capsys, hardly_any_training):
     images = load_sample_images().images[0][:400, :600].reshape(10, 40, 15, 40, 3).swapaxes(1, 2).reshape(-1, 40, 40, 3)
     np.save(tmp_path / "images.npy", images)
     code, _, err = epls(capsys, "fit", tmp_path / "images.npy", "-o", tmp_path / "m")
@@ -232,7 +224,7 @@ def test_without_options_it_learns_what_explore_learns(tmp_path, capsys, short_t
     assert_array_equal(model.transform(images), features)
 
 
-def test_options_replace_what_the_recipe_chooses(work, tmp_path, capsys, short_training):
+def test_options_replace_what_the_recipe_chooses(work, tmp_path, capsys, hardly_any_training):
     """Two photographs are few enough for two layers; a setting of one layer asks for one."""
     for arguments, expected in (
         (["--patch-size", 7], (7, 3, 50, True)),
@@ -259,7 +251,7 @@ def test_a_photograph_is_decoded_once(work, tmp_path, capsys, monkeypatch):
     assert counts == {"0.png": 1, "1.png": 1}
 
 
-def test_images_that_are_too_small_for_the_recipe(tmp_path, capsys, short_training):
+def test_images_that_are_too_small_for_the_recipe(tmp_path, capsys, hardly_any_training):
     """One icon among photographs does not decide the size of the patches."""
     (tmp_path / "photos").mkdir()
     photograph = load_sample_images().images[0]
@@ -356,7 +348,7 @@ def command(in_parts, *more):
 
 
 def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, capsys, monkeypatch):
-    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.02)
+    monkeypatch.setitem(Checkpoint.__init__.__kwdefaults__, "seconds", 0.002)
     arguments = command(in_parts, "-o", tmp_path / "m.epls", "--checkpoint", tmp_path / "kept")
     with monkeypatch.context() as broken:
         broken.setattr("epls.persistence.write_container", no_room)

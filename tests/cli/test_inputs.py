@@ -7,15 +7,9 @@ import pytest
 from PIL import Image
 from run_command import check_error, epls
 
+pytestmark = pytest.mark.usefixtures("hardly_any_training")
+
 COMMANDS = {"explore": "page.html", "classify": "p.csv"}
-
-
-@pytest.fixture(autouse=True)
-def _short_training(monkeypatch):
-    """What is learned by default does not matter here."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
-    monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 
 @pytest.fixture

@@ -29,6 +29,11 @@ def fit(arguments):
     command(arguments)
 
 
+@pytest.fixture(autouse=True)
+def short_training():
+    """Processes of their own train for as long as usual, so this one does, too."""
+
+
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
     path = tmp_path_factory.mktemp("vectors") / "x.npy"

@@ -1,6 +1,9 @@
 """What the tests of commands share."""
 
 import re
+from contextlib import contextmanager
+
+import pytest
 
 from epls.cli.main import run
 
@@ -24,3 +27,11 @@ def check_error(capsys, folder, arguments, code, message):
         told = r"[a-z ]+: \d+ of \d+|[\d,]+ columns? (is|are) used: .*"  # progress, and what is read from a table
         assert len([line for line in err.splitlines() if not re.fullmatch(told, line)]) == 1
     assert {path.name for path in folder.iterdir()} == before
+
+
+@contextmanager
+def few_steps():
+    """Training that nobody says the length of takes 300 steps instead of 2400."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("epls.algorithm.settings._FEWEST_STEPS", 300)
+        yield
