@@ -1,12 +1,11 @@
 """From products of samples and components to codes, row by row."""
 
 import numpy as np
-from numba import njit
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
+from . import kernel
 
 
-@_kernel
+@kernel
 def add_to_regions(codes, regions, totals):
     """Add each row of codes to the row of ``totals`` that ``regions`` names."""
     for i in range(codes.shape[0]):
@@ -15,7 +14,7 @@ def add_to_regions(codes, regions, totals):
             total[j] += row[j]
 
 
-@_kernel
+@kernel
 def add_to_cells(codes, rows, columns, size, stride, totals):
     """Add each row of codes to all square cells of ``totals`` (rows, columns, n_codes) that its position lies in.
 
@@ -30,7 +29,7 @@ def add_to_cells(codes, rows, columns, size, stride, totals):
                     total[j] += row[j]
 
 
-@_kernel
+@kernel
 def raise_cells(codes, rows, columns, size, stride, largest):
     """Like :func:`add_to_cells`, but keep the largest code of each cell."""
     for i in range(codes.shape[0]):
@@ -42,7 +41,7 @@ def raise_cells(codes, rows, columns, size, stride, largest):
                     best[j] = max(best[j], row[j])
 
 
-@_kernel
+@kernel
 def shrink(products, threshold, codes):
     """Write max(0, z - threshold) to the leading columns, and the same of -z to further columns if there are any."""
     n_units = products.shape[1]
@@ -58,7 +57,7 @@ def shrink(products, threshold, codes):
                 negative[j] = max(-row[j] - threshold, zero)
 
 
-@_kernel
+@kernel
 def distances(products, sign, samples, units, sample_squares, unit_squares, result):
     """Write the distances of samples x and components c, sqrt(|x|^2 - 2 x.c + |c|^2); of x and -c if ``sign`` is -1."""
     zero = products.dtype.type(0)
@@ -79,7 +78,7 @@ def distances(products, sign, samples, units, sample_squares, unit_squares, resu
             out[j] = np.sqrt(out[j])
 
 
-@_kernel
+@kernel
 def triangle(codes):
     """Replace each row of distances by max(0, their mean - distance)."""
     zero = codes.dtype.type(0)
