@@ -15,30 +15,23 @@ def add_to_regions(codes, regions, totals):
 
 
 @kernel
-def add_to_cells(codes, rows, columns, size, stride, totals):
-    """Add each row of codes to all square cells of ``totals`` (rows, columns, n_codes) that its position lies in.
+def add_to_cells(codes, rows, columns, size, stride, largest, cells):
+    """Add each row of codes to all square ``cells`` (rows, columns, n_codes) that its position lies in.
 
     Cells of ``size`` positions a side begin every ``stride`` positions; positions after the last cell are in no cell.
+    With ``largest``, a cell keeps its largest codes instead.
     """
     for i in range(codes.shape[0]):
         row = codes[i]
-        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, totals.shape[0])):
-            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, totals.shape[1])):
-                total = totals[r, c]
-                for j in range(row.size):
-                    total[j] += row[j]
-
-
-@kernel
-def raise_cells(codes, rows, columns, size, stride, largest):
-    """Like :func:`add_to_cells`, but keep the largest code of each cell."""
-    for i in range(codes.shape[0]):
-        row = codes[i]
-        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, largest.shape[0])):
-            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, largest.shape[1])):
-                best = largest[r, c]
-                for j in range(row.size):
-                    best[j] = max(best[j], row[j])
+        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, cells.shape[0])):
+            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, cells.shape[1])):
+                cell = cells[r, c]
+                if largest:
+                    for j in range(row.size):
+                        cell[j] = max(cell[j], row[j])
+                else:
+                    for j in range(row.size):
+                        cell[j] += row[j]
 
 
 @kernel

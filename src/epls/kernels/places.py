@@ -36,19 +36,10 @@ def largest_net(values, prices):
 
 
 @kernel
-def index_of(values, wanted):
-    """Return the first ``j`` with ``values[j] == wanted``, which must exist."""
-    j = 0
-    while j + 1 < values.size and values[j] != wanted:  # within bounds even if there is a NaN
-        j += 1
-    return j
-
-
-@kernel
 def index_of_net(values, prices, wanted):
     """Return the first ``j`` with ``values[j] - prices[j] == wanted``, which must exist."""
     j = 0
-    while j + 1 < values.size and values[j] - prices[j] != wanted:
+    while j + 1 < values.size and values[j] - prices[j] != wanted:  # within bounds even if there is a NaN
         j += 1
     return j
 
