@@ -78,7 +78,7 @@ def best_of_epoch(outputs):
     shares = np.full(n_components, n_samples // n_components)
     assert shares.sum() == n_samples
     winners = np.empty(n_samples, np.intp)
-    prices = auction(outputs, shares, np.float32(0.002), np.finfo(np.float32).eps, winners)
+    prices = auction(outputs, shares, 0.002, winners)
     bound = shares @ prices.astype(np.float64)
     for start in range(0, n_samples, 2000):
         bound += (outputs[start : start + 2000] - prices).max(axis=1).sum(dtype=np.float64)

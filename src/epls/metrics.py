@@ -9,6 +9,8 @@ from sklearn.utils import check_array
 from .utils.threads import row_blocks
 from .utils.types import Array, Indices
 
+_VARIANCE = 0.99  # the fraction inside the principal subspace
+
 
 def _sparsity(outputs: Array, axis: int) -> Array:
     """Return 1 minus the Treves-Rolls ratio (mean |h|)**2 / mean h**2, scaled to [0, 1]; 0 if all outputs are 0."""
@@ -138,38 +140,8 @@ def redundancy(components: ArrayLike) -> Array:
     return nearest
 
 
-def signal_energy(components: ArrayLike, X: ArrayLike, *, variance: float = 0.99) -> Array:
-    """Return the fraction of each component's energy inside the principal subspace of the data.
-
-    Parameters
-    ----------
-    components : array-like of shape (n_components, n_features)
-        Components.
-    X : array-like of shape (n_samples, n_features)
-        The data that the components were learned from.
-    variance : float, default=0.99
-        The fraction of the data's variance inside the principal subspace.
-
-    Returns
-    -------
-    ndarray of shape (n_components,)
-        1 for a component inside the subspace. A component below one half is mostly noise; see :func:`noise_filters`.
-    """
-    rows = check_array(components, dtype=np.float64)
-    data = check_array(X, dtype=[np.float64, np.float32])
-    covariance = np.cov(data, rowvar=False, dtype=np.float64).reshape(data.shape[1], data.shape[1])
-    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
-    if eigenvalues.sum() <= 0:
-        raise ValueError("X is constant: it has no variance to explain")
-    held = np.cumsum(eigenvalues[::-1]) / eigenvalues.sum()
-    n_principal = int(np.searchsorted(held, variance)) + 1
-    inside = np.square(rows @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
-    energy = np.square(rows).sum(axis=1)
-    return inside / np.where(energy == 0, 1, energy)
-
-
 def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
-    """Find components with less than half of their energy in the subspace with 99 % of the data's variance.
+    """Find components with less than half of their energy in the principal subspace with 99 % of the data's variance.
 
     Parameters
     ----------
@@ -185,7 +157,17 @@ def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
     >>> noise_filters([[1, 0], [0, 1]], X)
     array([1])
     """
-    return np.flatnonzero(signal_energy(components, X) < 0.5)
+    rows = check_array(components, dtype=np.float64)
+    data = check_array(X, dtype=[np.float64, np.float32])
+    covariance = np.cov(data, rowvar=False, dtype=np.float64).reshape(data.shape[1], data.shape[1])
+    eigenvalues, eigenvectors = np.linalg.eigh(covariance)
+    if eigenvalues.sum() <= 0:
+        raise ValueError("X is constant: it has no variance to explain")
+    held = np.cumsum(eigenvalues[::-1]) / eigenvalues.sum()
+    n_principal = int(np.searchsorted(held, _VARIANCE)) + 1
+    inside = np.square(rows @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
+    energy = np.square(rows).sum(axis=1)
+    return np.flatnonzero(inside / np.where(energy == 0, 1, energy) < 0.5)
 
 
 def unresponsive_units(codes: ArrayLike) -> Indices:

@@ -135,15 +135,7 @@ def plot_filters(
 
 
 def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Plot the error per sample for each epoch.
-
-    Parameters
-    ----------
-    loss_curve : array-like
-        The ``loss_curve_`` of a fitted learner.
-    ax : matplotlib axes, optional
-        The axes to draw on. By default, a new figure.
-    """
+    """Plot the error per sample for each epoch, the ``loss_curve_`` of a fitted learner, on axes or a new figure."""
     errors = np.asarray(loss_curve)
     axes = _axes(ax, figsize=(5, 3))
     axes.plot(np.arange(1, len(errors) + 1), errors)
@@ -153,17 +145,7 @@ def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
 
 
 def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) -> Axes:
-    """Plot a histogram of the wins of units.
-
-    Parameters
-    ----------
-    winners : array-like of int of shape (n_samples,)
-        The winning unit of each sample, as returned by ``EPLS.winners``.
-    n_components : int
-        The number of units.
-    ax : matplotlib axes, optional
-        The axes to draw on. By default, a new figure.
-    """
+    """Plot a histogram of the wins of units, given each sample's winner (``EPLS.winners``), on axes or a new figure."""
     counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
     wins, units = np.unique(counts, return_counts=True)
     axes = _axes(ax, figsize=(5, 3))

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
-from epls.kernels.activation import logistic_float32, subtract_target
+from epls.kernels.activation import logistic_float32
 
 FINITE = st.floats(-80, 80, width=32)
 
@@ -27,23 +27,3 @@ def test_logistic_float32_is_accurate_where_outputs_matter_and_saturates_beyond(
     assert (extreme >= 0).all()
     assert extreme[0, :2].max() < 1e-37
     assert (extreme[0, 2:] == 1).all()
-
-
-@given(
-    st.integers(1, 6),
-    st.integers(1, 50),
-    st.sampled_from([np.float32, np.float64]),
-    st.sampled_from([-1.0, 0.0]),
-    st.integers(0, 99),
-)
-def test_subtract_target_is_outputs_minus_the_dense_target(n_rows, n_units, dtype, inactive, seed):
-    random = np.random.RandomState(seed)
-    H = random.uniform(-1, 1, size=(n_rows, n_units)).astype(dtype)
-    winners = random.randint(n_units, size=n_rows)
-    T = np.full((n_rows, n_units), inactive)
-    T[np.arange(n_rows), winners] = 1.0
-    differences, errors = H.copy(), np.empty(n_rows, dtype)
-    squares = (H**2).sum(axis=1)
-    subtract_target(differences, squares, winners, dtype(inactive), dtype(1), errors)
-    np.testing.assert_allclose(differences, H - T, rtol=1e-6)
-    np.testing.assert_allclose(errors, ((H - T) ** 2).sum(axis=1), rtol=1e-4)

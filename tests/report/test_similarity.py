@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.manifold import trustworthiness
+from sklearn.manifold import TSNE, trustworthiness
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from epls.report.similarity import (
     Group,
@@ -187,3 +188,21 @@ def test_a_constant_column_is_no_trait():
 def test_shares_count_labels_that_are_there():
     group = Group(np.array([0, 2, 3, 4]), [], -1, [])
     assert shares(["a", "b", None, "b", "b"], [group]) == [[("b", 2), ("a", 1)]]
+
+
+def test_tsne_runs_in_one_thread(rows, monkeypatch):
+    """On a busy machine, its OpenMP threads would spend most of the time waiting for each other."""
+    seen = []
+    original = TSNE.fit_transform
+
+    def spy(self, X):
+        seen.append({(library["user_api"], library["num_threads"]) for library in threadpool_info()})
+        return original(self, X)
+
+    monkeypatch.setattr(TSNE, "fit_transform", spy)
+    with threadpool_limits(2):
+        before = threadpool_info()
+        map_positions(rows[:50], np.random.RandomState(0))
+        assert threadpool_info() == before
+    assert ("openmp", 2) in {(library["user_api"], library["num_threads"]) for library in before}
+    assert seen == [{("blas", 1), ("openmp", 1)}]

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..data.shuffling import Batch
-from ..kernels.activation import squared_error_of_logistic, subtract_target
+from ..kernels.activation import squared_error_of_logistic
 from ..utils.optional import torch_room
 from ..utils.threads import by_rows, do_all, product, row_ranges
 from ..utils.types import Array
@@ -133,6 +133,23 @@ def new_engine(objective: Objective, n_components: int, device: str | None = Non
     return engine
 
 
+def subtract_target(
+    outputs: Array, squares: Array, winners: NDArray[np.intp], units: Activation
+) -> tuple[Array, Array]:
+    """Replace outputs by ``outputs - T``, given the sums of their squares over each row.
+
+    Returns the output of each winner, and the squared error of each row.
+    """
+    places = np.arange(len(winners)), winners
+    at_winner = outputs[places]
+    if units.inactive != 0:
+        outputs -= outputs.dtype.type(units.inactive)
+        squares = np.einsum("ij,ij->i", outputs, outputs)
+    without_winner = np.maximum(squares - np.square(outputs[places]), 0)
+    outputs[places] = at_winner - outputs.dtype.type(units.active)
+    return at_winner, without_winner + np.square(outputs[places])
+
+
 class NumpyEngine(Engine):
     """Outputs, winners and gradient in NumPy."""
 
@@ -160,9 +177,7 @@ class NumpyEngine(Engine):
         winners = self.target.assign(outputs)
         if from_outputs:
             kept = outputs.copy()
-        at_winner, errors = outputs[np.arange(len(winners)), winners], np.empty(len(winners), outputs.dtype)
-        inactive, active = outputs.dtype.type(f.inactive), outputs.dtype.type(f.active)
-        subtract_target(outputs, squares, winners, inactive, active, errors)
+        at_winner, errors = subtract_target(outputs, squares, winners, f)
         report = BatchReport.of(winners, at_winner, errors, f, len(weights))
 
         differences = outputs.sum(axis=0) if objective.steered and not objective.matching else None

@@ -108,9 +108,8 @@ class AuctionTarget(BalancedTarget):
             raise ValueError(
                 f"units have room for {capacity.clip(0).sum()} of {len(outputs)} samples: the counts are damaged"
             )
-        winners, dtype = np.empty(len(outputs), dtype=np.intp), outputs.dtype
-        increment = dtype.type(relative_increment(len(outputs)))
-        auction(np.ascontiguousarray(outputs), capacity, increment, np.finfo(dtype).eps, winners)
+        winners = np.empty(len(outputs), dtype=np.intp)
+        auction(np.ascontiguousarray(outputs), capacity, relative_increment(len(outputs)), winners)
         return winners
 
 

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array
 
+from ..utils.threads import threads_for
 from ..utils.types import Array
 
 _PRINCIPAL_COMPONENTS = 200
@@ -64,7 +65,8 @@ def classify(features: Array, labels: Sequence[str | None], *, random_state: Any
         raise ValueError(f"{said}: a classifier needs labels of at least two classes")
     parts = StandardScaler().fit_transform(X)
     if parts.any():
-        parts = PCA(min(_PRINCIPAL_COMPONENTS, *parts.shape), random_state=random_state).fit_transform(parts)
+        with threads_for(parts.size * min(parts.shape)):
+            parts = PCA(min(_PRINCIPAL_COMPONENTS, *parts.shape), random_state=random_state).fit_transform(parts)
         # Strengths mean the same for all features.
         parts *= np.sqrt(_PRINCIPAL_COMPONENTS / np.square(parts).sum(axis=1).mean())
     model, accuracy = _classifier(parts[known], y, int(counts.min()), random_state)

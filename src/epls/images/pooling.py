@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..kernels.codes import add_to_cells, add_to_regions, raise_cells
+from ..kernels.codes import add_to_cells, add_to_regions
 from ..utils.types import Array, Indices
 
 FINEST_GRID = 1000  # no photograph has room for more regions
@@ -128,7 +128,7 @@ class Cells:
     def add(self, codes: Array, positions: Indices, room: Array) -> None:
         """Add a block of codes (n_positions, n_codes) at some positions to the cells."""
         rows, columns = np.divmod(positions, self._n_columns)
-        (raise_cells if self._largest else add_to_cells)(codes, rows, columns, self._size, self._stride, room)
+        add_to_cells(codes, rows, columns, self._size, self._stride, self._largest, room)
 
     def pooled(self, room: Array) -> Array:
         """Return the smaller map after all positions have been added."""

@@ -1,12 +1,12 @@
-"""The logistic function and the matching loss, in place.
+"""The logistic function, in place, and derivatives through it.
 
 The target of a logistic unit that lost is 0, so its output is its difference from the target. The logistic function
 also returns the sums of squares that the error needs; afterwards only the winners' entries change.
 """
 
 import numpy as np
-from numba import njit
 
+from . import kernel
 from .intrinsics import float32_from_bits
 
 # Sums may be reordered and products fused. The result does not depend on the number of threads: one thread sums a row.
@@ -15,7 +15,7 @@ _FAST = {"contract", "nnan", "nsz", "arcp", "reassoc"}
 
 # One function, without calls: LLVM compiles a call differently if the callee was compiled in this process or came from
 # the cache, and with fast-math the last bits of the outputs would differ, too.
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@kernel(fastmath=_FAST)
 def logistic_float32(rows, squares):
     """Replace float32 net inputs by 1 / (1 + exp(-z)), and write the sum of their squares over each row."""
     for i in range(rows.shape[0]):
@@ -40,30 +40,7 @@ def logistic_float32(rows, squares):
         squares[i] = total
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST)
-def _sum_of_squares(row):
-    total = row.dtype.type(0)
-    for j in range(row.size):
-        total += row[j] * row[j]
-    return total
-
-
-@njit(cache=True, nogil=True)
-def subtract_target(outputs, squares, winners, inactive, active, errors):
-    """Replace outputs by ``outputs - T``, given the sums of their ``squares``; write each row's squared error."""
-    for i in range(outputs.shape[0]):
-        at_winner = outputs[i, winners[i]]
-        if inactive == 0:
-            without_winner = squares[i] - at_winner * at_winner
-        else:
-            for j in range(outputs.shape[1]):
-                outputs[i, j] -= inactive
-            without_winner = _sum_of_squares(outputs[i]) - outputs[i, winners[i]] ** 2
-        outputs[i, winners[i]] = at_winner - active
-        errors[i] = max(without_winner, outputs.dtype.type(0)) + (at_winner - active) ** 2
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def squared_error_of_logistic(differences, outputs, curvatures):
     """Replace ``outputs - T`` by the derivatives of half the squared error by net inputs; write the second ones."""
     one, two = outputs.dtype.type(1), outputs.dtype.type(2)
@@ -76,7 +53,7 @@ def squared_error_of_logistic(differences, outputs, curvatures):
 
 
 # One pass: an array of outputs does not fit in the cache, and reading it takes longer than this arithmetic.
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel
 def through_logistic(slopes, outputs, added):
     """Replace derivatives by outputs by those by net inputs; ``added`` is the part that all samples share."""
     one = slopes.dtype.type(1)

@@ -14,20 +14,23 @@ computes these block maxima; later bids recompute only the few blocks that could
 """
 
 import numpy as np
-from numba import njit
+from numpy.typing import NDArray
 
-from .places import around, index_of, index_of_net, largest, largest_net, replace_lowest, smallest
+from ..utils.types import Array
+from . import kernel
+from .intrinsics import larger
+from .places import index_of_net, largest_net, replace_lowest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.
 # More are needed only if many rows value the same units equally, and then a coarser auction is good enough.
 PATIENCE = 32
 # By then the increments have doubled so many times that any number is outbid, so the values are not finite.
 _MOST_BIDS = PATIENCE + 300
-_TINY = 1e-30  # an increment for rows of zeros
+_TINY = 1e-30  # the increment of rows of zeros
 BLOCK = 128  # units per bound; measured with 1600 units
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def literal_rule(outputs, inhibitor, step, winners):
     """Write each row's winner and raise its ``inhibitor`` by ``step``: Algorithm 1 exactly as printed, no auction."""
     for n in range(outputs.shape[0]):
@@ -36,40 +39,46 @@ def literal_rule(outputs, inhibitor, step, winners):
         inhibitor[k] += step
 
 
-@njit(cache=True)
+@kernel
 def _block_net(row, prices, block):
     start = block * BLOCK
-    stop = min(start + BLOCK, row.size)
-    return largest_net(row[start:stop], prices[start:stop])
+    return largest_net(row[start : start + BLOCK], prices[start : start + BLOCK])
 
 
-@njit(cache=True)
+@kernel
+def _largest_block(bounds):
+    """Return the first block with the largest bound."""
+    block = 0
+    for other in range(1, bounds.size):
+        if bounds[other] > bounds[block]:
+            block = other
+    return block
+
+
+@kernel
 def _best_two(row, prices, bounds):
     """Return the first unit with the largest net value, and the largest net value among the other units."""
-    block, best_value = 0, bounds[0]
+    block = 0
     for _ in range(bounds.size + 1):  # a block is recomputed at most once
-        best_value = largest(bounds)
-        block = index_of(bounds, best_value)
+        block = _largest_block(bounds)
         exact = _block_net(row, prices, block)
-        if exact == best_value:
+        if exact == bounds[block]:
             break
         bounds[block] = exact
 
-    start = block * BLOCK
-    stop = min(start + BLOCK, row.size)
-    best = start + index_of_net(row[start:stop], prices[start:stop], best_value)
+    start, best_value = block * BLOCK, bounds[block]
+    best = start + index_of_net(row[start : start + BLOCK], prices[start : start + BLOCK], best_value)
     price = prices[best]
     prices[best] = np.inf  # excludes it, and its block, from the search for the second
     second_value = _block_net(row, prices, block)
     prices[best] = price
     bounds[block] = -np.inf
     for _ in range(bounds.size + 1):
-        upper = largest(bounds)
-        if upper <= second_value:
+        other = _largest_block(bounds)
+        if bounds[other] <= second_value:
             break
-        other = index_of(bounds, upper)
         exact = _block_net(row, prices, other)
-        if exact == upper:
+        if exact == bounds[other]:
             second_value = exact
             break
         bounds[other] = exact
@@ -77,69 +86,67 @@ def _best_two(row, prices, bounds):
     return best, second_value
 
 
-@njit(cache=True)
-def _increment(row, best, price, relative_increment, precision):
-    """Return a fraction of the value's distance from a low value of the row, large enough to change the value."""
-    low = smallest(row[:BLOCK])
-    least = max(precision * max(abs(row[best]), abs(low), abs(price)), _TINY)
-    return max(relative_increment * (row[best] - low), row.dtype.type(least))
-
-
-@njit(cache=True)
-def _open_places(capacity, zero):
-    """Return each unit's places, an empty heap: their costs, their owners (-1: nobody), and each unit's first place."""
-    first = np.empty(capacity.size + 1, np.int64)
-    first[0] = 0
-    for j in range(capacity.size):
-        first[j + 1] = first[j] + capacity[j]
-    costs = np.full(first[capacity.size], zero)
-    owners = np.full(costs.size, -1, np.int64)
-    return costs, owners, first
-
-
-@njit(cache=True, nogil=True)
-def auction(values, capacity, relative_increment, precision, winners):
-    """Write the unit of each row to ``winners``; return the final prices of the units.
-
-    Rows bid in order; a row that loses its unit goes to the end of the queue. The sum of ``capacity`` must be at least
-    the number of rows. ``precision`` is that of the type; scalars have the type of ``values``.
-    """
-    n_rows, n_units = values.shape
-    costs, owners, first_place = _open_places(capacity, values.dtype.type(0))
-    prices = np.empty(n_units, values.dtype)
-    for j in range(n_units):
-        prices[j] = 0 if capacity[j] > 0 else np.inf
-    bounds = np.empty((n_rows, (n_units + BLOCK - 1) // BLOCK), values.dtype)
-    increments, queue = np.empty(n_rows, values.dtype), np.empty(n_rows, np.int64)
-    for row in range(n_rows):
-        increments[row], queue[row] = 0, row
+@kernel
+def _hold(
+    values, relative_increment, precision, prices, bounds, increments, queue, costs, owners, first_place, winners
+):
+    """Run the auction in these arrays; return whether it ended, which it does if the values are finite."""
+    n_rows = values.shape[0]
+    tiny = values.dtype.type(_TINY)
     growth = values.dtype.type(1)
     head, n_waiting, n_bids = 0, n_rows, 0
     while n_waiting > 0:
         row = queue[head]
-        head = around(head + 1, n_rows)
+        head = head + 1 if head + 1 < n_rows else 0
         n_waiting -= 1
+        own_values, own_bounds = values[row], bounds[row]
         is_first_bid = increments[row] == 0
         if is_first_bid:
-            for block in range(bounds.shape[1]):
-                bounds[row, block] = _block_net(values[row], prices, block)
-        best, second_value = _best_two(values[row], prices, bounds[row])
+            for block in range(own_bounds.size):
+                own_bounds[block] = _block_net(own_values, prices, block)
+        best, second_value = _best_two(own_values, prices, own_bounds)
+        value, price = own_values[best], prices[best]
         if is_first_bid:
-            increments[row] = _increment(values[row], best, prices[best], relative_increment, precision)
-        increment = growth * increments[row]
+            some = own_values[:BLOCK]
+            minus_low = -some[0]
+            for j in range(some.size):
+                minus_low = larger(-some[j], minus_low)
+            size = larger(larger(abs(value), abs(minus_low)), price)  # the increment must change value and price
+            least = larger(precision * size, tiny)
+            increments[row] = larger(relative_increment * (value + minus_low), least)
         if second_value == -np.inf:
-            second_value = values[row, best] - prices[best]  # only one unit is open, so there is no second-best
-        offer = values[row, best] - second_value + increment
+            second_value = value - price  # only one unit is open, so there is no second-best
+        offer = value - second_value + growth * increments[row]
         n_bids += 1
         if n_bids > _MOST_BIDS * n_rows:
-            raise FloatingPointError("the values to be assigned are not finite")
+            return False
         if n_bids >= PATIENCE * n_rows and n_bids % n_rows == 0:
             growth += growth  # doubled; a product with an integer would have another type
         winners[row] = best
         start, stop = first_place[best], first_place[best + 1]
         if owners[start] >= 0:
-            queue[around(head + n_waiting, n_rows)] = owners[start]
+            tail = head + n_waiting
+            queue[tail if tail < n_rows else tail - n_rows] = owners[start]
             n_waiting += 1
         replace_lowest(costs[start:stop], owners[start:stop], offer, row)
         prices[best] = costs[start]
+    return True
+
+
+def auction(values: Array, capacity: NDArray[np.int64], relative_increment: float, winners: NDArray[np.intp]) -> Array:
+    """Write the unit of each row to ``winners``; return the final prices of the units.
+
+    Rows bid in order; a row that loses its unit goes to the end of the queue. The sum of ``capacity`` must be at least
+    the number of rows.
+    """
+    (n_rows, n_units), dtype = values.shape, values.dtype
+    prices, bounds = np.zeros(n_units, dtype), np.empty((n_rows, -(-n_units // BLOCK)), dtype)
+    prices[capacity == 0] = np.inf
+    increments, queue = np.zeros(n_rows, dtype), np.arange(n_rows)
+    first_place = np.zeros(n_units + 1, np.int64)
+    np.cumsum(capacity, out=first_place[1:])
+    costs, owners = np.zeros(first_place[-1], dtype), np.full(first_place[-1], -1)  # -1: nobody
+    scalars = dtype.type(relative_increment), np.finfo(dtype).eps
+    if not _hold(values, *scalars, prices, bounds, increments, queue, costs, owners, first_place, winners):
+        raise FloatingPointError("the values to be assigned are not finite")
     return prices

@@ -1,12 +1,11 @@
 """From products of samples and components to codes, row by row."""
 
 import numpy as np
-from numba import njit
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
+from . import kernel
 
 
-@_kernel
+@kernel
 def add_to_regions(codes, regions, totals):
     """Add each row of codes to the row of ``totals`` that ``regions`` names."""
     for i in range(codes.shape[0]):
@@ -15,34 +14,27 @@ def add_to_regions(codes, regions, totals):
             total[j] += row[j]
 
 
-@_kernel
-def add_to_cells(codes, rows, columns, size, stride, totals):
-    """Add each row of codes to all square cells of ``totals`` (rows, columns, n_codes) that its position lies in.
+@kernel
+def add_to_cells(codes, rows, columns, size, stride, largest, cells):
+    """Add each row of codes to all square ``cells`` (rows, columns, n_codes) that its position lies in.
 
     Cells of ``size`` positions a side begin every ``stride`` positions; positions after the last cell are in no cell.
+    With ``largest``, a cell keeps its largest codes instead.
     """
     for i in range(codes.shape[0]):
         row = codes[i]
-        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, totals.shape[0])):
-            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, totals.shape[1])):
-                total = totals[r, c]
-                for j in range(row.size):
-                    total[j] += row[j]
+        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, cells.shape[0])):
+            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, cells.shape[1])):
+                cell = cells[r, c]
+                if largest:
+                    for j in range(row.size):
+                        cell[j] = max(cell[j], row[j])
+                else:
+                    for j in range(row.size):
+                        cell[j] += row[j]
 
 
-@_kernel
-def raise_cells(codes, rows, columns, size, stride, largest):
-    """Like :func:`add_to_cells`, but keep the largest code of each cell."""
-    for i in range(codes.shape[0]):
-        row = codes[i]
-        for r in range(max(0, (rows[i] - size) // stride + 1), min(rows[i] // stride + 1, largest.shape[0])):
-            for c in range(max(0, (columns[i] - size) // stride + 1), min(columns[i] // stride + 1, largest.shape[1])):
-                best = largest[r, c]
-                for j in range(row.size):
-                    best[j] = max(best[j], row[j])
-
-
-@_kernel
+@kernel
 def shrink(products, threshold, codes):
     """Write max(0, z - threshold) to the leading columns, and the same of -z to further columns if there are any."""
     n_units = products.shape[1]
@@ -58,7 +50,7 @@ def shrink(products, threshold, codes):
                 negative[j] = max(-row[j] - threshold, zero)
 
 
-@_kernel
+@kernel
 def distances(products, sign, samples, units, sample_squares, unit_squares, result):
     """Write the distances of samples x and components c, sqrt(|x|^2 - 2 x.c + |c|^2); of x and -c if ``sign`` is -1."""
     zero = products.dtype.type(0)
@@ -79,7 +71,7 @@ def distances(products, sign, samples, units, sample_squares, unit_squares, resu
             out[j] = np.sqrt(out[j])
 
 
-@_kernel
+@kernel
 def triangle(codes):
     """Replace each row of distances by max(0, their mean - distance)."""
     zero = codes.dtype.type(0)

@@ -7,9 +7,10 @@ together with the intercept, the logistic function and the pooling, while a row 
 import numpy as np
 from numba import njit
 
+from . import kernel
 from .intrinsics import bits_of_float32, copy_less, float32_from_bits
 
-_kernel = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp"}, error_model="numpy")
+_kernel = kernel(fastmath={"contract", "nnan", "nsz", "arcp"})
 #: Values that are copied at a time. Rows of patches have room for this many more.
 LANES = 8
 

@@ -1,12 +1,11 @@
 """Passes over the samples of SVMs with squared hinge loss."""
 
 import numpy as np
-from numba import njit
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
+from . import kernel
 
 
-@_kernel
+@kernel
 def _slope(slack, change, linear, square, loss_weight, t):
     """Return the first and second derivatives of the objective at t."""
     first, second = 0.0, 0.0
@@ -18,7 +17,7 @@ def _slope(slack, change, linear, square, loss_weight, t):
     return linear + t * square - 2 * loss_weight * first, square + 2 * loss_weight * second
 
 
-@_kernel
+@kernel
 def step_lengths(slack, change, linear, square, lengths, loss_weight, tolerance):
     """Write to ``lengths`` the step that minimises the objective of each problem along its line.
 

@@ -16,13 +16,12 @@ No pass reorders its arithmetic, so codes have the same bits however this was co
 """
 
 import numpy as np
-from numba import njit
 
+from . import kernel
 from .intrinsics import larger, tag_of, tagged
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
 # A maximum is the same in any order, and there are no NaNs: it may become a SIMD reduction. Sums are not reordered.
-_maximum = njit(cache=True, nogil=True, error_model="numpy", fastmath={"nnan", "nsz"})
+_maximum = kernel(fastmath={"nnan", "nsz"})
 
 # Measured on patches of photographs with 1600 components. Each changes the time by only a few percent.
 _COARSE = 0.2  # of alpha: the greedy descent over all components ends at this violation
@@ -64,7 +63,7 @@ def _moved(slopes, codes, row, change, lower, upper, keep):
     return worst
 
 
-@_kernel
+@kernel
 def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
     """Repeatedly set the component with the largest violation to its best value; return whether all are small."""
     change, row = slopes.dtype.type(0), gram[0, : slopes.size]
@@ -82,13 +81,13 @@ def _greedy(slopes, codes, gram, lower, upper, enough, most_steps, keep):
     return False
 
 
-@_kernel
+@kernel
 def _add(total, factor, row):
     for j in range(total.size):
         total[j] += factor * row[j]
 
 
-@_kernel
+@kernel
 def _dot(a, b, lanes):
     lanes[:] = 0
     for start in range(0, a.size, _LANES):
@@ -118,7 +117,7 @@ def _fastest_shrinking(codes, direction, in_use):
     return result
 
 
-@_kernel
+@kernel
 def _step(codes, slopes, residual, direction, product, in_use, size):
     for j in range(codes.size):
         codes[j] += size * direction[j]
@@ -126,13 +125,13 @@ def _step(codes, slopes, residual, direction, product, in_use, size):
         residual[j] = (residual[j] - size * product[j]) * in_use[j]
 
 
-@_kernel
+@kernel
 def _turn(direction, residual, share):
     for j in range(direction.size):
         direction[j] = residual[j] + share * direction[j]
 
 
-@_kernel
+@kernel
 def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
     """Run conjugate gradients on the components in use; stop where the first would change its sign."""
     zero, one = codes.dtype.type(0), codes.dtype.type(1)
@@ -170,7 +169,7 @@ def _keep_signs(slopes, codes, gram, upper, enough, room, lanes):
         _turn(direction, residual, square / before)
 
 
-@_kernel
+@kernel
 def _solve_working_set(slopes, codes, gram, lower, upper, enough, room, lanes, keep):
     half = enough * codes.dtype.type(0.5)
     for _ in range(_MOST_TRIES):
@@ -179,7 +178,7 @@ def _solve_working_set(slopes, codes, gram, lower, upper, enough, room, lanes, k
         _keep_signs(slopes, codes, gram, upper, half, room, lanes)
 
 
-@_kernel
+@kernel
 def _slopes_of_all(products, numbers, codes, n_used, gram, slopes):
     """Write ``products`` minus these rows of the Gram matrix times their codes, four at a time."""
     for j in range(slopes.size):
@@ -198,7 +197,7 @@ def _slopes_of_all(products, numbers, codes, n_used, gram, slopes):
         k += 1
 
 
-@_kernel
+@kernel
 def _count_beyond(slopes, lower, upper):
     count = 0
     for j in range(slopes.size):
@@ -206,7 +205,7 @@ def _count_beyond(slopes, lower, upper):
     return count
 
 
-@_kernel
+@kernel
 def _join(slopes, lower, upper, numbers, n_working, most, is_in):
     """Append components whose slopes exceed these limits, up to ``most`` in total; return the number of components."""
     for start in range(0, slopes.size, _SCAN):
@@ -220,7 +219,7 @@ def _join(slopes, lower, upper, numbers, n_working, most, is_in):
     return n_working
 
 
-@_kernel
+@kernel
 def _gather_gram(gram, numbers, n_known, n_working, width, part):
     """Complete the working set's part of the Gram matrix after its first ``n_known`` rows; pad it with zeros."""
     for k in range(n_known):
@@ -234,12 +233,12 @@ def _gather_gram(gram, numbers, n_known, n_working, width, part):
             part[other, k] = own[other]
 
 
-@_kernel
+@kernel
 def _width(n_working):
     return (n_working + _LANES - 1) // _LANES * _LANES
 
 
-@_kernel
+@kernel
 def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
     """Return whether a code is better than zeros, by fresh slopes. If rounding errors made it diverge, it is not."""
     gain = problem.dtype.type(0)
@@ -249,7 +248,7 @@ def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
     return 0.5 * gain >= total * problem.dtype.type(0.999)  # false for NaN
 
 
-@_kernel
+@kernel
 def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
     """Write the code of each problem and whether it misses the tolerance; return how many do.
 

@@ -12,8 +12,8 @@ float64; everything else is computed in float64.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from . import kernel
 from .intrinsics import larger
 from .places import around, is_lower, largest, replace_lowest, smallest
 
@@ -34,7 +34,7 @@ _FEW_PARKED = 256  # this many rows search again without further threads
 _LOWEST = np.finfo(np.float64).min
 
 
-@njit(cache=True)
+@kernel
 def _write_maxima(scores, sign, shift, maxima):
     """Find the largest net value of the units ``b``, ``b + maxima.size``, ``b + 2 * maxima.size``..., for each ``b``.
 
@@ -49,7 +49,7 @@ def _write_maxima(scores, sign, shift, maxima):
             maxima[b] = larger(sign * some[b] - their_shift[b], maxima[b])
 
 
-@njit(cache=True)
+@kernel
 def _cut(maxima, n_wanted):
     """Return a threshold that at least the given number of maxima reach, and few more."""
     some = maxima[:n_wanted].copy()
@@ -77,7 +77,7 @@ def _cut(maxima, n_wanted):
 Search = namedtuple("Search", "prices shift maxima blocks units nets best")
 
 
-@njit(cache=True)
+@kernel
 def _new_search(n_units, n_wishes, offsets, prices):
     n_blocks = max(min(n_units, _SEARCH * int(np.sqrt(n_units))), n_wishes)
     return Search(
@@ -91,7 +91,7 @@ def _new_search(n_units, n_wishes, offsets, prices):
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def wish(scores, rows, sign, offsets, prices, wishes):
     """Find the best units of each row at these prices: value ``sign * scores[i, j] - offsets[j]`` minus the price.
 
@@ -104,7 +104,7 @@ def wish(scores, rows, sign, offsets, prices, wishes):
         _wish_one(scores[i], rows[i], sign, offsets, search, wishes)
 
 
-@njit(cache=True)
+@kernel
 def _wish_one(scores, row, sign, offsets, search, wishes):
     """Write the units with the largest net values, and a bound for the others."""
     start, stop = wishes.first[row], wishes.first[row + 1]
@@ -136,7 +136,7 @@ def _wish_one(scores, row, sign, offsets, search, wishes):
     values[n_listed:] = -np.inf
 
 
-@njit(cache=True)
+@kernel
 def _collect(scores, sign, cut, search):
     """Write the units whose net value reaches the cut and is not -inf; return how many. There are no branches, since
     the processor could not predict them."""
@@ -153,7 +153,7 @@ def _collect(scores, sign, cut, search):
     return n_found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def bid(part, n_parts, n_rows, wishes, prices, round_, far):
     """Compute the units and offers of a part of the first rows in the queue.
 
@@ -181,7 +181,7 @@ def bid(part, n_parts, n_rows, wishes, prices, round_, far):
         round_.offers[q] = best_value - second_net + round_.increment[0]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def settle(part, n_parts, n_rows, places, round_, winners):
     """Assign the places of a part of the units to the highest offers, and write the row that lost by each bid."""
     head, size, n_units = round_.numbers[HEAD], round_.queue.size, places.prices.size
@@ -207,7 +207,7 @@ def settle(part, n_parts, n_rows, places, round_, winners):
         places.is_short[unit] = is_taken and stop - start < places.capacity[unit]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def queue_losers(n_rows, round_):
     """Remove the rows of a round from the queue, and append those that lost."""
     queue, numbers = round_.queue, round_.numbers
@@ -230,7 +230,7 @@ def queue_losers(n_rows, round_):
         round_.increment[0] *= 2
 
 
-@njit(cache=True)
+@kernel
 def queue_parked(round_):
     """Append the parked rows to the queue."""
     numbers, queue = round_.numbers, round_.queue
@@ -240,7 +240,7 @@ def queue_parked(round_):
     numbers[N_PARKED] = 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far, winners):
     """Run rounds of up to ``most_rows`` rows until at most ``few`` wait, ``enough`` can bid, or the caller must act.
 
@@ -267,7 +267,7 @@ def rounds(most_rows, few, enough, may_grow, matrix, wishes, places, round_, far
         queue_parked(round_)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def regret(wishes, prices, winners):
     """Return the sum over rows of the best net value minus that of their own unit, and the sum of the values of their
     own units."""
@@ -285,7 +285,7 @@ def regret(wishes, prices, winners):
     return total, total_value
 
 
-@njit(cache=True, fastmath={"reassoc"})
+@kernel(fastmath={"reassoc"})
 def _sum(values):
     total = 0.0
     for j in range(values.size):
@@ -293,7 +293,7 @@ def _sum(values):
     return total
 
 
-@njit(cache=True)
+@kernel
 def _finite(values, sign):
     """Return the number of finite values, their sum, minimum and maximum, and the number that are not allowed."""
     n_finite, n_bad, total, least, most = 0, 0, 0.0, np.inf, -np.inf
@@ -307,7 +307,7 @@ def _finite(values, sign):
     return n_finite, total, least, most, n_bad
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spread(part, n_parts, scores, sign, totals):
     """Describe a part of the rows: the numbers of forbidden values (-inf, after applying the sign) and of NaNs; the
     smallest and largest finite value; and the sum over rows of the best value minus the mean."""

@@ -1,13 +1,14 @@
 """Cutting patches out of an image and normalising them."""
 
 import numpy as np
-from numba import njit
+
+from . import kernel
 
 # Sums may be reordered. One thread sums a patch, in one function without calls, so the bits are always the same.
 _FAST = {"contract", "nsz", "arcp", "reassoc"}
 
 
-@njit(cache=True, nogil=True, fastmath=_FAST, error_model="numpy")
+@kernel(fastmath=_FAST)
 def gather_patches(image, tops, lefts, patch_size, contrast_floor, patches):
     """Write the patches at ``tops``, ``lefts`` of a (height, width * channels) image to the rows of ``patches``.
 

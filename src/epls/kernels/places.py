@@ -3,15 +3,14 @@
 The places of a unit are a heap of offers, whose lowest is the unit's price. The queue is circular.
 """
 
-from numba import njit
-
+from . import kernel
 from .intrinsics import larger
 
 # A maximum is the same in any order, and there are no NaNs. Nothing else is reordered: the bits are the same.
 _MAXIMUM = {"nnan", "nsz", "reassoc"}
 
 
-@njit(cache=True, fastmath=_MAXIMUM)
+@kernel(fastmath=_MAXIMUM)
 def largest(values):
     result = values[0]
     for j in range(values.size):
@@ -19,7 +18,7 @@ def largest(values):
     return result
 
 
-@njit(cache=True, fastmath=_MAXIMUM)
+@kernel(fastmath=_MAXIMUM)
 def smallest(values):
     negative = -values[0]
     for j in range(values.size):
@@ -27,7 +26,7 @@ def smallest(values):
     return -negative
 
 
-@njit(cache=True, fastmath=_MAXIMUM)
+@kernel(fastmath=_MAXIMUM)
 def largest_net(values, prices):
     """Return the largest ``values[j] - prices[j]``."""
     result = values[0] - prices[0]
@@ -36,30 +35,21 @@ def largest_net(values, prices):
     return result
 
 
-@njit(cache=True)
-def index_of(values, wanted):
-    """Return the first ``j`` with ``values[j] == wanted``, which must exist."""
-    j = 0
-    while j + 1 < values.size and values[j] != wanted:  # within bounds even if there is a NaN
-        j += 1
-    return j
-
-
-@njit(cache=True)
+@kernel
 def index_of_net(values, prices, wanted):
     """Return the first ``j`` with ``values[j] - prices[j] == wanted``, which must exist."""
     j = 0
-    while j + 1 < values.size and values[j] - prices[j] != wanted:
+    while j + 1 < values.size and values[j] - prices[j] != wanted:  # within bounds even if there is a NaN
         j += 1
     return j
 
 
-@njit(cache=True)
+@kernel
 def is_lower(offer, row, other_offer, other_row):
     return offer < other_offer or (offer == other_offer and row < other_row)
 
 
-@njit(cache=True)
+@kernel
 def replace_lowest(offers, rows, offer, row):
     """Replace the lowest offer by another."""
     i = 0
@@ -74,7 +64,7 @@ def replace_lowest(offers, rows, offer, row):
     offers[i], rows[i] = offer, row
 
 
-@njit(cache=True)
+@kernel
 def around(position, size):
     """Wrap a position, less than twice the size of a circular queue; a division would take longer."""
     return position - size if position >= size else position

@@ -1,14 +1,12 @@
 """Orthogonal matching pursuit of many samples with one dictionary."""
 
 import numpy as np
-from numba import njit
 
+from . import kernel
 from .lasso import largest_size
 
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
 
-
-@_kernel
+@kernel
 def pursue(products, gram, numbers, values):
     """Write the components of each sample and their codes, as many as there are columns; -1 and 0 if fewer suffice.
 

@@ -1,13 +1,13 @@
 """Gathering a batch and moving the weights: the passes over memory around the matrix products."""
 
 import numpy as np
-from numba import njit
+
+from . import kernel
 
 # No fast-math: the weights must have the same bits whether a kernel was compiled in this process or earlier.
-_kernel = njit(cache=True, nogil=True, error_model="numpy")
 
 
-@_kernel
+@kernel
 def gather(batch, indices, X, center, inverse_scale, grid):
     """Write ``(X[indices] - center) * inverse_scale`` to the leading columns of ``batch``.
 
@@ -21,7 +21,7 @@ def gather(batch, indices, X, center, inverse_scale, grid):
             out[j] = np.rint((row[j] - center[j]) * to_grid) * from_grid
 
 
-@_kernel
+@kernel
 def adam(weights, gradient, mean, square, rate, mean_decay, square_decay, mean_bias, square_bias, tiny):
     """Take one step of Adam. The scalars must have the type of the arrays."""
     one = weights.dtype.type(1)
@@ -34,7 +34,7 @@ def adam(weights, gradient, mean, square, rate, mean_decay, square_decay, mean_b
 
 
 # One pass: the weights fill the cache, and batches are small.
-@_kernel
+@kernel
 def momentum_step(weights, gradient, velocity, rates, decays, momentum):
     """Take a step uphill with momentum; every column has its own rate and decay."""
     for i in range(weights.shape[0]):

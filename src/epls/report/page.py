@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from .._version import __version__
 from ..images.reading import ImageCollection
 from ..plotting import false_colors
+from ..utils.optional import require
 from ..utils.types import Array
 
 _OUTLIERS = (0.5, 99.5)  # percent
@@ -57,17 +58,17 @@ def short(value: Any) -> float:
 
 def png(pixels: NDArray[np.uint8]) -> str:
     """Return a picture (height, width, 3) as a data address."""
-    return _data_address(_pillow().fromarray(pixels), "png", optimize=True)
+    return _data_address(_picture(pixels), "png", optimize=True)
 
 
 def jpeg(pixels: NDArray[np.uint8]) -> str:
     """Return a photograph (height, width, 3) as a data address, in separate blocks of 8 x 8 pixels."""
-    return _data_address(_pillow().fromarray(pixels), "jpeg", quality=80, subsampling=0, optimize=True)
+    return _data_address(_picture(pixels), "jpeg", quality=80, subsampling=0, optimize=True)
 
 
 def thumbnail_of(image: NDArray[Any], name: str, value_range: tuple[float, float]) -> dict[str, Any]:
     """Return a small picture of an image, its name and its size."""
-    picture = _pillow().fromarray(np.ascontiguousarray(as_color(as_bytes(false_colors(image), *value_range))))
+    picture = _picture(as_color(as_bytes(false_colors(image), *value_range)))
     picture.thumbnail((_THUMBNAIL, _THUMBNAIL))
     url = _data_address(picture, "jpeg", quality=70)
     return {"url": url, "name": name, "height": image.shape[0], "width": image.shape[1]}
@@ -75,21 +76,18 @@ def thumbnail_of(image: NDArray[Any], name: str, value_range: tuple[float, float
 
 def resized(pixels: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     """Resize a picture (height, width, 3) to a square."""
-    return np.asarray(_pillow().fromarray(np.ascontiguousarray(pixels)).resize((side, side)))
+    return np.asarray(_picture(pixels).resize((side, side)))
+
+
+def _picture(pixels: NDArray[np.uint8]) -> Any:
+    image = require("PIL.Image", "images", "a page with pictures")
+    return image.fromarray(np.ascontiguousarray(pixels))
 
 
 def _data_address(picture: Any, kind: str, **options: Any) -> str:
     file = io.BytesIO()
     picture.save(file, kind, **options)
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def _pillow() -> Any:
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError('pages with pictures require Pillow: pip install "epls[images]"') from error
-    return Image
 
 
 def sheet(tiles: NDArray[np.uint8], n_columns: int) -> NDArray[np.uint8]:

@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 
 from ..balanced.kmeans import BalancedKMeans
 from ..data.moments import unit_rows
-from ..utils.threads import row_blocks
+from ..utils.threads import row_blocks, threads_for
 from ..utils.types import Array, Indices
 
 N_NEAREST = 12
@@ -59,7 +59,8 @@ def comparable(features: Array, random: np.random.RandomState, *, keep_length: b
     if not X.any():  # all samples are equal
         return np.ones((len(X), 1), np.float32)
     n_components = min(_PRINCIPAL_COMPONENTS, len(X), X.shape[1])
-    parts = PCA(n_components, svd_solver="auto", random_state=random).fit_transform(X)
+    with threads_for(X.size * min(X.shape)):
+        parts = PCA(n_components, svd_solver="auto", random_state=random).fit_transform(X)
     deviations = parts.std(axis=0)
     parts /= np.sqrt(np.where(deviations > 1e-6 * deviations.max(), deviations, np.inf))
     if keep_length:
@@ -83,7 +84,8 @@ class Similarity:
 def similarity(X: Array) -> Similarity:
     """Return the nearest neighbours of each row of :func:`comparable`."""
     n_nearest = min(N_NEAREST, len(X) - 1)
-    distances, nearest = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X).kneighbors()
+    with threads_for(X.size * len(X)):
+        distances, nearest = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X).kneighbors()
     return Similarity(nearest, np.clip(1 - np.square(distances) / 2, -1, 1))
 
 
@@ -146,20 +148,25 @@ def map_positions(X: Array, random: np.random.RandomState) -> Array:
 def _placed(X: Array, random: np.random.RandomState) -> Array:
     if not np.ptp(X, axis=0).any():
         return np.zeros((len(X), 2))
-    first = PCA(min(2, *X.shape), random_state=random).fit_transform(X)
+    with threads_for(X.size * min(X.shape)):
+        first = PCA(min(2, *X.shape), random_state=random).fit_transform(X)
     first = np.pad(first, ((0, 0), (0, 2 - first.shape[1])))
     if len(X) < _FEWEST_FOR_TSNE:
         return first
     start = first / first.std(axis=0).max() * _FIRST_SPREAD
     perplexity = min(_PERPLEXITY, (len(X) - 1) / 3)
-    return TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=random).fit_transform(X)
+    tsne = TSNE(perplexity=perplexity, init=start.astype(np.float32), random_state=random)
+    # One thread: after each short step, threads of OpenMP spin until the last is done, for seconds on a busy machine.
+    with threads_for(0):
+        return np.asarray(tsne.fit_transform(X))
 
 
 def _among_landmarks(X: Array, landmarks: Array, placed: Array, random: np.random.RandomState) -> Array:
     """Place samples near their nearest landmark, shifted towards the next ones in the same part of the map."""
     index = NearestNeighbors(n_neighbors=_NEAREST_LANDMARKS, algorithm="brute").fit(landmarks)
-    distances, nearest = index.kneighbors(X)
-    own = NearestNeighbors(n_neighbors=1).fit(placed).kneighbors()[0]  # the distances between landmarks on the map
+    with threads_for(X.size * len(landmarks)):
+        distances, nearest = index.kneighbors(X)
+        own = NearestNeighbors(n_neighbors=1).fit(placed).kneighbors()[0]  # the distances between landmarks on the map
     reach = 4 * float(np.median(own))
     there = placed[nearest]
     near = np.linalg.norm(there - there[:, :1], axis=2) <= reach  # a mean over distant places would be nowhere
@@ -215,7 +222,9 @@ def grouped(
         smallest = max(_FEWEST_OF_A_GROUP, len(X) // _SMALLEST_SHARE)
         if len(X) <= smallest:
             return np.zeros(len(X), np.intp)
-        found = HDBSCAN(min_cluster_size=smallest, min_samples=_FEWEST_OF_A_GROUP, copy=True).fit_predict(positions)
+        dense = HDBSCAN(min_cluster_size=smallest, min_samples=_FEWEST_OF_A_GROUP, copy=True)
+        with threads_for(0):
+            found = dense.fit_predict(positions)
         return _largest_first(np.asarray(found, np.intp))
     n_clusters = usual_number(len(X)) if groups is None else min(groups, len(X))
     model = BalancedKMeans(n_clusters, random_state=random)

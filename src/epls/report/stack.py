@@ -42,13 +42,15 @@ def part_layers(
     """
     layers = layers_of(features)[first:]
     answers: dict[int, Answers] = {}
+    # A unit has one part of an image in each area. Of few images, more than needed: overlapping parts are dropped.
+    areas_per_side = 1 if len(shown) >= TOP else int(np.ceil(np.sqrt(2 * TOP / len(shown))))
     if layers:
         answers = scan_layers(
             features.coders(),
             shown,
             n_samples_for(sum(layer.n_units for layer in layers)),
             layers=range(first, first + len(layers)),
-            area_grid=_area_grid(len(shown)),
+            area_grid=areas_per_side,
             seed=random.randint(2**31 - 1),
             progress=lambda done: progress(done, len(shown)),
         )
@@ -65,13 +67,6 @@ def part_layers(
         content["below"] = k - 1 if k > 0 else None
         contents.append(content)
     return contents, thumbnails
-
-
-def _area_grid(n_images: int) -> int:
-    """Return the number of areas per side to cut each image into. A unit has one part of an image in each area."""
-    if n_images >= TOP:
-        return 1
-    return int(np.ceil(np.sqrt(2 * TOP / n_images)))  # more than needed, since overlapping parts are dropped
 
 
 @dataclass(frozen=True)
@@ -195,20 +190,15 @@ def _strongest(answers: Answers, units: Indices, sees: int) -> Tops:
     return found
 
 
-def _across(tops: Tops) -> int:
-    """Return the number of parts in a row of a unit's mosaic."""
-    return int(np.ceil(np.sqrt(max(map(len, tops)))))
-
-
 def _pictures(
     images: ImageCollection, tops: Sequence[Tops], sizes: Sequence[int], values: tuple[float, float]
 ) -> tuple[list[NDArray[np.uint8]], list[dict[str, Any]]]:
-    """For each layer, return a mosaic of the strongest parts of each unit, and thumbnails. Each image is read once."""
+    """For each layer, return mosaics (unit, row, y, column, x, 3) of the strongest parts, and thumbnails of images."""
     sides = [int(np.clip(8 * -(-size // 8), *_PART_SIDES)) for size in sizes]
-    rooms = [
-        np.full((len(of_layer), n, side, n, side, 3), 128, np.uint8)
-        for of_layer, n, side in zip(tops, map(_across, tops), sides, strict=True)
-    ]
+    rooms = []
+    for of_layer, side in zip(tops, sides, strict=True):
+        n_across = int(np.ceil(np.sqrt(max(map(len, of_layer)))))
+        rooms.append(np.full((len(of_layer), n_across, side, n_across, side, 3), 128, np.uint8))
     wanted: list[list[tuple[int, int, int, Place]]] = [[] for _ in range(len(images))]
     for k, of_layer in enumerate(tops):
         for unit, top in enumerate(of_layer):
@@ -223,7 +213,7 @@ def _pictures(
             part = as_bytes(colors[top_row : top_row + sizes[k], left : left + sizes[k]], *values)
             row, column = divmod(rank, rooms[k].shape[1])
             rooms[k][unit, row, :, column] = resized(as_color(part), sides[k])
-    return [room.reshape(len(room), room.shape[1] * room.shape[2], -1, 3) for room in rooms], thumbnails
+    return rooms, thumbnails
 
 
 def _part_layer(answers: Answers, inputs: _UnitInputs, tops: Tops, mosaics: NDArray[np.uint8]) -> dict[str, Any]:
@@ -241,8 +231,9 @@ def _part_layer(answers: Answers, inputs: _UnitInputs, tops: Tops, mosaics: NDAr
         measures={"group": inputs.groups.tolist()} if len(layer.groups) > 1 else {},
     )
     content["kind"] = "parts"
-    content["tiles"] = sheet_of(mosaics, photographs=True)
-    content["across"] = _across(tops)
+    side = mosaics.shape[1] * mosaics.shape[2]
+    content["tiles"] = sheet_of(mosaics.reshape(-1, side, side, 3), photographs=True)
+    content["across"] = mosaics.shape[1]
     content["size"] = layer.sees
     content["top"] = [[{"place": list(place), "answer": short(answer)} for place, answer in top] for top in tops]
     content["feeds"] = [inputs.feeds(k) for k in range(len(inputs.numbers))]
