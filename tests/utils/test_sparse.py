@@ -48,7 +48,7 @@ def damaged():
 @pytest.mark.parametrize("take", TAKERS)
 def test_what_is_damaged_is_refused(take):
     for X in damaged():
-        with pytest.raises(ValueError, match="damaged sparse array: it|exceeds matrix dimension"):
+        with pytest.raises(ValueError, match=r"damaged sparse array: it|exceeds matrix dimension"):
             take(X)
 
 
