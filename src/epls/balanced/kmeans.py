@@ -350,7 +350,16 @@ def _squared_distance(X: Any, centers: Array, labels: Indices) -> float:
 def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
     """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans."""
     if sizes is not None:
-        return _exact_sizes(n_samples, n_clusters, size_min, size_max, sizes)
+        if size_min is not None or size_max is not None:
+            raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
+        exact = checked_counts("sizes", sizes, n_clusters, "group")
+        n_exact = exact.sum(dtype=float)  # of very large integers, too
+        if np.ndim(sizes) != 1 or n_exact != n_samples:
+            raise ValueError(
+                f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
+                f"{np.size(sizes)} whose sum is {n_exact:.0f}"
+            )
+        return Limits(exact, exact)
     if size_min is None and size_max is None:
         size_min, size_max = n_samples // n_clusters, -(-n_samples // n_clusters)
     least = checked_counts("size_min", 0 if size_min is None else size_min, n_clusters, "group")
@@ -358,7 +367,7 @@ def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, 
     if (least > most).any():
         j = int(np.argmax(least > most))
         raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
-    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)  # of very large integers, too
+    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)
     if n_least > n_samples:
         raise ValueError(
             f"size_min asks for {n_least:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
@@ -394,18 +403,6 @@ def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any,
             f"give a larger {name}, more groups or fewer samples"
         )
     return Limits(left, np.zeros(n_clusters, np.int64))
-
-
-def _exact_sizes(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    if size_min is not None or size_max is not None:
-        raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
-    exact = checked_counts("sizes", sizes, n_clusters, "group")
-    if np.ndim(sizes) != 1 or exact.sum(dtype=float) != n_samples:  # float, because integers could overflow
-        raise ValueError(
-            f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
-            f"{np.size(sizes)} whose sum is {exact.sum(dtype=float):.0f}"
-        )
-    return Limits(exact, exact.copy())
 
 
 @dataclass

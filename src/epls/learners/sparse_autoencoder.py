@@ -32,7 +32,6 @@ from .base import UnitLearner, unit_attributes
 
 # A batch must be large enough to estimate the mean activation: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
-_FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 _LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
 
 
@@ -85,10 +84,6 @@ class SparseAutoencoder(UnitLearner):
         The mean objective over the batches of each epoch.
     n_iter_ : int
         The number of epochs.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -141,7 +136,7 @@ class SparseAutoencoder(UnitLearner):
         center, scale = samples.moments.center_and_scale()
         encoder, decoder = first_weights(n_components, n_features, self.sparseness, random, samples.dtype)
         n_batches = samples.n_batches(batch_size)
-        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
+        max_iter = int(self.max_iter or enough_epochs(n_batches, 30, 3000))
         optimizers = Adam(), Adam()
         for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
             optimizer.start(weights, max_iter * n_batches)

@@ -32,8 +32,6 @@ from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from .base import UnitLearner, unit_attributes
 
-_FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
-
 
 class SparseRBM(UnitLearner):
     """A sparse restricted Boltzmann machine: each hidden unit has a fixed mean activation.
@@ -88,10 +86,6 @@ class SparseRBM(UnitLearner):
         not minimise it, but it shows whether training goes well.
     n_iter_ : int
         The number of epochs.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -144,7 +138,7 @@ class SparseRBM(UnitLearner):
         (n_samples, n_features), dtype = samples.shape, samples.dtype
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()
-        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
+        max_iter = int(self.max_iter or enough_epochs(n_batches, 30, 3000))
         reach = n_features + self.sparseness * n_components
         weights, visible_intercept = np.empty((n_components, n_features + 1), dtype), np.zeros(n_features, dtype)
         weights[:, :-1] = random.normal(scale=reach**-0.5, size=(n_components, n_features))
