@@ -20,7 +20,7 @@ from ..utils.sparse import check_sparse
 from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
 from ..utils.wording import listed
-from .auction import Auction, Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome
+from .auction import Auction, Bidders, Counts, Limits, ListedBidders, Outcome
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
@@ -207,8 +207,8 @@ def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[
     if n_forbidden:
         _check_columns_of_rows(scores, limits)
         check = cache(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
-        return MatrixBidders(scores, sign, scale.far, restricted=True), scale, check
-    return MatrixBidders(scores, sign, scale.far), scale, lambda: None
+        return Bidders(scores, sign, scale.far, restricted=True), scale, check
+    return Bidders(scores, sign, scale.far), scale, lambda: None
 
 
 def _check_size(least: float, most: float) -> None:
