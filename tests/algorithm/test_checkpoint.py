@@ -157,9 +157,9 @@ def test_a_byte_anywhere_is_noticed(blobs, tmp_path, seed):
                 continue  # a space of the header became another
             path.write_bytes(bytes(flipped))
             with pytest.raises((DamagedError, VersionError)):
-                read_container(path, 4)
+                read_container(path, 5)
         path.write_bytes(content)
-        read_container(path, 4)
+        read_container(path, 5)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ def test_a_crafted_state_is_refused_before_a_kernel_sees_it(blobs, tmp_path, tar
     settings = {"settings": TrainingSettings(target=target), "max_iter": 3, "batch_size": 40, "random_state": 0}
     stopped(EPLS(8, **settings), blobs, tmp_path, 3)
     for path in tmp_path.glob("checkpoint-*"):
-        header, arrays = read_container(path, 4)
+        header, arrays = read_container(path, 5)
         arrays[f"training.{name}"] = value.astype(arrays[f"training.{name}"].dtype)
         write_container(path, header, arrays)
     with pytest.raises(ValueError, match=r"finite|counts are damaged"):
@@ -306,7 +306,7 @@ def test_a_crafted_progress_is_refused(blobs, tmp_path, change):
     settings = {"max_iter": 3, "batch_size": 40, "random_state": 0}
     stopped(EPLS(8, **settings), blobs, tmp_path, 3)
     for path in tmp_path.glob("checkpoint-*"):
-        header, arrays = read_container(path, 4)
+        header, arrays = read_container(path, 5)
         header["progress"] |= change
         write_container(path, header, arrays)
     with pytest.raises(ValueError, match="is not a checkpoint that epls wrote"):

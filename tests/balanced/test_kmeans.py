@@ -278,6 +278,7 @@ def test_one_group_and_as_many_as_samples(X):
         ({"size_min": 300, "size_max": 200}, "group 0 has size_min=300, above size_max=200"),
         ({"size_min": [1, 2]}, r"size_min has shape \(2,\), but must be one number or 8, one for each group"),
         ({"size_max": [200.5] * 8}, "must be integers"),
+        ({"sizes": [2**62] * 8}, "whose sum is 3689\\d*"),
         ({"size_min": 2**62, "size_max": 2**62}, "asks for 3689\\d* samples"),
         ({"size_min": [-1] * 8}, "size_min has the value -1, but must not be negative"),
         ({"sizes": [1] * 8}, "8 numbers whose sum is 1003"),

@@ -32,7 +32,7 @@ def data():
 class TestOptimum:
     @pytest.mark.parametrize("n_classes", [2, 10])
     def test_is_that_of_linear_svc(self, n_classes):
-        """tests/solvers/test_newton_svm.py has many more."""
+        """tests/solvers/test_svms.py has many more."""
         X, y = made_up(60, 100, n_classes)
         ours, theirs = L2SVMCV(intercept_scaling=1, Cs=0.03).fit(X, y), linear_svc(0.03).fit(X, y)
         assert ours.coef_.shape == theirs.coef_.shape
@@ -208,7 +208,7 @@ class TestMistakes:
     def test_too_few_steps(self):
         X, y = made_up(60, 10, 3)
         with pytest.warns(
-            ConvergenceWarning, match=r"\d of 3 problems with C=10 did not converge to .* max_iter=1 Newton steps"
+            ConvergenceWarning, match=r"\d of 3 problems with C=10 did not converge to .* max_iter=1 steps"
         ):
             model = L2SVMCV(Cs=10.0, max_iter=1).fit(X, y)
         assert model.n_iter_ == 1

@@ -1,4 +1,4 @@
-"""Problems for the SVM and its solvers, and what LinearSVC makes of them."""
+"""Problems for the SVM and its solver, and what LinearSVC makes of them."""
 
 from types import SimpleNamespace
 from unittest import mock
@@ -6,10 +6,7 @@ from unittest import mock
 import numpy as np
 from sklearn.svm import LinearSVC
 
-from epls.solvers.newton_svm import NewtonSVMs
-from epls.solvers.quasi_newton_svm import QuasiNewtonSVMs
-
-SOLVERS = (NewtonSVMs, QuasiNewtonSVMs)
+from epls.solvers.svms import LinearSVMs
 
 
 def made_up(n_samples, n_features, n_classes, seed=0):
@@ -47,7 +44,7 @@ def gradients(model, X, y, C, scaling):
 
 
 def relative_gap(model, X, y, C, scaling):
-    """Half the squared norm of the gradient, relative to the objective: the solvers' tolerance."""
+    """Half the squared norm of the gradient, relative to the objective: the solver's tolerance."""
     return 0.5 * np.square(gradients(model, X, y, C, scaling)).sum(axis=1) / model.objective
 
 
@@ -57,17 +54,15 @@ def linear_svc(C, **settings):
 
 def fold_weights(problems, solution):
     """For each fold the weights and the intercepts of all classes."""
-    if isinstance(problems, NewtonSVMs):
-        return [problems.weights(fold) for fold in solution]
     coefs, intercepts = problems.weights(solution)
     n_classes = len(problems.signs)
     return list(zip(coefs.reshape(-1, n_classes, coefs.shape[1]), intercepts.reshape(-1, n_classes), strict=True))
 
 
-def solved(solver, X, y, C, in_blocks=False, **options):
+def solved(X, y, C, in_blocks=False, **options):
     """The solution with all samples, from a cold start."""
-    with mock.patch.object(solver, "block_elements", 700 if in_blocks else solver.block_elements):
-        problems = solver(X, signs_of(y), **options)
+    with mock.patch.object(LinearSVMs, "block_elements", 700 if in_blocks else LinearSVMs.block_elements):
+        problems = LinearSVMs(X, signs_of(y), **options)
         solution, (objective,) = problems.solve(np.ones((1, len(X))), C, problems.start(1))
         ((coef, intercept),) = fold_weights(problems, solution)
     return SimpleNamespace(coef_=coef, intercept_=intercept, objective=objective, problems=problems)

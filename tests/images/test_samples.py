@@ -186,7 +186,7 @@ class TestFeatures:
         features = self.fitted(photographs, max_iter=60)
         patches = features.draw_patches(photographs, 4000, random_state=1)
         assert len(noise_filters(features.estimator_.components_, patches)) <= 2
-        assert features.estimator_.epoch_reports_[-1].n_dead == 0
+        assert features.estimator_.epoch_reports_[-1].n_never_active == 0
 
     def test_a_seed_fixes_the_result(self, photographs):
         one, other = (self.fitted(photographs, max_iter=2).estimator_.components_ for _ in range(2))

@@ -70,7 +70,7 @@ def test_with_components_of_norm_1_it_finds_those_of_omp(white, seed):
 def test_without_balance_nearly_all_units_die(white):
     """Nothing keeps the components equally long: whoever wins more becomes longer, and wins more."""
     model = EPLS(N_UNITS, activation="absolute", settings=LARGEST, random_state=0).fit(white)
-    assert model.epoch_reports_[-1].n_dead > 0.8 * N_UNITS
+    assert model.epoch_reports_[-1].n_never_active > 0.8 * N_UNITS
     assert n_unused(model.components_, white) > 0.8 * N_UNITS
     assert (model.intercept_ == 0).all()
 
@@ -78,7 +78,7 @@ def test_without_balance_nearly_all_units_die(white):
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_balance_removes_the_dead_and_finds_components_of_omp(white, seed):
     model = EPLS(N_UNITS, activation="absolute", settings=AUCTION, random_state=seed).fit(white)
-    assert model.epoch_reports_[-1].n_dead == 0
+    assert model.epoch_reports_[-1].n_never_active == 0
     assert n_unused(model.components_, white) == 0
     omp = OMP(N_UNITS, max_iter=100, tol=0, random_state=seed).fit(white)
     assert cosines(model.components_, omp.components_).max(axis=1).mean() > 0.9

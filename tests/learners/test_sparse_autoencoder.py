@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from epls.algorithm.layer import standardized_batches
 from epls.algorithm.settings import enough_epochs
 from epls.data.samples import ArraySamples
-from epls.learners.sparse_autoencoder import Room, SparseAutoencoder, first_weights, objective
+from epls.learners.sparse_autoencoder import SparseAutoencoder, first_weights, objective
 
 SETTINGS = {"weight_decay": 0.3, "sparseness": 0.2, "sparsity_penalty": 0.7}
 
@@ -28,13 +28,6 @@ def digits():
 @pytest.fixture(scope="module")
 def model(digits):
     return SparseAutoencoder(30, sparseness=0.1, max_iter=150, random_state=0).fit(digits)
-
-
-def computed(inputs, encoder, decoder, **settings):
-    """The objective and copies of its gradients."""
-    room = Room(len(inputs), encoder, decoder)
-    loss = objective(inputs, encoder, decoder, room, **settings)
-    return loss, room.encoder_gradient, room.decoder_gradient
 
 
 def by_definition(X, W1, b1, W2, b2, weight_decay, sparseness, sparsity_penalty):
@@ -65,7 +58,7 @@ class TestObjective:
     @pytest.mark.parametrize("dtype", [np.float64, np.float32])
     def test_is_the_definition(self, batch, dtype):
         inputs, encoder, decoder = batch
-        loss, *_ = computed(*(array.astype(dtype) for array in batch), **SETTINGS)
+        loss, *_ = objective(*(array.astype(dtype) for array in batch), **SETTINGS)
         parts = inputs[:, :-1], encoder[:, :-1], encoder[:, -1], decoder[:-1], decoder[-1]
         np.testing.assert_allclose(loss, by_definition(*parts, **SETTINGS), rtol=1e-12 if dtype == np.float64 else 1e-5)
 
@@ -73,39 +66,29 @@ class TestObjective:
     def test_gradient_is_that_of_finite_differences(self, batch, off):
         inputs, encoder, decoder = batch
         settings = SETTINGS | ({off: 0.0} if off else {})
-        _, by_encoder, by_decoder = computed(inputs, encoder, decoder, **settings)
+        _, by_encoder, by_decoder = objective(inputs, encoder, decoder, **settings)
         differences = approx_fprime(
-            encoder.ravel(), lambda flat: computed(inputs, flat.reshape(encoder.shape), decoder, **settings)[0], 1e-7
+            encoder.ravel(), lambda flat: objective(inputs, flat.reshape(encoder.shape), decoder, **settings)[0], 1e-7
         )
         np.testing.assert_allclose(by_encoder.ravel(), differences, atol=1e-5)
         differences = approx_fprime(
-            decoder.ravel(), lambda flat: computed(inputs, encoder, flat.reshape(decoder.shape), **settings)[0], 1e-7
+            decoder.ravel(), lambda flat: objective(inputs, encoder, flat.reshape(decoder.shape), **settings)[0], 1e-7
         )
         np.testing.assert_allclose(by_decoder.ravel(), differences, atol=1e-5)
 
     def test_float32_gives_the_same_gradient(self, batch):
-        expected = computed(*batch, **SETTINGS)
-        result = computed(*(array.astype(np.float32) for array in batch), **SETTINGS)
+        expected = objective(*batch, **SETTINGS)
+        result = objective(*(array.astype(np.float32) for array in batch), **SETTINGS)
         for single, double in zip(result[1:], expected[1:], strict=True):
             assert single.dtype == np.float32
             np.testing.assert_allclose(single, double, rtol=1e-4, atol=1e-5)
-
-    def test_what_room_holds_of_a_larger_batch_before_plays_no_part(self, batch):
-        inputs, encoder, decoder = batch
-        room = Room(len(inputs), encoder, decoder)
-        objective(inputs, encoder, decoder, room, **SETTINGS)
-        loss = objective(inputs[:3], encoder, decoder, room, **SETTINGS)
-        expected = computed(inputs[:3], encoder, decoder, **SETTINGS)
-        assert loss == expected[0]
-        assert (room.encoder_gradient == expected[1]).all()
-        assert (room.decoder_gradient == expected[2]).all()
 
     @pytest.mark.parametrize("bias", [-2000.0, 2000.0])
     def test_is_finite_where_units_are_always_silent_or_active(self, batch, bias):
         inputs, encoder, decoder = batch
         encoder[:, -1] = bias
         for dtype in (np.float32, np.float64):
-            loss, *gradients = computed(*(a.astype(dtype) for a in (inputs, encoder, decoder)), **SETTINGS)
+            loss, *gradients = objective(*(a.astype(dtype) for a in (inputs, encoder, decoder)), **SETTINGS)
             assert np.isfinite(loss)
             assert all(np.isfinite(gradient).all() for gradient in gradients)
 
@@ -173,7 +156,7 @@ def test_reaches_what_full_batches_and_second_derivatives_reach(digits):
 
     def of_flat(flat):
         parts = flat[: encoder.size].reshape(encoder.shape), flat[encoder.size :].reshape(decoder.shape)
-        loss, *gradients = computed(inputs, *parts, **settings)
+        loss, *gradients = objective(inputs, *parts, **settings)
         return loss, np.concatenate([gradient.ravel() for gradient in gradients])
 
     start = np.concatenate([encoder.ravel(), decoder.ravel()])

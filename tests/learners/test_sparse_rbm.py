@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls.callbacks import Callback
 from epls.kernels.steps import momentum_step
-from epls.learners.sparse_rbm import Room, SparseRBM, contrastive_divergence
+from epls.learners.sparse_rbm import SparseRBM, contrastive_divergence
 
 
 @parametrize_with_checks([SparseRBM(max_iter=3)])
@@ -37,9 +37,9 @@ def batch():
     return v, W, b, c, random.uniform(size=(6, 3))
 
 
-def computed(v, W, b, c, draws, room=None):
+def computed(v, W, b, c, draws):
     inputs, weights = np.c_[v, np.ones(len(v), v.dtype)], np.c_[W, b]
-    return contrastive_divergence(inputs, weights, c, draws.copy(), room or Room(len(v), weights))
+    return contrastive_divergence(inputs, weights, c, draws.copy())
 
 
 def energy(v, h, W, b, c):
@@ -104,15 +104,6 @@ class TestContrastiveDivergence:
             rebuilt = v.mean(axis=0) - computed(v, W, b, c, draws).visible
             gradient = approx_fprime(rebuilt, lambda y, h=state: energy(y, np.array(h), W, b, c), 1e-7)
             np.testing.assert_allclose(gradient, 0, atol=1e-5)
-
-    def test_what_room_holds_of_a_larger_batch_before_plays_no_part(self, batch):
-        v, W, b, c, draws = batch
-        room = Room(len(v), np.c_[W, b])
-        computed(*batch, room=room)
-        result = computed(v[:2], W, b, c, draws[:2], room=room)
-        expected = computed(v[:2], W, b, c, draws[:2])
-        assert (result.weights == expected.weights).all()
-        assert result.error == expected.error
 
 
 def test_step_repeats_a_share_of_the_last_one():

@@ -22,7 +22,7 @@ from .progress import EpochReport, Progress
 from .training import Training
 
 _KEPT = 2
-_FORMAT = 4
+_FORMAT = 5
 _log = logging.getLogger(__name__)
 
 

@@ -23,7 +23,7 @@ class EpochReport:
     #: The difference between the most and the fewest wins of a unit.
     win_spread: int
     #: The number of units without wins, or whose output was below a tenth of the active value at each of their wins.
-    n_dead: int
+    n_never_active: int
     seconds: float
 
 
@@ -61,7 +61,7 @@ class Progress:
             epoch=len(self.reports) + 1,
             error=self.error / int(self.wins.sum()),  # every sample has one winner
             win_spread=int(self.wins.max() - self.wins.min()),
-            n_dead=int(np.count_nonzero(self.live == 0)),
+            n_never_active=int(np.count_nonzero(self.live == 0)),
             seconds=seconds,
         )
         self.reports.append(report)

@@ -13,9 +13,6 @@ from .target import TARGETS
 
 # Smaller batches cost more overhead than work, and with few units their gradients would be needlessly noisy.
 SMALLEST_BATCH = 256
-# With fewer steps, the components have not settled, however small the data. With plenty of data, this many epochs
-# suffice.
-_FEWEST_STEPS, _FEWEST_EPOCHS = 2400, 20
 
 
 _CHOICES: dict[str, Collection[str | bool | None]] = {
@@ -49,7 +46,7 @@ class TrainingSettings:
         slow, and "largest" picks the largest output without balancing.
     loss : {"matching", "squared"}, default="matching"
         How outputs are compared with the target; see :mod:`epls.algorithm.training`. "squared" is the paper's loss,
-        with which "relu" units can die.
+        with which "relu" units can become never active.
     optimizer : {"adam", "vsgd"}, default="adam"
         How the weights are updated. "vsgd" is the paper's.
     biases : {"auto", "steered", "quantile", "random", "none"}, default="auto"
@@ -136,11 +133,9 @@ def batch_rows(n_components: int, n_samples: int) -> int:
     return n_components * -(-smallest // n_components)
 
 
-def number_of_epochs(n_batches: int) -> int:
-    """Return 20, or more if 20 epochs have fewer than 2400 mini-batches."""
-    return enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS)
+def enough_epochs(n_batches: int, fewest_epochs: int = 20, fewest_steps: int = 2400) -> int:
+    """Return the fewest epochs, or more if these have fewer than the fewest steps.
 
-
-def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
-    """Return the fewest epochs, or more if these have fewer than the fewest steps."""
+    With fewer steps, components have not settled, however small the data. With plenty of data, the epochs suffice.
+    """
     return max(fewest_epochs, -(-fewest_steps // n_batches))

@@ -16,14 +16,16 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.market import spread
+from ..utils.sparse import check_sparse
 from ..utils.threads import allowed_threads, one_blas_thread, share
 from ..utils.types import Indices
 from ..utils.wording import listed
-from .auction import Auction, Bidders, Counts, Limits, ListedBidders, MatrixBidders, Outcome
+from .auction import Auction, Bidders, Counts, Limits, ListedBidders, Outcome
 
 _FIRST_INCREMENT = 0.01  # relative to the spread; measured: within 0.02 % of the best on distances to centres
 _FINER, _MOST_PHASES = 5.0, 60
 _LARGEST = 1e250  # so that sums of prices and of costs stay far below the largest float64
+_EXACT_BELOW = 2.0**48  # a total of integers below it is found exactly: see _Scale.tiny
 _WORTH_THREADS = 2**20  # values; asking for the number of threads takes a millisecond
 
 
@@ -82,7 +84,7 @@ def balanced_assignment(
         The tolerance. The total exceeds the lowest by at most ``tol`` times each of two amounts: the total itself, if
         no cost is negative, and the sum over rows of mean cost minus smallest cost, which is the extra cost of a random
         assignment over one without limits. The result is usually ten times better. With 0, the result is optimal up to
-        the rounding of float64, and exactly optimal for integers.
+        the rounding of float64, and exactly optimal for integers below 2**48 / n_rows; larger ones are refused.
     return_gap : bool, default=False
         Whether to also return the bound that was reached.
 
@@ -108,7 +110,7 @@ def balanced_assignment(
     (array([1, 0, 0, 0]), 0.0)
     """
     _check_settings(tol, maximize)
-    scores = _checked_cost(cost, maximize)
+    scores = _checked_cost(cost, maximize, exact=tol == 0)
     n_rows, n_columns = scores.shape
     limits = Limits(
         checked_counts("capacity", capacity, n_columns),
@@ -132,12 +134,13 @@ def _check_settings(tol: Any, maximize: Any) -> None:
         raise ValueError(f"maximize={maximize!r} must be True or False")
 
 
-def _checked_cost(cost: Any, maximize: bool) -> Any:
+def _checked_cost(cost: Any, maximize: bool, exact: bool) -> Any:
     """Return a C-contiguous array, or a csr_array without infinite entries, of float32 or float64."""
     if isinstance(cost, np.ma.MaskedArray):
         raise ValueError(
             "cost is a masked array: fill the masked entries, with an infinite cost where a column is forbidden"
         )
+    check_sparse(cost, "cost")
     given: Any = cost if sparse.issparse(cost) else np.asarray(cost)
     if given.ndim != 2 or given.shape[1] == 0:
         raise ValueError(
@@ -147,11 +150,15 @@ def _checked_cost(cost: Any, maximize: bool) -> Any:
         raise ValueError(f"cost has values of type {given.dtype}, but must have real numbers")
     if given.dtype not in (np.float32, np.float64):
         given = given.astype(np.float64)
+        largest = np.abs(given.data if sparse.issparse(given) else given).max(initial=0)
+        if exact and largest * given.shape[0] >= _EXACT_BELOW:
+            raise ValueError(
+                f"tol=0 is exact for integers below 2**48 / n_rows, but cost has {largest:.3g} in {given.shape[0]} "
+                f"rows: subtract its smallest cost from each row, give a tol above 0, or convert cost to float"
+            )
     forbidden = -np.inf if maximize else np.inf
     if sparse.issparse(given):
-        given = sparse.csr_array(given)
-        given.check_format(full_check=True)  # compiled code relies on indices within the shape
-        given = given.copy()
+        given = sparse.csr_array(given, copy=True)
         given.sum_duplicates()
         allowed = given.data != forbidden
         if not allowed.all():
@@ -200,8 +207,8 @@ def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[
     if n_forbidden:
         _check_columns_of_rows(scores, limits)
         check = cache(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
-        return MatrixBidders(scores, sign, scale.far, restricted=True), scale, check
-    return MatrixBidders(scores, sign, scale.far), scale, lambda: None
+        return Bidders(scores, sign, scale.far, restricted=True), scale, check
+    return Bidders(scores, sign, scale.far), scale, lambda: None
 
 
 def _check_size(least: float, most: float) -> None:

@@ -10,7 +10,6 @@ starts a little below these, and starts again from lower prices where places tha
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -56,31 +55,48 @@ class Limits:
         return Limits(capacity, np.where(self.exact, 0, self.minimum * n_rows // n_all))
 
 
-class Bidders(ABC):
-    """Rows that bid for one unit each."""
+class Bidders:
+    """Rows that bid for one unit each, at values ``sign * scores[i, j] - offsets[j]``.
 
-    shape: tuple[int, int]  # (n_rows, n_units)
-    wishes: market.Wishes  # the units that are best for each row
-    far: float  # an upper bound for the difference of any two values
-    restricted = False  # whether some units are forbidden for some rows
+    ``wishes`` are the units that are best for each row, ``far`` is an upper bound for the difference of any two values,
+    and ``restricted`` tells whether some units are forbidden for some rows. ``matrix`` has the scores of all rows; it
+    has no rows if they are not stored.
+    """
 
-    @abstractmethod
+    def __init__(self, matrix: Array, sign: float, far: float, restricted: bool = False) -> None:
+        self.matrix, self.sign, self.far, self.restricted = matrix, sign, far, restricted
+        self._start(matrix.shape[0], matrix.shape[1])
+
+    def _start(self, n_rows: int, n_units: int) -> None:
+        """Allocate the wishes: a few for each row."""
+        n_wishes = min(_N_WISHES, n_units)
+        self.shape, self.offsets = (n_rows, n_units), np.zeros(n_units)
+        self.wishes = market.Wishes(
+            np.arange(n_rows + 1, dtype=np.int64) * n_wishes,
+            np.empty(n_rows * n_wishes, np.int32),
+            np.empty(n_rows * n_wishes, self.matrix.dtype),
+            np.empty(n_rows),
+        )
+
     def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
         """Find the wishes of some rows at these prices."""
 
-    def matrix(self) -> tuple[Array, float, Float64]:
-        """Return the scores of all rows, their sign and the offsets of units; without rows if there is no matrix."""
-        return np.empty((0, 0), self.wishes.values.dtype), 1.0, np.empty(0)
+        def work(block: slice) -> None:
+            numbers = rows[block]
+            market.wish(self._scores(numbers), numbers, self.sign, self.offsets, prices, self.wishes)
+
+        do_all(work, list(row_blocks(len(rows), BLOCK_ROWS)), n_threads)
+
+    def _scores(self, rows: Indices) -> Array:
+        return np.asarray(_taken(self.matrix, rows))
 
 
 class ListedBidders(Bidders):
     """Rows with lists of allowed units, from a csr_array of values without duplicate entries."""
 
-    restricted = True
-
     def __init__(self, values: Any, far: float) -> None:
-        self.shape = values.shape
-        self.far = far
+        self.matrix, self.sign, self.far, self.restricted = np.empty((0, 0), values.dtype), 1.0, far, True
+        self.shape, self.offsets = values.shape, np.empty(0)
         beyond = np.full(values.shape[0], -np.inf)
         self.wishes = market.Wishes(
             values.indptr.astype(np.int64), values.indices.astype(np.int32), values.data, beyond
@@ -90,66 +106,23 @@ class ListedBidders(Bidders):
         pass  # all allowed units are wishes
 
 
-class _SearchingBidders(Bidders):
-    """Rows that search all units and remember the best few. Values are ``sign * scores[i, j] - offsets[j]``."""
-
-    def __init__(self, shape: tuple[int, int], dtype: np.dtype[np.floating], far: float, sign: float) -> None:
-        n_rows, n_units = shape
-        n_wishes = min(_N_WISHES, n_units)
-        self.shape = shape
-        self.far = far
-        self.wishes = market.Wishes(
-            np.arange(n_rows + 1, dtype=np.int64) * n_wishes,
-            np.empty(n_rows * n_wishes, np.int32),
-            np.empty(n_rows * n_wishes, dtype),
-            np.empty(n_rows),
-        )
-        self._sign = sign
-        self._offsets = np.zeros(n_units)
-
-    def look(self, rows: Indices, prices: Float64, n_threads: int) -> None:
-        def work(block: slice) -> None:
-            numbers = rows[block]
-            market.wish(self._scores(numbers), numbers, self._sign, self._offsets, prices, self.wishes)
-
-        do_all(work, list(row_blocks(len(rows), BLOCK_ROWS)), n_threads)
-
-    @abstractmethod
-    def _scores(self, rows: Indices) -> Array:
-        """Return the scores of some rows."""
-
-
-class MatrixBidders(_SearchingBidders):
-    """Rows of a matrix of values, or of costs with ``sign=-1``."""
-
-    def __init__(self, scores: Array, sign: float, far: float, restricted: bool = False) -> None:
-        super().__init__((scores.shape[0], scores.shape[1]), scores.dtype, far, sign)
-        self._matrix = scores
-        self.restricted = restricted
-
-    def matrix(self) -> tuple[Array, float, Float64]:
-        return self._matrix, self._sign, self._offsets
-
-    def _scores(self, rows: Indices) -> Array:
-        return _taken(self._matrix, rows)
-
-
-class NearBidders(_SearchingBidders):
+class NearBidders(Bidders):
     """Samples that bid for a near centre: the value is minus the squared distance, up to a constant of the sample.
 
     Samples are rows of an array or a csr_array. :meth:`approach` sets the centres.
     """
 
     def __init__(self, X: Any, n_centers: int) -> None:
-        super().__init__((X.shape[0], n_centers), X.dtype, 0.0, 1.0)
+        self.matrix, self.sign, self.restricted = np.empty((0, 0), X.dtype), 1.0, False
+        self._start(X.shape[0], n_centers)
         self._X = X
         self._largest = float(np.sqrt(squared_norms(X).max()))
 
     def approach(self, centers: Array) -> None:
         """Set the centres."""
         self._twice = np.ascontiguousarray(2 * centers.T, self._X.dtype)
-        self._offsets = squared_norms(centers)
-        largest = float(np.sqrt(self._offsets.max()))
+        self.offsets = squared_norms(centers)
+        largest = float(np.sqrt(self.offsets.max()))
         self.far = 4 * self._largest * largest + largest**2
 
     def _scores(self, rows: Indices) -> Array:
@@ -292,7 +265,7 @@ class Auction:
             return
         enough = _WORTH_SHARING if n_threads > 1 else len(round_.queue) + 1
         may_grow = bool((np.diff(places.first) < places.capacity).any())
-        matrix = bidders.matrix()
+        matrix = (bidders.matrix, bidders.sign, bidders.offsets)
         market.rounds(
             most_rows, few_left, enough, may_grow, matrix, bidders.wishes, places, round_, bidders.far, winners
         )

@@ -24,6 +24,7 @@ from ..callbacks import Epochs, earlier_fit_kept
 from ..data.moments import check_squares
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
+from ..utils.sparse import check_sparse
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
 from .assignment import checked_counts
@@ -279,7 +280,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The group of each sample.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=False)
+        X = self._validated(X, reset=False)
         centers = self.cluster_centers_.astype(X.dtype, copy=False)
         if not balanced:
             return np.asarray(pairwise_distances_argmin(X, centers), np.intp)
@@ -294,8 +295,12 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 return _Rounds(X, limits, distance).assign(centers, prices)
             return _Rounds(X - center, limits, distance).assign(centers - center, prices)
 
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        check_sparse(X)  # before it is converted
+        return validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
+
     def _checked(self, X: Any, *, reset: bool, needs_all_groups: bool = True) -> Any:
-        X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
+        X = self._validated(X, reset=reset)
         if needs_all_groups and X.shape[0] < self.n_clusters:
             raise ValueError(
                 f"n_clusters={self.n_clusters} is more than n_samples={X.shape[0]}: give fewer groups, or more samples"
@@ -345,7 +350,16 @@ def _squared_distance(X: Any, centers: Array, labels: Indices) -> float:
 def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
     """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans."""
     if sizes is not None:
-        return _exact_sizes(n_samples, n_clusters, size_min, size_max, sizes)
+        if size_min is not None or size_max is not None:
+            raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
+        exact = checked_counts("sizes", sizes, n_clusters, "group")
+        n_exact = exact.sum(dtype=float)  # of very large integers, too
+        if np.ndim(sizes) != 1 or n_exact != n_samples:
+            raise ValueError(
+                f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
+                f"{np.size(sizes)} whose sum is {n_exact:.0f}"
+            )
+        return Limits(exact, exact)
     if size_min is None and size_max is None:
         size_min, size_max = n_samples // n_clusters, -(-n_samples // n_clusters)
     least = checked_counts("size_min", 0 if size_min is None else size_min, n_clusters, "group")
@@ -353,7 +367,7 @@ def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, 
     if (least > most).any():
         j = int(np.argmax(least > most))
         raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
-    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)  # of very large integers, too
+    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)
     if n_least > n_samples:
         raise ValueError(
             f"size_min asks for {n_least:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
@@ -389,18 +403,6 @@ def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any,
             f"give a larger {name}, more groups or fewer samples"
         )
     return Limits(left, np.zeros(n_clusters, np.int64))
-
-
-def _exact_sizes(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    if size_min is not None or size_max is not None:
-        raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
-    exact = checked_counts("sizes", sizes, n_clusters, "group")
-    if np.ndim(sizes) != 1 or exact.sum() != n_samples:
-        raise ValueError(
-            f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
-            f"{np.size(sizes)} whose sum is {np.sum(sizes)}"
-        )
-    return Limits(exact, exact.copy())
 
 
 @dataclass

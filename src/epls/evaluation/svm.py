@@ -11,8 +11,7 @@ from sklearn.model_selection import StratifiedKFold, StratifiedShuffleSplit, che
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..solvers.newton_svm import NewtonSVMs
-from ..solvers.quasi_newton_svm import QuasiNewtonSVMs, is_large
+from ..solvers.svms import LinearSVMs, Solved
 from ..utils.sklearn import AT_LEAST_ONE, POSITIVE, fit_context
 from ..utils.threads import product, threads_for
 from ..utils.types import Array
@@ -97,8 +96,8 @@ class L2SVMCV(OneVsAll):
     """Linear one-vs-all SVM with squared hinge loss that chooses C by cross-validation.
 
     Solves the problem of ``sklearn.svm.LinearSVC()`` to a stated accuracy, for all values of C, folds and classes
-    together. See :mod:`epls.solvers.newton_svm`, and :mod:`epls.solvers.quasi_newton_svm` for large data, which needs
-    little more memory than the samples themselves. Features should be on a common scale (``StandardScaler``).
+    together, with little more memory than the samples themselves; see :mod:`epls.solvers.svms`. Features should be on
+    a common scale (``StandardScaler``).
 
     Parameters
     ----------
@@ -115,12 +114,10 @@ class L2SVMCV(OneVsAll):
         the 1 of ``LinearSVC`` keeps the intercept near 0, which costs two percent on STL-10.
     tol : float, default=1e-6
         Each problem is solved until half the squared norm of its gradient is at most this fraction of its objective.
-        Half the squared norm is the duality gap, so the objective is within this fraction of its optimum. With more
-        than 2000 samples and features, or 2^25 elements, cross-validation uses at least 1e-4. This changes accuracy by
-        much less than its standard error.
-    max_iter : int, default=200
-        The maximum number of Newton steps for one C. Large data use quasi-Newton steps, up to ten times this number. A
-        ``ConvergenceWarning`` is issued if this is not enough.
+        Half the squared norm is the duality gap, so the objective is within this fraction of its optimum.
+        Cross-validation uses at least 1e-4, which changes accuracy by much less than its standard error.
+    max_iter : int, default=2000
+        The maximum number of steps for one C. A ``ConvergenceWarning`` is issued if this is not enough.
 
     Attributes
     ----------
@@ -174,7 +171,7 @@ class L2SVMCV(OneVsAll):
         cv: Any = 5,
         intercept_scaling: float | None = None,
         tol: float = 1e-6,
-        max_iter: int = 200,
+        max_iter: int = 2000,
     ) -> None:
         self.Cs = Cs
         self.cv = cv
@@ -203,8 +200,9 @@ class L2SVMCV(OneVsAll):
 
     def _solve(self, data: Array, labels: NDArray[np.intp], signs: Array) -> L2SVMCV:
         """Choose C, then fit all samples with it."""
-        solver: Any = QuasiNewtonSVMs if is_large(*data.shape) else NewtonSVMs
-        problems = solver(data, signs, intercept_scaling=self.intercept_scaling, tol=self.tol, max_iter=self.max_iter)
+        problems = LinearSVMs(
+            data, signs, intercept_scaling=self.intercept_scaling, tol=self.tol, max_iter=self.max_iter
+        )
         self.Cs_ = _RELATIVE_CS / problems.mean_square if self.Cs is None else self._checked_grid()
         if len(self.Cs_) == 1:
             self.C_, self.scores_ = float(self.Cs_[0]), np.empty((0, 1))
@@ -216,7 +214,7 @@ class L2SVMCV(OneVsAll):
         self.n_iter_, self.n_products_ = problems.most_steps, problems.n_products
         return self
 
-    def _choose(self, problems: Any, labels: NDArray[np.intp]) -> Any:
+    def _choose(self, problems: LinearSVMs, labels: NDArray[np.intp]) -> Solved:
         """Set ``C_`` and ``scores_``, and return the starting point for all samples."""
         largest = int(np.bincount(labels).max())
         if isinstance(self.cv, (int, np.integer)) and self.cv > largest:

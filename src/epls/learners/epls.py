@@ -16,7 +16,7 @@ from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
 from ..algorithm.checkpoint import Checkpoint, description_of_run
 from ..algorithm.engine import Objective, new_engine
 from ..algorithm.progress import EpochReport, has_settled
-from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, number_of_epochs
+from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, enough_epochs
 from ..algorithm.steering import STREAM_PATH
 from ..algorithm.target import AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
@@ -87,13 +87,9 @@ class EPLS(UnitLearner):
     loss_curve_ : list of float
         The squared error per sample between the outputs and the ideal target, after each epoch.
     epoch_reports_ : list of EpochReport
-        The error, spread of wins, dead outputs and seconds of each epoch. Not set by ``partial_fit``.
+        The error, spread of wins, units that are never active and seconds of each epoch. Not set by ``partial_fit``.
     n_iter_ : int
         The number of epochs, or of calls to ``partial_fit``.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -154,7 +150,7 @@ class EPLS(UnitLearner):
                 f"drop_last=True leaves out all of the {samples.shape[0]} samples, which are fewer than a mini-batch "
                 f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
-        max_iter = int(self.max_iter or number_of_epochs(n_batches))
+        max_iter = int(self.max_iter or enough_epochs(n_batches))
         fit_task = self.begin_fit(max_iter)  # sets up the callbacks; a checkpoint among them registers itself
         checkpoint = self._checkpoint
         if checkpoint is not None and samples.part == 0:

@@ -48,8 +48,6 @@ class ICA(Learner):
         The mean of the samples.
     n_iter_ : int
         The number of iterations.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

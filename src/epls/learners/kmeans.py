@@ -44,8 +44,6 @@ class KMeansTriangle(Learner):
         The centres.
     n_iter_ : int
         The number of iterations.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

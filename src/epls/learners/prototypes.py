@@ -38,8 +38,6 @@ class Prototypes(Learner):
         The error of EPLS after each epoch.
     n_iter_ : int
         The number of epochs.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

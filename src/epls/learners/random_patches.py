@@ -28,8 +28,6 @@ class RandomPatches(Learner):
     ----------
     components_ : ndarray of shape (n_components, n_features)
         The components.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

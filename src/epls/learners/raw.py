@@ -22,8 +22,6 @@ class Raw(Learner):
     ----------
     components_ : ndarray of shape (n_features, n_features)
         The identity matrix.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

@@ -52,8 +52,6 @@ class RICA(Learner):
         The objective after each iteration.
     n_iter_ : int
         The number of iterations.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

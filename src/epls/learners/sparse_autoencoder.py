@@ -32,7 +32,6 @@ from .base import UnitLearner, unit_attributes
 
 # A batch must be large enough to estimate the mean activation: at the published 0.035, 35 active samples of 1,000.
 _BATCH_SIZE = 1000
-_FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
 _LEAST_MEAN = 1e-12  # below it, and as near to 1, the divergence of a mean activation is that at this distance
 
 
@@ -85,10 +84,6 @@ class SparseAutoencoder(UnitLearner):
         The mean objective over the batches of each epoch.
     n_iter_ : int
         The number of epochs.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -141,11 +136,10 @@ class SparseAutoencoder(UnitLearner):
         center, scale = samples.moments.center_and_scale()
         encoder, decoder = first_weights(n_components, n_features, self.sparseness, random, samples.dtype)
         n_batches = samples.n_batches(batch_size)
-        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
+        max_iter = int(self.max_iter or enough_epochs(n_batches, 30, 3000))
         optimizers = Adam(), Adam()
         for optimizer, weights in zip(optimizers, (encoder, decoder), strict=True):
             optimizer.start(weights, max_iter * n_batches)
-        room = Room(-(-n_samples // n_batches), encoder, decoder)
         penalties = {
             "weight_decay": self.weight_decay,
             "sparseness": self.sparseness,
@@ -156,11 +150,12 @@ class SparseAutoencoder(UnitLearner):
         for _ in self.epochs(max_iter):
             loss = np.zeros(1)
             for inputs in standardized_batches(samples, batch_size, random):
-                of_batch = np.array([objective(inputs, encoder, decoder, room, **penalties)])
-                samples.average(len(inputs), room.encoder_gradient, room.decoder_gradient, of_batch)
+                value, encoder_gradient, decoder_gradient = objective(inputs, encoder, decoder, **penalties)
+                of_batch = np.array([value])
+                samples.average(len(inputs), encoder_gradient, decoder_gradient, of_batch)
                 loss += of_batch
-                optimizers[0].step(encoder, room.encoder_gradient)
-                optimizers[1].step(decoder, room.decoder_gradient)
+                optimizers[0].step(encoder, encoder_gradient)
+                optimizers[1].step(decoder, decoder_gradient)
             loss_curve.append(float(loss[0]) / n_batches)
         return unit_attributes(encoder, center, scale) | {
             "decoder_": decoder[:-1].copy(),
@@ -187,39 +182,24 @@ def first_weights(
     return encoder, decoder
 
 
-class Room:
-    """The arrays that :func:`objective` writes to: gradients and intermediate values of up to ``n_rows`` samples."""
-
-    def __init__(self, n_rows: int, encoder: Array, decoder: Array) -> None:
-        self.encoder_gradient = np.empty_like(encoder)
-        self.decoder_gradient = np.empty_like(decoder)
-        self.outputs = np.empty((n_rows, len(encoder)), encoder.dtype)
-        self.slopes = np.empty_like(self.outputs)
-        self.residuals = np.empty((n_rows, decoder.shape[1]), encoder.dtype)
-
-
 def objective(
     inputs: Array,
     encoder: Array,
     decoder: Array,
-    room: Room,
     *,
     weight_decay: float,
     sparseness: float,
     sparsity_penalty: float,
-) -> float:
-    """Return the objective of a batch, and write its gradients to ``room``.
-
-    The cost is five matrix products and little else.
-    """
+) -> tuple[float, Array, Array]:
+    """Return the objective of a batch, and its gradients by encoder and decoder: five matrix products, little else."""
     n_rows, dtype = len(inputs), inputs.dtype
     weight_decay = float(weight_decay)  # a NumPy scalar would turn the weights into float64
-    outputs, slopes, residuals = (array[:n_rows] for array in (room.outputs, room.slopes, room.residuals))
+    outputs = np.empty((n_rows, len(encoder)), dtype)
     activate(LOGISTIC, net_inputs(inputs, encoder, outputs))
     means = (np.full(n_rows, 1 / n_rows, dtype) @ outputs).astype(np.float64)
     means = np.clip(means, _LEAST_MEAN, 1 - _LEAST_MEAN)
 
-    product(outputs, decoder[:-1], residuals)
+    residuals = product(outputs, decoder[:-1])
     residuals += decoder[-1]
     residuals -= inputs[:, :-1]
     loss = 0.5 * float(np.vdot(residuals, residuals)) / n_rows
@@ -228,12 +208,13 @@ def objective(
         loss += 0.5 * weight_decay * float(np.einsum("ij,ij->", weights, weights))
 
     residuals /= n_rows
-    product(outputs.T, residuals, room.decoder_gradient[:-1])
-    np.sum(residuals, axis=0, out=room.decoder_gradient[-1])
-    product(residuals, decoder[:-1].T, slopes)
+    decoder_gradient = np.empty_like(decoder)
+    product(outputs.T, residuals, decoder_gradient[:-1])
+    np.sum(residuals, axis=0, out=decoder_gradient[-1])
+    slopes = product(residuals, decoder[:-1].T)
     by_mean = sparsity_penalty * ((1 - sparseness) / (1 - means) - sparseness / means)
     by_rows(through_logistic, (slopes, outputs), (by_mean / n_rows).astype(dtype))
-    product(slopes.T, inputs, room.encoder_gradient)
-    room.encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
-    room.decoder_gradient[:-1] += weight_decay * decoder[:-1]
-    return loss
+    encoder_gradient = product(slopes.T, inputs)
+    encoder_gradient[:, :-1] += weight_decay * encoder[:, :-1]
+    decoder_gradient[:-1] += weight_decay * decoder[:-1]
+    return loss, encoder_gradient, decoder_gradient

@@ -50,8 +50,6 @@ class SparseCoding(Learner):
         The number of components that no sample used in the last round.
     n_iter_ : int
         The number of rounds.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

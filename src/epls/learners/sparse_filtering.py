@@ -49,8 +49,6 @@ class SparseFiltering(Learner):
         The objective after each iteration: from 1, with one active unit per sample, to sqrt(n_components).
     n_iter_ : int
         The number of iterations.
-    n_features_in_ : int
-        The number of features.
 
     Examples
     --------

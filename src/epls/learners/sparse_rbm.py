@@ -32,8 +32,6 @@ from ..utils.threads import by_rows, product
 from ..utils.types import Array
 from .base import UnitLearner, unit_attributes
 
-_FEWEST_EPOCHS, _FEWEST_STEPS = 30, 3000
-
 
 class SparseRBM(UnitLearner):
     """A sparse restricted Boltzmann machine: each hidden unit has a fixed mean activation.
@@ -88,10 +86,6 @@ class SparseRBM(UnitLearner):
         not minimise it, but it shows whether training goes well.
     n_iter_ : int
         The number of epochs.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -141,98 +135,63 @@ class SparseRBM(UnitLearner):
         self.random_state = random_state
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
-        n_samples = samples.shape[0]
+        (n_samples, n_features), dtype = samples.shape, samples.dtype
         n_components, n_batches = self.checked_n_components(n_samples), samples.n_batches(self.batch_size)
         center, scale = samples.moments.center_and_scale()
-        max_iter = int(self.max_iter or enough_epochs(n_batches, _FEWEST_EPOCHS, _FEWEST_STEPS))
-        machine = _Machine(self, n_components, samples, random)
+        max_iter = int(self.max_iter or enough_epochs(n_batches, 30, 3000))
+        reach = n_features + self.sparseness * n_components
+        weights, visible_intercept = np.empty((n_components, n_features + 1), dtype), np.zeros(n_features, dtype)
+        weights[:, :-1] = random.normal(scale=reach**-0.5, size=(n_components, n_features))
+        # With biases of 0, half of all units would start active, and many units would make the reconstruction far too
+        # large.
+        weights[:, -1] = logit(self.sparseness)
+        velocity, visible_velocity = np.zeros_like(weights), np.zeros_like(visible_intercept)
+        rates, decays = np.full(n_features + 1, self.learning_rate / reach), np.full(n_features + 1, self.weight_decay)
+        # The pull towards the mean activation changes by at most a quarter of its weight per unit of bias.
+        rates[-1], decays[-1] = min(self.learning_rate, 4 / max(self.sparsity_penalty, 1e-300)), 0
+        # RandomState cannot draw 32-bit floats, and drawing 64-bit ones takes as long as a product.
+        own = [] if samples.n_parts == 1 else [samples.part]  # each process draws numbers of its own
+        uniform = np.random.Generator(np.random.SFC64([*random.randint(2**31, size=4), *own]))
         n_steps, n_done, loss_curve = max_iter * n_batches, 0, []
         for _ in self.epochs(max_iter):
             error = np.zeros(1)
             for inputs in standardized_batches(samples, self.batch_size, random):
+                draws = uniform.random((len(inputs), n_components), dtype=dtype)
+                batch = self._statistics(inputs, weights, visible_intercept, draws)
+                samples.average(len(inputs), batch.weights, batch.visible, batch.activity)
+                # Only the biases, as in the paper: they set how often a unit is active, and the weights set for what.
+                # Without the slope of the activation, which is almost 0 for the units that are furthest off.
+                batch.weights[:, -1] += self.sparsity_penalty * (self.sparseness - batch.activity)
                 fall = 0.5 * (1 + math.cos(math.pi * n_done / n_steps))
-                error += machine.step(inputs, fall) * len(inputs)
+                settings = (fall * rates).astype(dtype), decays.astype(dtype), dtype.type(self.momentum)
+                by_rows(momentum_step, (weights, batch.weights, velocity), *settings)
+                # Treated as the weights of one more hidden unit that is always active.
+                visible_velocity *= self.momentum
+                visible_velocity += float(fall * rates[0]) * batch.visible
+                visible_intercept += visible_velocity
+                error += batch.error * len(inputs)
                 n_done += 1
             samples.add_up(error)
             loss_curve.append(float(error[0]) / n_samples)
-        return unit_attributes(machine.weights, center, scale) | {
-            "visible_intercept_": machine.visible_intercept,
+        return unit_attributes(weights, center, scale) | {
+            "visible_intercept_": visible_intercept,
             "loss_curve_": loss_curve,
             "n_iter_": len(loss_curve),
         }
 
-
-class _Machine:
-    """The state of training, with its update step."""
-
-    def __init__(
-        self,
-        settings: SparseRBM,
-        n_components: int,
-        samples: Samples,
-        random: np.random.RandomState,
-    ) -> None:
-        self.settings, self.samples = settings, samples
-        (n_samples, n_features), dtype = samples.shape, samples.dtype
-        n_active = settings.sparseness * n_components
-        reach = n_features + n_active
-        self.weights = np.empty((n_components, n_features + 1), dtype)
-        self.weights[:, :-1] = random.normal(scale=reach**-0.5, size=(n_components, n_features))
-        # With biases of 0, half of all units would start active, and many units would make the reconstruction far too
-        # large.
-        self.weights[:, -1] = logit(settings.sparseness)
-        self.visible_intercept = np.zeros(n_features, dtype)
-        self.velocity, self.visible_velocity = np.zeros_like(self.weights), np.zeros_like(self.visible_intercept)
-        self.rates = np.full(n_features + 1, settings.learning_rate / reach)
-        self.decays = np.full(n_features + 1, settings.weight_decay, dtype)
-        # The pull towards the mean activation changes by at most a quarter of its weight per unit of bias.
-        self.rates[-1] = min(settings.learning_rate, 4 / max(settings.sparsity_penalty, 1e-300))
-        self.decays[-1] = 0
-        n_rows = -(-n_samples // samples.n_batches(settings.batch_size))  # also of the largest of several parts
-        self.room = Room(n_rows, self.weights)
-        # RandomState cannot draw 32-bit floats, and drawing 64-bit ones takes as long as a product.
-        own = [] if samples.n_parts == 1 else [samples.part]  # each process draws numbers of its own
-        self._uniform = np.random.Generator(np.random.SFC64([*random.randint(2**31, size=4), *own]))
-
-    def step(self, inputs: Array, fall: float) -> float:
-        """Learn from a batch at a fraction of the learning rates, and return its reconstruction error."""
-        settings, weights = self.settings, self.weights
-        draws = self.room.draws[: len(inputs)]
-        self._uniform.random(out=draws, dtype=draws.dtype)
+    def _statistics(self, inputs: Array, weights: Array, visible_intercept: Array, draws: Array) -> Statistics:
+        """Return the statistics of a batch, or raise an error if the weights have diverged."""
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # reported below
-                batch = contrastive_divergence(inputs, weights, self.visible_intercept, draws, self.room)
-            diverged = not math.isfinite(batch.error)
+                batch = contrastive_divergence(inputs, weights, visible_intercept, draws)
+            if math.isfinite(batch.error):
+                return batch
         except ValueError:  # outputs are not finite
-            diverged = True
-        if diverged:
-            raise ValueError(
-                f"the weights diverged with learning_rate={settings.learning_rate} and "
-                f"momentum={settings.momentum}: lower one of them"
-            )
-        self.samples.average(len(inputs), batch.weights, batch.visible, batch.activity)
-        # Only the biases, as in the paper: they set how often a unit is active, and the weights set for what. Without
-        # the slope of the activation, which is almost 0 for the units that are furthest off.
-        batch.weights[:, -1] += settings.sparsity_penalty * (settings.sparseness - batch.activity)
-        rates, momentum = (fall * self.rates).astype(weights.dtype), weights.dtype.type(settings.momentum)
-        by_rows(momentum_step, (weights, batch.weights, self.velocity), rates, self.decays, momentum)
-        # Treated as the weights of one more hidden unit that is always active.
-        self.visible_velocity *= settings.momentum
-        self.visible_velocity += float(fall * self.rates[0]) * batch.visible
-        self.visible_intercept += self.visible_velocity
-        return batch.error
-
-
-class Room:
-    """The arrays that :func:`contrastive_divergence` writes to, for batches of at most ``n_rows`` samples."""
-
-    def __init__(self, n_rows: int, weights: Array) -> None:
-        n_components, n_inputs = weights.shape
-        self.draws = np.empty((n_rows, n_components), weights.dtype)
-        # Samples, and below them their reconstructions: one product computes the difference of both.
-        self.visible = np.empty((2 * n_rows, n_inputs), weights.dtype)
-        self.hidden = np.empty((2 * n_rows, n_components), weights.dtype)
-        self.gradient = np.empty_like(weights)
+            pass
+        raise ValueError(
+            f"the weights diverged with learning_rate={self.learning_rate} and momentum={self.momentum}: lower one of "
+            f"them"
+        )
 
 
 class Statistics(NamedTuple):
@@ -244,17 +203,17 @@ class Statistics(NamedTuple):
     error: float  # the mean of ||v - v'||²
 
 
-def contrastive_divergence(
-    inputs: Array, weights: Array, visible_intercept: Array, draws: Array, room: Room
-) -> Statistics:
-    """Return the statistics of a batch after one step (CD-1); its ``weights`` are valid until the next call.
+def contrastive_divergence(inputs: Array, weights: Array, visible_intercept: Array, draws: Array) -> Statistics:
+    """Return the statistics of a batch after one step (CD-1).
 
     A hidden unit is active where its probability exceeds its number in ``draws``, which is uniform on [0, 1) and gets
     overwritten. States are drawn once, for the reconstruction. Elsewhere, probabilities replace them, because they have
     less noise.
     """
-    n_rows = len(inputs)
-    visible, hidden = room.visible[: 2 * n_rows], room.hidden[: 2 * n_rows]
+    n_rows, (n_components, n_inputs) = len(inputs), weights.shape
+    # Samples, and below them their reconstructions: one product computes the difference of both.
+    visible = np.empty((2 * n_rows, n_inputs), weights.dtype)
+    hidden = np.empty((2 * n_rows, n_components), weights.dtype)
     visible[:n_rows] = inputs
     activate(LOGISTIC, net_inputs(inputs, weights, hidden[:n_rows]))
     states = np.less(draws, hidden[:n_rows], out=draws)
@@ -268,7 +227,7 @@ def contrastive_divergence(
     rebuilt *= -1
     visible /= n_rows
     return Statistics(
-        weights=product(hidden.T, visible, room.gradient),
+        weights=product(hidden.T, visible),
         visible=differences.mean(axis=0),
         activity=np.full(n_rows, 1 / n_rows, hidden.dtype) @ hidden[:n_rows],
         error=float(np.vdot(differences, differences)) / n_rows,
