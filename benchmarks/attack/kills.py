@@ -33,7 +33,7 @@ from sklearn.datasets import load_sample_images
 
 from epls.algorithm.checkpoint import Checkpoint
 from epls.cli.main import run
-from epls.paper.cache import Cache
+from epls.evaluation.cache import Cache
 
 OFTEN = 0.02  # seconds from one checkpoint, or entry of a journal, to the next
 LATEST = 1.3  # of the time of a run that is left alone: the machine may be slower by then

@@ -24,6 +24,7 @@ from . import inputs, options
 @options.n_components(None, "Components to learn from images.  [default: up to 400]")
 @options.recipe
 @options.patches
+@options.grid
 @options.longest_side(usual="unchanged")
 @options.image_folder
 @options.vectors

@@ -50,6 +50,7 @@ class _InSections(click.Command):
 )
 @options.recipe
 @options.patches
+@options.grid
 @click.option("--encoder", type=options.encoder_choice,
               help="Computes the codes of patches; sc means sparse_coding.  [default: the learner's own]")  # fmt: skip
 @options.longest_side(usual="unchanged")
