@@ -184,7 +184,7 @@ def test_as_in_python(classes, tmp_path, capsys):
         "epls": ImageFeatures(EPLS(6, max_iter=2), **shared),
         "kmeans": ImageFeatures(KMeansTriangle(6), whiten=True, encoder="triangle", **shared),
     }
-    expected = compare(images, folder.labels, features, n_folds=2, random_state=3)
+    expected = compare(images, folder.labels, features, folds=2, random_state=3)
     assert [entry["folds"] for entry in json.loads(out)["entries"]] == [list(row.folds) for row in expected]
 
 

@@ -151,10 +151,10 @@ def test_control_characters_of_files_do_not_reach_the_terminal(tmp_path, capsys)
 
 
 def test_what_commands_print_goes_through_one_function():
-    """Which makes it harmless; completion prints a script, and JSON has no control characters."""
+    """Which makes it harmless; JSON has no control characters."""
     folder = Path(options.__file__).parent
     found = {path.name: path.read_text().count("click.echo(") for path in folder.glob("*.py")}
-    assert {name: number for name, number in found.items() if number} == {"main.py": 1, "options.py": 1}
+    assert {name: number for name, number in found.items() if number} == {"options.py": 1}
     assert not any(re.search(r"(?<![._a-z])print\(", path.read_text()) for path in folder.glob("*.py"))
 
 
@@ -327,13 +327,6 @@ def test_sigterm_ends_as_ctrl_c_does(capsys, monkeypatch):
     assert run(["demo"]) == 1
     assert "interrupted; no file was left half-written" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell, capsys):
-    code, out, _ = epls(capsys, "completion", shell)
-    assert code == 0
-    assert "_EPLS_COMPLETE" in out
 
 
 def test_completion_completes():

@@ -75,7 +75,8 @@ def command(
     if not data.exists():
         raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
     names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
-    given = _learner_settings(settings, names)
+    form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}"
+    given = options.settings_of(settings, names, form)
     vectors = are_vectors(data)
     kinds = ("images", "vectors") if vectors else ("vectors", "images")
     reason = f"is for {kinds[0]}, but {data} holds {kinds[1]}: leave it out"
@@ -85,7 +86,7 @@ def command(
         labelled = _opened(data, vectors, chosen, progress)
         wanted = _vector_learners(given, labelled, chosen) if vectors else _image_learners(given, labelled, chosen)
         folds = n_folds if labelled.folds is None else labelled.folds[:n_folds]
-        protocol: dict[str, Any] = {"n_labels": n_labels, "n_folds": folds, "random_state": random_state}
+        protocol: dict[str, Any] = {"n_labels": n_labels, "folds": folds, "random_state": random_state}
         check_classes(labelled.labels, n_labels)
         inputs = _inputs_of_rows(labelled, protocol, wanted)
         cache = Cache(output / "stages")
@@ -137,16 +138,6 @@ def command(
             options.tell("\n".join([repr(Comparison(rows)), *files]))
     if all(row.failed is not None for row in rows):
         raise click.ClickException("all learners failed: the reasons are in the table above")
-
-
-def _learner_settings(assignments: tuple[str, ...], learners: list[str]) -> dict[str, dict[str, Any]]:
-    """Parse LEARNER.NAME=VALUE into the settings of each learner."""
-    form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(learners)}"
-    given = options.settings_of(assignments, learners, form)
-    for learner, settings in given.items():
-        if "" in settings:
-            raise click.UsageError(f"--set {learner}.={settings['']}: write it as {form}")
-    return given
 
 
 def _opened(data: Path, vectors: bool, chosen: dict[str, Any], progress: StageProgress) -> Labelled:
@@ -218,12 +209,12 @@ def _inputs_of_rows(labelled: Labelled, protocol: dict[str, Any], wanted: dict[s
     from .._version import __version__
     from ..evaluation.cache import fingerprint
 
-    folds = protocol["n_folds"]
+    folds = protocol["folds"]
     shared = protocol | {
         "version": __version__,
         "samples": fingerprint(labelled.X),
         "labels": fingerprint(labelled.labels),
-        "n_folds": folds if isinstance(folds, int) else fingerprint(folds),
+        "folds": folds if isinstance(folds, int) else fingerprint(folds),
     }
     return {name: shared | {"name": name, "learner": repr(each.get_params())} for name, each in wanted.items()}
 

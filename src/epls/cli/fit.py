@@ -17,28 +17,9 @@ from . import inputs, options
 if TYPE_CHECKING:
     from ..datasets.opening import Vectors
 
+
 # Options are for what depends on the data or the machine. What has a good default is left to --set.
-_SECTIONS = {
-    "Options for images": (
-        "layers", "mirror", "patch_size", "n_patches", "stride", "grid", "encoder", "longest_side", "channels",
-        "skip_bad",
-    ),
-    "Options for vectors": ("scale", "columns", "drop"),
-}  # fmt: skip
-
-
-class _InSections(click.Command):
-    """Shows the options for images and for vectors after the others in the help."""
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        shown = {p.name: p.get_help_record(context) for p in self.get_params(context) if isinstance(p, click.Option)}
-        in_sections = {name for names in _SECTIONS.values() for name in names}
-        for title, names in {"Options": [n for n in shown if n not in in_sections], **_SECTIONS}.items():
-            with formatter.section(title):
-                formatter.write_dl([record for name in names if (record := shown[name]) is not None])
-
-
-@click.command("fit", cls=_InSections)
+@click.command("fit")
 @click.argument("data", type=options.path_type)
 @options.output("The model file to write.")
 @options.learner

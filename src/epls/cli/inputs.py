@@ -64,8 +64,8 @@ class Inputs:
     def n_skipped(self) -> int:
         return len(getattr(self.data, "skipped", ()))
 
-    def in_memory(self) -> Any:
-        """Return images as they are, and all vectors as an array."""
+    def samples(self) -> Any:
+        """Return images as they were opened, and all vectors as an array."""
         from ..data.blocks import as_blocks
         from ..data.samples import BlockSamples
 
@@ -228,7 +228,7 @@ def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StagePr
     if found.model is not None:
         return feature_rows(found.model, found.data, progress)
     if found.vectors is not None:
-        return found.in_memory()
+        return found.samples()
     images = of_one_size(ImageCollection(found.data, 1), progress)  # type: ignore[arg-type]
     model = image_model(images, chosen)
     show_learning(model, progress)

@@ -178,8 +178,8 @@ def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> d
     found: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for name, value in parsed_settings(assignments).items():
         part, _, setting = name.rpartition(".")
-        if part not in found:
-            raise click.UsageError(f"--set {name}: write it as {named}")
+        if part not in found or not setting:
+            raise click.UsageError(f"--set {name if setting else f'{name}={value}'}: write it as {named}")
         found[part][setting] = value
     return found
 

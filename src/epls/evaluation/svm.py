@@ -27,10 +27,7 @@ _MANY_SAMPLES = 20_000  # for which a single held-out fifth chooses C
 
 
 class OneVsAll(ClassifierMixin, BaseEstimator):
-    """A linear classifier: fitted ``classes_``, and ``coef_`` and ``intercept_`` with a row for each class.
-
-    If there are two classes, there is one row, for the second. Weights have the type of the data.
-    """
+    """A linear classifier with a row of ``coef_`` and ``intercept_`` for each class, or one for the second of two."""
 
     classes_: NDArray[Any]
     coef_: Array
@@ -114,10 +111,9 @@ class L2SVMCV(OneVsAll):
         mean square norm of the rows, which leaves the intercept practically free, as in textbooks. With many features,
         the 1 of ``LinearSVC`` keeps the intercept near 0, which costs two percent on STL-10.
     tol : float, default=1e-6
-        Each problem is solved until half the squared norm of its gradient is at most this fraction of its objective.
-        Half the squared norm is the duality gap, so the objective is within this fraction of its optimum. With more
-        than 2000 samples and features, or 2^25 elements, cross-validation uses at least 1e-4. This changes accuracy by
-        much less than its standard error.
+        Each problem is solved until its duality gap, half the squared norm of its gradient, is at most this fraction
+        of its objective. With more than 2000 samples and features, or 2^25 elements, cross-validation uses at least
+        1e-4. This changes accuracy by much less than its standard error.
     max_iter : int, default=200
         The maximum number of Newton steps for one C. Large data use quasi-Newton steps, up to ten times this number. A
         ``ConvergenceWarning`` is issued if this is not enough.
