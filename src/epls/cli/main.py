@@ -157,6 +157,8 @@ def _explain(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}: free some space, then run the same command again"
+    if error.errno in (errno.EFBIG, errno.EDQUOT):
+        return f"no room for a file of this size{where}: free some space or raise the limit, then run it again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"not allowed to read or write{where}: check the permissions"
     return str(error)
