@@ -8,7 +8,6 @@ import pytest
 from epls import PAPER, TrainingSettings
 from epls.encoders import ENCODERS
 from epls.evaluation.cache import Cache
-from epls.evaluation.labelled import load_labelled_images
 from epls.learners import LEARNERS
 from epls.paper.experiment import Experiment, new_learner
 from epls.paper.table import (
@@ -203,7 +202,6 @@ def test_missing_files_are_remarked(stl10):
     assert len(load_task("stl10", stl10, 2, protocol="development").remarks) == 1
     with pytest.raises(ValueError, match=r"needs test_X\.bin and test_y\.bin"):
         load_task("stl10", stl10, 2, protocol="test")
-    assert len(load_labelled_images(stl10).folds) == 10
 
 
 def test_unlabelled_images_are_told_from_training_images(stl10):
@@ -211,7 +209,6 @@ def test_unlabelled_images_are_told_from_training_images(stl10):
     (folder / "unlabeled_X.bin").write_bytes((folder / "train_X.bin").read_bytes()[: 4 * 96 * 96 * 3])
     task = load_task("stl10", stl10, 2)
     assert task.origin() == {"from": "unlabelled", "images": 4, "tested_on_some": False}
-    assert len(load_labelled_images(stl10).X) == 6
 
 
 def test_learners_declare_what_experiments_need():

@@ -37,7 +37,7 @@ _UNITS_FOR_VECTORS = 100
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
 @options.patches
-@options.n_folds(5, "Folds of cross-validation, or how many of STL-10's folds to use.")
+@options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled vectors.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
               help="Folder for the table, the page, the chart and finished rows.")  # fmt: skip
 @options.image_folder
@@ -57,9 +57,9 @@ def command(
 ) -> None:  # fmt: skip
     """Compare learners on DATA, which has a label for each image or vector.
 
-    DATA is a folder with a sub-folder of images for each class, an .npz file with arrays "images" and "labels", or the
-    folder of STL-10 or CIFAR-10. All images must have the same size. Labels are used only to evaluate the features.
-    Each finished row is kept in the output folder: an interrupted run continues with the next learner.
+    DATA is a folder with a sub-folder of images for each class, or an .npz file with arrays "images" and "labels". All
+    images must have the same size. Labels are used only to evaluate the features. Each finished row is kept in the
+    output folder: an interrupted run continues with the next learner.
 
     DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
     "labels". Then the unchanged columns and PCA are compared, too.
@@ -85,8 +85,7 @@ def command(
     with options.limited(threads), StageProgress() as progress:
         labelled = _opened(data, vectors, chosen, progress)
         wanted = _vector_learners(given, labelled, chosen) if vectors else _image_learners(given, labelled, chosen)
-        folds = n_folds if labelled.folds is None else labelled.folds[:n_folds]
-        protocol: dict[str, Any] = {"n_labels": n_labels, "folds": folds, "random_state": random_state}
+        protocol: dict[str, Any] = {"n_labels": n_labels, "folds": n_folds, "random_state": random_state}
         check_classes(labelled.labels, n_labels)
         inputs = _inputs_of_rows(labelled, protocol, wanted)
         cache = Cache(output / "stages")
@@ -209,13 +208,8 @@ def _inputs_of_rows(labelled: Labelled, protocol: dict[str, Any], wanted: dict[s
     from .._version import __version__
     from ..evaluation.cache import fingerprint
 
-    folds = protocol["folds"]
-    shared = protocol | {
-        "version": __version__,
-        "samples": fingerprint(labelled.X),
-        "labels": fingerprint(labelled.labels),
-        "folds": folds if isinstance(folds, int) else fingerprint(folds),
-    }
+    samples = {"samples": fingerprint(labelled.X), "labels": fingerprint(labelled.labels)}
+    shared = protocol | samples | {"version": __version__}
     return {name: shared | {"name": name, "learner": repr(each.get_params())} for name, each in wanted.items()}
 
 

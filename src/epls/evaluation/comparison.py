@@ -79,23 +79,10 @@ class ComparedLearner:
         return asdict(self) | ({"accuracy": None, "std": None} if self.failed is not None else {})
 
 
-class Comparison(Sequence[ComparedLearner]):
-    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first.
+class Comparison(tuple[ComparedLearner, ...]):
+    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first."""
 
-    Parameters
-    ----------
-    rows : sequence of ComparedLearner
-        The rows.
-    """
-
-    def __init__(self, rows: Sequence[ComparedLearner]) -> None:
-        self._rows = tuple(rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._rows[number]
+    __slots__ = ()
 
     def table(self) -> list[tuple[str, ...]]:
         """Return the cells of the table. The first row has the titles of the columns."""

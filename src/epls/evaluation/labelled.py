@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..datasets import ImageFolder, load_cifar10, load_stl10
+from ..datasets import ImageFolder
 from ..datasets.arrays import archive_keys, archived_names, load_archive, load_array
 from ..datasets.folder import Channels
 from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
@@ -31,7 +31,6 @@ class Labelled:
     X: Any  # vectors (n_samples, n_features), or images (n_samples, height, width[, channels])
     labels: NDArray[np.int64]
     names: list[str] | None = None  # of the columns of a table
-    folds: Sequence[NDArray[np.int64]] | None = None  # the training samples of each of the data's own folds (STL-10)
     skipped: Sequence[tuple[Path, Any]] = ()  # images that could not be used, with the reasons
 
 
@@ -53,16 +52,9 @@ def load_labelled_images(
 ) -> Labelled:
     """Load images of one size with their classes.
 
-    ``path`` is a folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the
-    folder that contains ``stl10_binary`` or ``cifar-10-batches-bin``, of which the training images are used. The other
-    parameters are those of :class:`epls.ImageFolder`.
+    ``path`` is a folder with a sub-folder of images for each class, or an .npz file with "images" and "labels". The
+    other parameters are those of :class:`epls.ImageFolder`.
     """
-    if (path / "stl10_binary").is_dir():
-        stl = load_stl10(path)
-        return Labelled(stl.train_images, stl.train_labels, folds=list(stl.folds))
-    if (path / "cifar-10-batches-bin").is_dir():
-        cifar = load_cifar10(path)
-        return Labelled(cifar.train_images, cifar.train_labels)
     if path.suffix.lower() == ".npz" and path.is_file():
         return _archived_images(path)
     if path.is_dir():
