@@ -135,7 +135,7 @@ def content(path):
     if path.suffix == ".json":
         return json.dumps(_without_measured(json.loads(found)))
     if path.suffix == ".html":
-        return re.sub(rb'"(learn|encode)":[0-9.e-]+', b"", found)
+        return re.sub(rb'"(learn|encode|judge)":[0-9.e-]+', b"", found)
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
