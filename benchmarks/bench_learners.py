@@ -21,7 +21,7 @@ from epls import ZCAWhitening
 from epls.callbacks import OnEpoch
 from epls.datasets import load_stl10
 from epls.learners import LEARNERS
-from epls.paper.experiment import Settings, new_learner
+from epls.paper.experiment import Experiment, new_learner
 
 
 class Stopwatch(OnEpoch):
@@ -42,7 +42,7 @@ class Stopwatch(OnEpoch):
 
 def measure(name, n_components, X, seconds, results):
     warnings.simplefilter("ignore")  # of those that are stopped early
-    learner = new_learner(Settings(name, n_components=n_components, seed=0))
+    learner = new_learner(Experiment(name, n_components=n_components, seed=0))
     compiled = clone(learner)
     if "max_iter" in compiled.get_params():
         compiled.set_params(max_iter=1)

@@ -40,7 +40,7 @@ from epls import EPLS, DeepFeatures, ImageFeatures, NaturalEncoder
 from epls.datasets import load_cifar10, load_stl10
 from epls.images.stack import usual_layers
 from epls.learners import LEARNERS
-from epls.paper.experiment import Settings, new_learner
+from epls.paper.experiment import Experiment, new_learner
 from epls.paper.judge import judge
 from epls.utils.files import write_atomically
 
@@ -163,7 +163,7 @@ def estimator_of(row, ground):
     """The learner, at its defaults, with the number of units and a seed."""
     n_units, n_values = ground.n_units, ground.patch_size**2 * ground.images.shape[-1]
     if row.library == "epls":
-        return new_learner(Settings(row.learner, n_components=n_units, seed=0))
+        return new_learner(Experiment(row.learner, n_components=n_units, seed=0))
     complete = min(n_units, n_values - 1)  # patches have their own mean subtracted
     return {
         "PCA": PCA(complete, random_state=0),

@@ -22,7 +22,7 @@ from stl10_proxy import ridge_accuracy
 from epls import ImageFeatures
 from epls.datasets import load_stl10
 from epls.learners import LEARNERS
-from epls.paper.experiment import Settings, new_learner
+from epls.paper.experiment import Experiment, new_learner
 from epls.utils.files import write_atomically
 
 WITHOUT = ("epls", "sparse_filtering", "ica", "kmeans", "random_patches", "raw")
@@ -60,7 +60,7 @@ def quickest_first(wanted):
 
 
 def outcome(name, settings, images, labels, folds, options):
-    learner = new_learner(Settings(name, learner_settings=settings, n_components=options.components, seed=0))
+    learner = new_learner(Experiment(name, learner_settings=settings, n_components=options.components, seed=0))
     settings = {"n_patches": options.patches, "stride": options.stride, "whiten": LEARNERS[name].whitens}
     seconds, features = timed(ImageFeatures(learner, **settings, random_state=0).fit, images)
     accuracies = ridge_accuracy(features.transform(images), labels, folds)

@@ -21,7 +21,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import epls
-from epls.paper.cache import Cache
+from epls.evaluation.cache import Cache
 from epls.utils.container import read_container, write_container
 
 VALUES = [

@@ -2,12 +2,17 @@
 
     python benchmarks/attack/kills.py                         # 50 kills of each command
     python benchmarks/attack/kills.py --kills 10 --seed 7 fit transform
+    python benchmarks/attack/kills.py --kills 60 explore      # while and after the page is written
     python benchmarks/attack/kills.py --quick                 # 2 of each
 
-`epls fit --checkpoint`, `reproduce`, `compare` and `transform` run on small made-up data. Each run has a folder of its
-own and is killed once, between its first line of code and its last, every fifth time with SIGTERM and else with
-SIGKILL. Then the very same command is given again. All files in the folder must then be those of a run that was left
-alone, bit for bit but for seconds that were measured: no result may differ, and nothing may be left behind.
+`epls fit --checkpoint`, `reproduce`, `compare`, `transform` and `explore` run on small made-up data. Each run has a
+folder of its own and is killed once, between its first line of code and its last, every fifth time with SIGTERM and
+else with SIGKILL. Then the very same command is given again. All files in the folder must then be those of a run that
+was left alone, bit for bit but for seconds that were measured: no result may differ, and nothing may be left behind.
+
+`epls explore` computes for long and writes for milliseconds, so random moments would hardly ever hit the write. It is
+killed only when it has begun to write: the calls that bring the page to the disk and to its name are slowed down, and
+the kills land before, between and after them.
 
 The processes are forked from one that has imported the package, so that the kills hit the work and not the imports.
 Checkpoints and journals are written every 20 ms instead of every minute or every three seconds.
@@ -33,9 +38,10 @@ from sklearn.datasets import load_sample_images
 
 from epls.algorithm.checkpoint import Checkpoint
 from epls.cli.main import run
-from epls.paper.cache import Cache
+from epls.evaluation.cache import Cache
 
 OFTEN = 0.02  # seconds from one checkpoint, or entry of a journal, to the next
+SLOW = 0.05  # seconds before and after each call that writes the page of explore
 LATEST = 1.3  # of the time of a run that is left alone: the machine may be slower by then
 LONGEST = 120  # seconds of a run
 MEASURED = ("seconds", "digest")  # digests are over the seconds, too
@@ -45,9 +51,10 @@ FOLDS = ["--folds", "3", "--stride", "2"]
 COMMANDS = {
     "fit": ["fit", "../data/photos", "-o", "out", "--checkpoint", "kept", "--patch-size", "6", *SMALL],
     "reproduce": ["reproduce", "stl10", "--data", "../data", "--output", "out", "--set", "max_iter=4", *SMALL, *FOLDS],
-    "compare": ["compare", "../data/photos", "--output", "out", "--learner", "epls", "--learner", "kmeans", "--encoder",
-                "natural", "--encoder", "sc", "--set", "epls.max_iter=4", "--patch-size", "6", *SMALL, *FOLDS],
+    "compare": ["compare", "../data/photos", "--output", "out", "--learner", "epls", "--learner", "kmeans", "--set",
+                "epls.max_iter=4", "--patch-size", "6", *SMALL, *FOLDS],
     "transform": ["transform", "../data/model.epls", "../data/photos", "-o", "out.npz", "--threads", "1"],
+    "explore": ["explore", "../data/photos", "--model", "../data/model.epls", "-o", "out.html", "--threads", "1"],
 }  # fmt: skip
 
 
@@ -70,6 +77,18 @@ def make_data(folder):
     (official / "fold_indices.txt").write_text("".join(" ".join(map(str, fold)) + "\n" for fold in folds))
 
 
+def slowly(function):
+    """A function that waits before it does something, and afterwards."""
+
+    def slow(*arguments):
+        time.sleep(SLOW)
+        result = function(*arguments)
+        time.sleep(SLOW)
+        return result
+
+    return slow
+
+
 def started(arguments, folder):
     """The number of a new process that runs a command in a folder; its messages go to a file beside that."""
     child = os.fork()
@@ -81,13 +100,19 @@ def started(arguments, folder):
         os.dup2(messages, 1)
         os.dup2(messages, 2)
         os.chdir(folder)
+        if arguments[0] == "explore":
+            for name in ("fsync", "replace"):
+                setattr(os, name, slowly(getattr(os, name)))
         code = run(arguments)
     finally:
         os._exit(code)
 
 
-def outcome(child, seconds=None, sent=signal.SIGKILL):
-    """The exit code of a process and how long it took; it is sent a signal after so many seconds."""
+def outcome(child, seconds=None, sent=signal.SIGKILL, written=None):
+    """The exit code of a process and how long it took; it is sent a signal after so many seconds.
+
+    Both are counted from the first file in the folder ``written``, if one is given.
+    """
     began = time.perf_counter()
     while (ended := os.waitpid(child, os.WNOHANG))[0] == 0:
         passed = time.perf_counter() - began
@@ -95,7 +120,9 @@ def outcome(child, seconds=None, sent=signal.SIGKILL):
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             raise TimeoutError(f"a run took more than {LONGEST} s")
-        if seconds is not None and passed >= seconds:
+        if written is not None and any(written.iterdir()):
+            began, passed, written = time.perf_counter(), 0, None
+        if seconds is not None and written is None and passed >= seconds:
             os.kill(child, sent)
             seconds = None
         time.sleep(0.001)
@@ -108,7 +135,7 @@ def content(path):
     if path.suffix == ".json":
         return json.dumps(_without_measured(json.loads(found)))
     if path.suffix == ".html":
-        return re.sub(rb'"(learn|encode)":[0-9.e-]+', b"", found)
+        return re.sub(rb'"(learn|encode|judge)":[0-9.e-]+', b"", found)
     try:
         with safe_open(path, framework="numpy") as file:
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
@@ -148,12 +175,12 @@ def difference(found, expected):
 
 
 def kill_once(name, folder, expected, seconds, sent):
-    """Kill a command and run it again; whether it was killed, how far it was, and what is wrong."""
+    """Kill a command and run it again; whether it was killed, which files there were, and what is wrong."""
     folder.mkdir()
-    code, _ = outcome(started(COMMANDS[name], folder), seconds, sent)
+    code, _ = outcome(started(COMMANDS[name], folder), seconds, sent, folder if name == "explore" else None)
     if code == 0:
-        return False, 0, ""  # it had ended
-    n_files = len(names_in(folder))
+        return False, [], ""  # it had ended
+    left = names_in(folder)
     code, _ = outcome(started(COMMANDS[name], folder))
     refused = code == 1 and "already exists" in folder.with_suffix(".log").read_text()
     found = all_files(folder)
@@ -162,13 +189,13 @@ def kill_once(name, folder, expected, seconds, sent):
     problem = difference(found, expected)
     if code != 0 and not refused:
         problem = f"exit code {code}: {folder.with_suffix('.log').read_text()[-500:]}; {problem}"
-    return True, n_files, problem
+    return True, left, problem
 
 
 def left_alone(name, folder):
     """The files of a command that nobody kills, and the seconds that it takes."""
     folder.mkdir()
-    code, seconds = outcome(started(COMMANDS[name], folder))
+    code, seconds = outcome(started(COMMANDS[name], folder), written=folder if name == "explore" else None)
     if code != 0:
         raise RuntimeError(f"epls {name} fails even if it is left alone:\n{folder.with_suffix('.log').read_text()}")
     return all_files(folder), seconds
@@ -180,38 +207,40 @@ def attack(name, place, n_kills, random):
     expected, seconds = left_alone(name, place / f"{name}-second")
     if problem := difference(first, expected):
         raise RuntimeError(f"two runs of epls {name} that were left alone differ: {problem}")
-    n_done, n_tried, problems = 0, 0, []
+    n_done, n_tried, n_written, problems = 0, 0, 0, []
     while n_done < n_kills:
         n_tried += 1
         moment = random.uniform(0, LATEST * seconds)
         sent = signal.SIGTERM if n_done % 5 == 4 else signal.SIGKILL
-        killed, n_files, problem = kill_once(name, place / f"{name}-{n_tried}", expected, moment, sent)
+        killed, left, problem = kill_once(name, place / f"{name}-{n_tried}", expected, moment, sent)
         if not killed:
             continue
         n_done += 1
+        n_written += set(left) == set(expected)
         kind = signal.Signals(sent).name
         print(
-            f"{name} {n_done}: {kind} after {moment:.2f} of {seconds:.2f} s, {n_files} file(s): {problem or 'same'}",
+            f"{name} {n_done}: {kind} after {moment:.2f} of {seconds:.2f} s, {len(left)} file(s): {problem or 'same'}",
             flush=True,
         )
         if problem:
             problems.append(problem)
         else:
             shutil.rmtree(place / f"{name}-{n_tried}")
-    print(f"epls {name}: {n_done} kills, {n_done - len(problems)} times the same files", flush=True)
+    told = f"{n_done} kills, {n_written} of them when all files were written"
+    print(f"epls {name}: {told}; {n_done - len(problems)} times the same files in the end", flush=True)
     return problems
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("commands", nargs="*", choices=[*COMMANDS, []], metavar="command", help="default: all four")
+    parser.add_argument("commands", nargs="*", choices=[*COMMANDS, []], metavar="command", help="default: all")
     parser.add_argument("--kills", type=int, default=50, help="of each command")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true")
     options = parser.parse_args()
     Checkpoint.__init__.__kwdefaults__["seconds"] = OFTEN
     Cache.__init__.__kwdefaults__["seconds"] = OFTEN
-    for module in ("compare", "fit", "reproduce", "transform"):
+    for module in COMMANDS:
         importlib.import_module(f"epls.cli.{module}")
     for module in ("evaluation.labelled", "evaluation.comparison", "evaluation.summary", "paper.table",
                    "encoders.sparse_coding", "learners.kmeans", "images.models", "datasets.opening", "report",

@@ -49,8 +49,7 @@ def test_tables_are_scaled(work, tmp_path, capsys):
 
 def test_images_by_features_of_their_own_and_by_a_model(model, pictures, tmp_path, capsys):
     arguments = ["cluster", pictures, "--clusters", 3]
-    own = ["--n-components", 8, "--patch-size", 6, "--n-patches", 300]
-    for more in (own, ["--model", model]):
+    for more in ([], ["--model", model]):
         code, out, err = epls(capsys, *arguments, *more, "-o", tmp_path / "g.csv", "--force")
         assert code == 0, err
         assert "6 images in 3 groups of 2 in " in out
@@ -123,9 +122,9 @@ def test_what_is_refused(work, pictures, model, tmp_path, capsys):
             "--size-min 9 is above --size-max 8",
         ),
         ([vectors, *output, "--clusters", 301], 1, "--clusters 301 is more than the 300 vectors"),
-        ([vectors, *output, "--clusters", 3, "--patch-size", 5], 2, "--patch-size is for images"),
+        ([vectors, *output, "--clusters", 3, "--layers", 2], 2, "--layers is for images"),
         ([pictures, *output, "--clusters", 3, "--scale"], 2, "--scale is for vectors"),
-        ([pictures, *output, "--clusters", 3, "--model", model, "--stride", 2], 2, "--stride is set by the model"),
+        ([pictures, *output, "--clusters", 3, "--model", model, "--layers", 2], 2, "--layers is set by the model"),
         ([vectors, *output, "--clusters", 3, "--model", model], 1, "learned from images"),
     ]:
         check_error(capsys, tmp_path, ["cluster", *arguments], code, message)

@@ -39,7 +39,7 @@ def data(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def accuracies_of_the_columns():
-    (row,) = compare(IRIS.data.to_numpy(), IRIS.target, [Raw()], n_labels=5, n_folds=2)
+    (row,) = compare(IRIS.data.to_numpy(), IRIS.target, [Raw()], n_labels=5, folds=2)
     return row.folds
 
 

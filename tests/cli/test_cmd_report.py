@@ -65,10 +65,10 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
 
 
 def test_the_model_is_not_overwritten(work, tmp_path, capsys):
-    model = tmp_path / "m.epls"
+    model = tmp_path / "m.html"
     model.write_bytes((work / "photos.epls").read_bytes())
-    for name in ("m.epls", "link.epls"):
-        if name != "m.epls":
+    for name in ("m.html", "link.html"):
+        if name != "m.html":
             (tmp_path / name).symlink_to(model)
         code, _, err = epls(capsys, "report", model, "--data", work / "photos", "-o", tmp_path / name, "--force")
         assert code == 1

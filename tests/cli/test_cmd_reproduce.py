@@ -415,7 +415,7 @@ def test_bad_data_is_named(stl10, tmp_path, capsys):
 
 
 def test_a_second_run_at_the_same_place_is_refused(result, stl10, capsys):
-    from epls.paper.cache import Cache
+    from epls.evaluation.cache import Cache
 
     output, _ = result
     with Cache(output / "stages").locked():

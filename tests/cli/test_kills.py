@@ -106,7 +106,7 @@ def expected(stl10, tmp_path_factory):
 
 def test_kill_9_then_the_same_command(expected, stl10, tmp_path):
     """Killed in every stage, one after the other, in the same folder."""
-    cache = "epls.paper.cache"
+    cache = "epls.evaluation.cache"
     for kill_at, stages in [
         ((cache, "save_model", 1), set()),  # learned, but not saved
         ((cache, "write_atomically", 2), {"learned"}),  # dead units counted, silent ones not

@@ -151,10 +151,10 @@ def test_control_characters_of_files_do_not_reach_the_terminal(tmp_path, capsys)
 
 
 def test_what_commands_print_goes_through_one_function():
-    """Which makes it harmless; completion prints a script, and JSON has no control characters."""
+    """Which makes it harmless; JSON has no control characters."""
     folder = Path(options.__file__).parent
     found = {path.name: path.read_text().count("click.echo(") for path in folder.glob("*.py")}
-    assert {name: number for name, number in found.items() if number} == {"main.py": 1, "options.py": 1}
+    assert {name: number for name, number in found.items() if number} == {"options.py": 1}
     assert not any(re.search(r"(?<![._a-z])print\(", path.read_text()) for path in folder.glob("*.py"))
 
 
@@ -273,7 +273,9 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
     shutil.copytree(work / "photos", "photos")
     Path("parts").mkdir()
     np.save("parts/0.npy", np.ones((30, 5)))
-    Path("link").symlink_to("table.epls")
+    shutil.copy("table.epls", "model.html")
+    for name, target in {"link": "model.html", "link.html": "table.epls", "data.html": "table.csv"}.items():
+        Path(name).symlink_to(target)
     Path("link.npy").symlink_to("parts/0.npy")
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     for arguments in (
@@ -281,9 +283,9 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
         ["fit", "photos", "-o", "photos/0.png"],
         ["fit", "parts", "-o", "parts/0.npy"],
         ["fit", "parts", "-o", "link.npy"],
-        ["report", "table.epls", "--data", "table.csv", "-o", "link"],
-        ["report", "link", "--data", "table.csv", "-o", "./table.epls"],
-        ["report", "table.epls", "--data", "table.csv", "-o", "table.csv"],
+        ["report", "table.epls", "--data", "table.csv", "-o", "link.html"],
+        ["report", "link", "--data", "table.csv", "-o", "./model.html"],
+        ["report", "table.epls", "--data", "table.csv", "-o", "data.html"],
         ["transform", "table.epls", "parts", "-o", tmp_path / "parts" / "0.npy"],
     ):
         code, _, err = epls(capsys, *arguments, "--force")
@@ -297,7 +299,7 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
     [
         ["fit", "{work}/vectors.npy", "-o", "dangling"],
         ["fit", "{work}/vectors.npy", "-o", "nowhere/m"],
-        ["report", "{work}/table.epls", "--data", "{work}/table.csv", "-o", "dangling"],
+        ["report", "{work}/table.epls", "--data", "{work}/table.csv", "-o", "dangling.html"],
         ["transform", "{work}/table.epls", "{work}/table.csv", "-o", "nowhere/f.npy"],
         ["fit", "{work}/vectors.npy", "-o", "file/m"],
         ["compare", "{work}/photos", "--output", "file"],
@@ -311,7 +313,8 @@ def test_outputs_that_are_inputs_are_refused(work, tmp_path, monkeypatch, capsys
 def test_outputs_are_checked_before_there_is_work(work, stl10, tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("epls.learners.base.Learner.fit", lambda *_: pytest.fail("it was trained"))
-    Path("dangling").symlink_to("nowhere/there")
+    for name in ("dangling", "dangling.html"):
+        Path(name).symlink_to("nowhere/there")
     Path("file").touch()
     Path("occupied/compare.html").mkdir(parents=True)
     Path("piped").mkdir()
@@ -327,13 +330,6 @@ def test_sigterm_ends_as_ctrl_c_does(capsys, monkeypatch):
     assert run(["demo"]) == 1
     assert "interrupted; no file was left half-written" in capsys.readouterr().err
     assert signal.getsignal(signal.SIGTERM) is before
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion(shell, capsys):
-    code, out, _ = epls(capsys, "completion", shell)
-    assert code == 0
-    assert "_EPLS_COMPLETE" in out
 
 
 def test_completion_completes():

@@ -77,17 +77,6 @@ def test_the_model_remembers_to_read_all_bands(data, tmp_path, capsys):
     assert "gray, but 50-channel is needed" in err or "cannot be converted to gray" in err
 
 
-def test_filters_in_a_terminal_and_what_their_colors_are(data, tmp_path, capsys, monkeypatch):
-    model = tmp_path / "m.epls"
-    assert epls(capsys, "fit", data / "uint16.npy", "-o", model, *FIT)[0] == 0
-    monkeypatch.setenv("FORCE_COLOR", "1")
-    monkeypatch.setenv("COLUMNS", "200")
-    code, out, _ = epls(capsys, "inspect", model, "--filters", "3")
-    assert code == 0
-    assert "▀" in out
-    assert "Colors: 50 channels, counted from 0: blue is the mean of 0 to 16" in out
-
-
 def test_learners_compared_on_50_channels(tmp_path, capsys):
     random = np.random.RandomState(0)
     labels = np.arange(16) % 2

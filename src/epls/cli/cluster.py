@@ -21,9 +21,7 @@ from . import inputs, options
 @click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs with different starts; the best is kept.")  # fmt: skip
 @options.model
-@options.n_components(None, "Components to learn from images.  [default: up to 400]")
 @options.recipe
-@options.patches
 @options.longest_side(usual="unchanged")
 @options.image_folder
 @options.vectors
@@ -37,8 +35,7 @@ def command(
     number (from 0), and the number of its group.
 
     Images are grouped by features that are learned from them, those of `epls explore`: large images and images of
-    different sizes are resized for this. Options such as --n-components, --patch-size and --stride replace what
-    follows from the number and the size of the images, and learn one layer.
+    different sizes are resized for this. For other features, give a --model that `epls fit` wrote.
     """
     from sklearn.preprocessing import StandardScaler
 
@@ -48,7 +45,7 @@ def command(
 
     options.check_output(output, force, data, *filter(None, [chosen["model"]]))
     with options.limited(threads), options.StageProgress() as progress:
-        found = inputs.open_inputs(data, chosen, progress, not_of_vectors=("n_components",))
+        found = inputs.open_inputs(data, chosen, progress)
         found.check_distances()
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()

@@ -43,7 +43,7 @@ def command(
         found.check_distances("float32")
         given = found.model if found.features is None else found.features
         html = explore(
-            found.in_memory(),
+            found.samples(),
             features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
             names=found.names,
             columns=found.columns,

@@ -17,28 +17,12 @@ from . import inputs, options
 if TYPE_CHECKING:
     from ..datasets.opening import Vectors
 
+
 # Options are for what depends on the data or the machine. What has a good default is left to --set.
-_SECTIONS = {
-    "Options for images": (
-        "layers", "mirror", "patch_size", "n_patches", "stride", "grid", "encoder", "longest_side", "channels",
-        "skip_bad",
-    ),
-    "Options for vectors": ("scale", "columns", "drop"),
-}  # fmt: skip
+_OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 
 
-class _InSections(click.Command):
-    """Shows the options for images and for vectors after the others in the help."""
-
-    def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        shown = {p.name: p.get_help_record(context) for p in self.get_params(context) if isinstance(p, click.Option)}
-        in_sections = {name for names in _SECTIONS.values() for name in names}
-        for title, names in {"Options": [n for n in shown if n not in in_sections], **_SECTIONS}.items():
-            with formatter.section(title):
-                formatter.write_dl([record for name in names if (record := shown[name]) is not None])
-
-
-@click.command("fit", cls=_InSections)
+@click.command("fit")
 @click.argument("data", type=options.path_type)
 @options.output("The model file to write.")
 @options.learner
@@ -50,6 +34,7 @@ class _InSections(click.Command):
 )
 @options.recipe
 @options.patches
+@options.grid
 @click.option("--encoder", type=options.encoder_choice,
               help="Computes the codes of patches; sc means sparse_coding.  [default: the learner's own]")  # fmt: skip
 @options.longest_side(usual="unchanged")
@@ -105,7 +90,7 @@ def command(
         else:
             model = _vector_model(found.vectors, data, chosen, given)
         kept = None if checkpoint is None else _checkpoint(model, checkpoint, chosen["learner"])
-        inputs.show_learning(model, progress, kept)
+        _show_learning(model, progress, kept)
         if kept is not None and first:
             held.enter_context(kept.lock)
             held.enter_context(options.going_on(checkpoint))
@@ -157,32 +142,51 @@ def _check_n_components(chosen: dict[str, Any]) -> None:
 def _image_model(
     found: inputs.Inputs, chosen: dict[str, Any], given: dict[str, dict[str, Any]]
 ) -> tuple[Any, inputs.Inputs]:
-    """Return unfitted features for images, and the images that are large enough for them."""
+    """Return unfitted features for images, and the images that are large enough for them.
+
+    They are those of the recipe, with what the options say instead. Options for a single layer choose a single layer.
+    """
     from ..datasets.folder import ImageFolder
     from ..encoders import ENCODERS
     from ..images.pooling import smallest_side
+    from ..images.reading import ImageCollection
+    from ..images.recipes import quick_features
     from ..images.stack import DeepFeatures
     from ..learners import LEARNERS
     from ..utils.settings import with_settings
 
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
-    alone = chosen["layers"] is None and (given["images"] or chosen["learner"] != "epls")
-    model: Any = inputs.image_model(found.data, chosen | {"layers": 1} if alone else chosen)
+    own = {name: chosen[name] for name in _OF_ONE_LAYER if chosen[name] is not None}
+    alone = chosen["layers"] is None and (own or given["images"] or chosen["learner"] != "epls")
+    shapes = [shape[:2] for shape in ImageCollection(found.data, 1).shapes()]  # type: ignore[arg-type]
+    height, width = (int(sorted(sides)[len(sides) // 2]) for sides in zip(*shapes, strict=True))  # a few may be tiny
+    learning = {name: chosen[name] for name in ("mirror", "random_state")}
+    model: Any = quick_features(len(found.data), height, width, layers=1 if alone else chosen["layers"], **learning)
+    model.set_params(grid=chosen["grid"])
+    in_stack = isinstance(model, DeepFeatures)
+    if in_stack:
+        reason = (
+            "is for one layer: leave it out, or give --layers 1; to choose the layers, use "
+            "epls.DeepFeatures([epls.Layer(...), ...]) in Python"
+        )
+        options.refuse(click.get_current_context(), dict.fromkeys(_OF_ONE_LAYER, reason))
+        for name in given["images"]:
+            raise click.UsageError(f"--set images.{name}: a stack has no such setting; leave it out")
+    elif "n_components" in own:
+        model.estimator.set_params(n_components=own.pop("n_components"))
+        model.set_params(n_patches=None)  # as many as these components need
     learner_class = LEARNERS[chosen["learner"]]
     encoder = options.full_name(chosen["encoder"] or learner_class.own_encoder)
     shared = {
         "encoder": with_settings(ENCODERS[encoder](), given["encoder"], f"the encoder {encoder}"),
         "whiten": learner_class.whitens,
     }
-    in_stack = isinstance(model, DeepFeatures)
-    if in_stack and given["images"]:
-        raise click.UsageError(f"--set images.{min(given['images'])}: a stack has no such setting; leave it out")
     parts = model.layers or [] if in_stack else [model]
     for part in parts:
         part.set_params(estimator=_learner_for(part.estimator, chosen, given[""], in_stack), **shared)
     if not in_stack:
-        with_settings(model, given["images"], "ImageFeatures")
+        with_settings(model.set_params(**own), given["images"], "ImageFeatures")
     if not isinstance(found.data, ImageFolder):
         return model, found
     side = smallest_side([part.geometry for part in parts], model.grid)
@@ -240,9 +244,29 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
         kept = LayerCheckpoint(folder)
         model.set_params(checkpoint=kept)
         return kept
-    if not hasattr(inputs.learner_in(model), "use_checkpoint"):
+    if not hasattr(_learner_in(model), "use_checkpoint"):
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
     return Checkpoint(folder, keep=True)
+
+
+def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:
+    """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
+    from ..callbacks import OnEpoch
+    from ..images.recipes import tell_epochs
+    from ..images.stack import DeepFeatures
+
+    if isinstance(model, DeepFeatures):
+        tell_epochs(model.layers or [], progress)
+        return
+    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
+    _learner_in(model).set_callbacks(*callbacks, *([] if checkpoint is None else [checkpoint]))
+
+
+def _learner_in(model: Any) -> Any:
+    """Return the learner of an unfitted model with one."""
+    from sklearn.pipeline import Pipeline
+
+    return model[-1] if isinstance(model, Pipeline) else getattr(model, "estimator", model)
 
 
 def _fit_part(model: Any, vectors: Vectors) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from ..utils.types import Array
 
 _OF_LEARNING = ("layers", "mirror")
-_OF_IMAGES = (*_OF_LEARNING, "patch_size", "n_patches", "encoder", "stride", "grid")
+_OF_IMAGES: tuple[str, ...] = (*_OF_LEARNING, "patch_size", "n_patches", "encoder", "stride", "grid")
 _OF_VECTORS = ("scale",)
 _OF_A_MODEL = (*_OF_IMAGES, *_OF_VECTORS, "n_components", "longest_side", "columns", "drop")
 _LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
@@ -64,8 +63,8 @@ class Inputs:
     def n_skipped(self) -> int:
         return len(getattr(self.data, "skipped", ()))
 
-    def in_memory(self) -> Any:
-        """Return images as they are, and all vectors as an array."""
+    def samples(self) -> Any:
+        """Return images as they were opened, and all vectors as an array."""
         from ..data.blocks import as_blocks
         from ..data.samples import BlockSamples
 
@@ -107,14 +106,12 @@ def open_inputs(
     smallest_side: int = 1,
     grid: int | None = None,
     for_page: bool = False,
-    not_of_vectors: Sequence[str] = (),
 ) -> Inputs:
     """Open data, and the model or the file of features that belongs to them. Refuse options that do not apply.
 
     ``chosen`` has the values of the command's options. Images in a folder must have the smallest side, or be large
     enough for the model, with its own grid unless another is given. ``for_page`` shrinks them to the size of pictures
-    on a page, unless the options say otherwise. ``not_of_vectors`` has options that do not apply to vectors in this
-    command, beside those that never do.
+    on a page, unless the options say otherwise.
     """
     from ..datasets.arrays import archived_names
     from ..datasets.opening import Vectors
@@ -145,7 +142,7 @@ def open_inputs(
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
         names = archived_names(path, len(opened)) if chosen.get("key") in (None, "features") else None
-        others, reason = (*_OF_IMAGES, *not_of_vectors), f"is for images, but {path} holds vectors: leave it out"
+        others, reason = _OF_IMAGES, f"is for images, but {path} holds vectors: leave it out"
     else:
         names = getattr(opened, "names", None)
         others, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
@@ -220,67 +217,13 @@ def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
 def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
     """Return a row for each sample: given features, those of a model or learned from images, or vectors as they are."""
     from ..images.models import feature_rows
-    from ..images.reading import ImageCollection
-    from ..images.recipes import of_one_size
+    from ..images.recipes import learned_features
 
     if found.features is not None:
         return found.features
     if found.model is not None:
         return feature_rows(found.model, found.data, progress)
     if found.vectors is not None:
-        return found.in_memory()
-    images = of_one_size(ImageCollection(found.data, 1), progress)  # type: ignore[arg-type]
-    model = image_model(images, chosen)
-    show_learning(model, progress)
-    return feature_rows(model.fit(images), images, progress)
-
-
-def image_model(images: Any, chosen: dict[str, Any]) -> Any:
-    """Return unfitted features for images: those of the recipe, with what the options say instead.
-
-    Options for a single layer, such as ``patch_size``, choose a single layer.
-    """
-    from ..images.reading import ImageCollection
-    from ..images.recipes import quick_features
-    from ..images.stack import DeepFeatures
-
-    of_one_layer = ("n_components", "patch_size", "n_patches", "stride")
-    given = {name: chosen[name] for name in of_one_layer if chosen.get(name) is not None}
-    grid = {"grid": chosen["grid"]} if "grid" in chosen else {}
-    layers = 1 if chosen["layers"] is None and given else chosen["layers"]
-    shapes = [shape[:2] for shape in ImageCollection(images, 1).shapes()]
-    height, width = (sorted(sides)[len(sides) // 2] for sides in zip(*shapes, strict=True))  # a few may be tiny
-    learning = {name: chosen[name] for name in ("mirror", "random_state")}
-    model = quick_features(len(images), int(height), int(width), layers=layers, **learning)
-    if isinstance(model, DeepFeatures):
-        reason = (
-            "is for one layer: leave it out, or give --layers 1; to choose the layers, use "
-            "epls.DeepFeatures([epls.Layer(...), ...]) in Python"
-        )
-        options.refuse(click.get_current_context(), dict.fromkeys(of_one_layer, reason))
-        return model.set_params(**grid)
-    n_components = given.pop("n_components", None)
-    if n_components is not None:
-        model.estimator.set_params(n_components=n_components)
-        model.set_params(n_patches=None)  # as many as these components need
-    return model.set_params(**grid, **given)
-
-
-def show_learning(model: Any, progress: options.StageProgress, checkpoint: Any = None) -> None:
-    """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
-    from ..callbacks import OnEpoch
-    from ..images.recipes import tell_epochs
-    from ..images.stack import DeepFeatures
-
-    if isinstance(model, DeepFeatures):
-        tell_epochs(model.layers or [], progress)
-        return
-    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
-    learner_in(model).set_callbacks(*callbacks, *([] if checkpoint is None else [checkpoint]))
-
-
-def learner_in(model: Any) -> Any:
-    """Return the learner of an unfitted model that has one."""
-    from sklearn.pipeline import Pipeline
-
-    return model[-1] if isinstance(model, Pipeline) else getattr(model, "estimator", model)
+        return found.samples()
+    learning = {name: chosen[name] for name in ("layers", "mirror", "random_state")}
+    return learned_features(found.data, **learning, progress=progress)[0]  # type: ignore[arg-type]

@@ -16,7 +16,6 @@ from importlib import import_module
 from typing import ClassVar
 
 import click
-from click.shell_completion import get_completion_class
 
 from .._version import __version__
 from ..utils.processes import TOGETHER, n_processes
@@ -31,11 +30,10 @@ class _LazyGroup(click.Group):
         "classify": "Predict the labels of images or vectors from a few known ones.",
         "cluster": "Divide images or vectors into groups of equal or limited size.",
         "compare": "Compare the accuracy and cost of learners on your images or vectors.",
-        "completion": "Print the shell script that completes epls commands.",
         "demo": "Learn from bundled data: draw filters, classify digits with few labels.",
         "explore": "Write a web page to look through images or vectors.",
         "fit": "Learn features from images or vectors.",
-        "inspect": "Show what is in a model file, and its filters, in the terminal.",
+        "inspect": "Show what is in a model file.",
         "report": "Write a web page about a model.",
         "reproduce": "Run the paper's experiment on STL-10 or CIFAR-10.",
         "transform": "Compute the features of images or vectors with a model.",
@@ -47,8 +45,6 @@ class _LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self._COMMANDS:
             return None
-        if name == "completion":
-            return completion
         command: click.Command = import_module(f".{name}", __package__).command
         return command
 
@@ -78,18 +74,6 @@ def epls(context: click.Context) -> None:
             f"{context.invoked_subcommand} is done by one process, but {n_processes()} were started: several can do "
             f"{' and '.join(TOGETHER)}"
         )
-
-
-@click.command("completion")
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
-def completion(shell: str) -> None:
-    """Print the completion script of SHELL.
-
-    For bash: epls completion bash > ~/.local/share/bash-completion/completions/epls
-    """
-    found = get_completion_class(shell)
-    assert found is not None  # for the shells that can be chosen
-    click.echo(found(epls, {}, "epls", "_EPLS_COMPLETE").source())
 
 
 def run(arguments: list[str] | None = None) -> int:
@@ -173,6 +157,8 @@ def _explain(error: OSError) -> str:
     where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC:
         return f"the disk is full{where}: free some space, then run the same command again"
+    if error.errno in (errno.EFBIG, errno.EDQUOT):
+        return f"no room for a file of this size{where}: free some space or raise the limit, then run it again"
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"not allowed to read or write{where}: check the permissions"
     return str(error)

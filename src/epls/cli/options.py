@@ -78,10 +78,10 @@ def n_components(default: int | None, help: str = "Components to learn.") -> Opt
     return _option("--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default, help=help)
 
 
-def n_patches(least: int, usual: str) -> Option:
+def n_patches(usual: str) -> Option:
     """Return the option for the number of patches."""
     names = ("--n-patches", "--patches", "n_patches")
-    return _option(*names, type=click.IntRange(min=least), help="Patches to learn from.", usual=usual)
+    return _option(*names, type=click.IntRange(min=2), help="Patches to learn from.", usual=usual)
 
 
 def n_folds(default: int, help: str) -> Option:
@@ -89,21 +89,9 @@ def n_folds(default: int, help: str) -> Option:
     return _option("--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, help=help)
 
 
-def pooling(default: str | None, usual: str = "") -> Option:
-    """Return the option for how codes are pooled."""
-    help = "How codes are pooled; the paper uses sum."
-    return _option("--pooling", type=click.Choice(["log", "sum", "mean"]), default=default, usual=usual, help=help)
-
-
 def settings(metavar: str, help: str) -> Option:
     """Return the option for settings that have no option of their own, see :func:`parsed_settings`."""
     return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
-
-
-def stride(default: int | None, usual: str = "") -> Option:
-    """Return the option for the pixels from one encoded patch to the next."""
-    help = "Pixels from one patch to the next."
-    return _option("--stride", type=click.IntRange(min=1), default=default, usual=usual, help=help)
 
 
 def longest_side(usual: str) -> Option:
@@ -127,18 +115,7 @@ model = _option(
     help="Compute the features with this model, which `epls fit` wrote.",
     usual="learn features from images, use vectors unchanged",
 )  # fmt: skip
-split_sign = _option("--split-sign/--no-split-sign", usual="the encoder's",
-                     help="Also encode with the negated components: twice as many features.")  # fmt: skip
 grid = _option("--grid", type=click.IntRange(min=1), default=2, help="Pool over grid x grid regions.")
-layers = _option(
-    "--layers", type=click.IntRange(min=1, max=5), default=1,
-    help="Layers of a stack whose features are added to those of the single layer; 1: the single layer alone.",
-)  # fmt: skip
-mirror = _option(
-    "--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
-    help="Use mirror images, too: average the features of an image and its mirror image, or train the classifier on "
-    "both and add its decisions. Not for digits and letters.", usual="no mirror images; --mirror alone means features",
-)  # fmt: skip
 #: What is learned from images.
 recipe = together(
     _option("--layers", type=click.IntRange(min=1, max=5), help="Layers to learn, each from the maps of the one below.",
@@ -150,9 +127,9 @@ recipe = together(
 patches = together(
     _option("--patch-size", type=click.IntRange(min=1), help="Width and height of patches, in pixels.",
             usual="follows from the images, at most 10"),
-    n_patches(1, usual="follows from the images"),
-    stride(None, usual="follows from the images"),
-    grid,
+    n_patches(usual="follows from the images"),
+    _option("--stride", type=click.IntRange(min=1), help="Pixels from one patch to the next.",
+            usual="follows from the images"),
 )  # fmt: skip
 #: How a folder of images is read.
 image_folder = together(
@@ -201,8 +178,8 @@ def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> d
     found: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for name, value in parsed_settings(assignments).items():
         part, _, setting = name.rpartition(".")
-        if part not in found:
-            raise click.UsageError(f"--set {name}: write it as {named}")
+        if part not in found or not setting:
+            raise click.UsageError(f"--set {name if setting else f'{name}={value}'}: write it as {named}")
         found[part][setting] = value
     return found
 

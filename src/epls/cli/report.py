@@ -14,7 +14,7 @@ from . import inputs, options
 @click.argument("model", type=options.path_type)
 @click.option("--data", type=options.path_type, required=True,
               help="Data to show the units' responses to: anything that `epls fit` accepts.")  # fmt: skip
-@options.output("The .html file to write.")
+@options.output("The .html file to write.", ".html")
 @options.image_folder
 @options.array_key
 @options.running

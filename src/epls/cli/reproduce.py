@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ from . import options
 from .options import StageProgress
 
 if TYPE_CHECKING:
-    from ..paper.experiment import Outcome, Settings
+    from ..paper.experiment import Experiment
 
 
 @click.command("reproduce")
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @options.learner
 @options.n_components(1600)
 @options.settings("NAME=VALUE", "A setting of the learner; may be given several times.")
-@options.n_patches(2, usual="the learner's usual number, 400,000 for epls")
+@options.n_patches(usual="the learner's usual number, 400,000 for epls")
 @click.option("--patch-size", type=click.IntRange(min=1),
               help="Width and height, in pixels.  [default: 10 for stl10, 6 for cifar10]")  # fmt: skip
 @click.option("--whiten", is_flag=True, help="Whiten the patches (ZCA).")
@@ -42,14 +43,24 @@ if TYPE_CHECKING:
 @click.option("--alpha", type=float,
               help="Threshold of soft_threshold (default 0.25) or penalty of sparse_coding (default: chosen from 0.5, "
               "0.75, 1, 1.25 and 1.5 by cross-validation).")  # fmt: skip
-@options.split_sign
-@options.stride(1)
+@click.option("--split-sign/--no-split-sign", default=None,
+              help="Also encode with the negated components: twice as many features.  "
+              "[default: the encoder's]")  # fmt: skip
+@click.option("--stride", type=click.IntRange(min=1), default=1, show_default=True,
+              help="Pixels from one patch to the next.")  # fmt: skip
 @options.grid
-@options.mirror
-@options.layers
+@click.option("--mirror", type=click.Choice(["features", "decisions"]), is_flag=False, flag_value="features",
+              help="Use mirror images, too: average the features of an image and its mirror image, or train the "
+              "classifier on both and add its decisions. Not for digits and letters.  [default: no mirror images; "
+              "--mirror alone means features]")  # fmt: skip
+@click.option("--layers", type=click.IntRange(min=1, max=5), default=1, show_default=True,
+              help="Layers of a stack whose features are added to those of the single layer; 1: the single layer "
+              "alone.")  # fmt: skip
 @click.option("--classifier", type=click.Choice(["svm", "least_squares"]), default="svm", show_default=True,
               help="The paper's linear SVM, or linear least squares with a ridge penalty.")  # fmt: skip
-@options.pooling(None, usual="log; sum with --paper; sum and log with --table")
+@click.option("--pooling", type=click.Choice(["log", "sum", "mean"]),
+              help="How codes are pooled; the paper uses sum.  [default: log; sum with --paper; sum and log with "
+              "--table]")  # fmt: skip
 @click.option("--table", is_flag=True,
               help="Run all twelve rows of the paper's Table 2, and one for EPLS as printed. This takes long; for a "
               "quick look add --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
@@ -66,10 +77,11 @@ def command(
     Learns from patches, encodes all images, and trains a classifier for each fold. Each stage is cached in the output
     folder: an interrupted run continues where it stopped, and another encoder reuses the learned components.
     """
-    from ..paper.cache import Cache
+    from ..evaluation.cache import Cache
     from ..paper.experiment import run_experiment
     from ..paper.table import paper_beside, result_name, run_table, table_name
     from ..paper.task import load_task
+    from ..utils.files import write_atomically
 
     n_patches, poolings = chosen["n_patches"], [chosen["pooling"]] if chosen["pooling"] else ["sum", "log"]
     if table:
@@ -83,19 +95,16 @@ def command(
     cache = Cache(output / "stages")
     with options.going_on(), cache.locked(), options.limited(threads), StageProgress() as progress:
         if table:
-            results = run_table(settings, n_patches, poolings, task, cache, progress)
+            report = run_table(settings, n_patches, poolings, task, cache, progress)
         else:
-            outcome = run_experiment(settings, task, cache, progress)
-    if table:
-        _tell_table(results, name, output, as_json)
-        return
-    beside = paper_beside(dataset, outcome.settings, task)
-    report = outcome.report() | {"dataset": dataset, "protocol": task.protocol, "paper": beside}
-    report["files"] = _write(report, outcome, output / name)
-    if as_json:
-        options.print_json(report)
-    else:
-        _print(report, name)
+            figures, features = run_experiment(settings, task, cache, progress)
+            beside = paper_beside(dataset, replace(settings, alpha=figures["settings"]["alpha"]), task)
+            report = figures | {"dataset": dataset, "protocol": task.protocol, "paper": beside}
+            picture = _filters(features, output / f"{name}-filters.png")
+            report["files"] = [str(output / f"{name}.json"), *picture]
+    write_atomically(output / f"{name}.json", json.dumps(report, indent=1, allow_nan=False).encode())
+    lines = [*_table_lines(report, name), str(output / f"{name}.json")] if table else _lines(report, name)
+    options.print_result(as_json, report, "\n".join(lines))
 
 
 def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
@@ -103,20 +112,19 @@ def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
         raise click.UsageError("--table already has a row for EPLS as printed: leave out --paper or --table")
     if dataset != "stl10":
         raise click.UsageError("--table: the paper's table is for stl10 only")
-    of_rows = {"alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural"}
-    if chosen["layers"] > 1:
-        raise click.UsageError("--table: all rows have one layer; leave --layers out")
-    if any(chosen[name] != usual for name, usual in of_rows.items()) or chosen["whiten"]:
+    of_rows = {
+        "alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural", "whiten": False,
+        "layers": 1,
+    }  # fmt: skip
+    if any(chosen[name] != usual for name, usual in of_rows.items()):
         raise click.UsageError(
-            "--table has fixed learners, encoders and settings: leave out --learner, --encoder, --alpha, --whiten, "
-            "--set"
+            "--table has fixed learners, encoders and settings, and one layer: leave out --learner, --encoder, "
+            "--alpha, --split-sign, --whiten, --layers and --set"
         )
 
 
-def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
+def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Experiment:
     """Return the settings of --paper, with the given sizes and seed."""
-    from dataclasses import replace
-
     from ..paper.table import PAPER_SETTINGS
 
     if dataset != "stl10":
@@ -136,9 +144,9 @@ def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Settings:
 def _settings(
     dataset: str, *, settings: tuple[str, ...], patch_size: int | None, encoder: str, alpha: float | None,
     split_sign: bool | None, pooling: str | None, random_state: int, **chosen: Any,
-) -> Settings:  # fmt: skip
+) -> Experiment:  # fmt: skip
     from ..encoders import ENCODERS
-    from ..paper.experiment import Settings
+    from ..paper.experiment import Experiment
     from ..paper.table import PATCH_SIZES
 
     name = options.full_name(encoder)
@@ -147,7 +155,7 @@ def _settings(
         raise click.UsageError(f"--alpha: the encoder {name} has no such setting; leave it out")
     if alpha is not None and not 0 < alpha < math.inf:
         raise click.UsageError(f"--alpha {alpha}: give a number greater than 0")
-    return Settings(
+    return Experiment(
         learner_settings=options.parsed_settings(settings),
         patch_size=patch_size or PATCH_SIZES[dataset],
         encoder=name,
@@ -159,72 +167,59 @@ def _settings(
     )
 
 
-def _tell_table(results: dict[str, Any], name: str, output: Path, as_json: bool) -> None:
-    from ..utils.files import write_atomically
-
-    path, rows = output / f"{name}.json", results["rows"]
-    write_atomically(path, json.dumps(results, indent=1, allow_nan=False).encode())
-    if as_json:
-        options.print_json(results)
-        return
-    options.tell(f"{name}: accuracy (std) beside the paper's (1600 units, sums, test set)\n")
-    options.tell(f"{'':36} {'paper':>12} " + " ".join(f"{pooling:>12}" for pooling in rows[0]["runs"]))
-    for row in rows:
-        figures = [_figure(row["paper"]["accuracy"], row["paper"]["std"])]
-        figures += [run["failed"] or _figure(run["accuracy"], run["std"]) for run in row["runs"].values()]
-        options.tell(f"{row['name']:36} " + " ".join(f"{figure:>12}" for figure in figures))
-    _print_differences(list(dict.fromkeys(line for row in rows for line in row["differences"])))
-    options.tell(str(path))
-
-
-def _print_differences(lines: list[str]) -> None:
-    options.tell("\n".join(["differences from the paper, or not stated in it:", *(f"  {line}" for line in lines)]))
-
-
-def _write(report: dict[str, Any], outcome: Outcome, stem: Path) -> list[str]:
-    """Write the report as JSON and, if Pillow is installed, a picture of the filters."""
+def _filters(features: Any, path: Path) -> list[str]:
+    """Write a picture of the filters, if Pillow is installed; return the names of the files."""
     import io
 
     from ..plotting import filter_grid
     from ..utils.files import write_atomically
 
-    settings = report["settings"]
-    files = {stem.with_name(f"{stem.name}.json"): json.dumps(report, indent=1, allow_nan=False).encode()}
     try:
         from PIL import Image
     except ImportError:
         options.tell('no picture of the filters, since Pillow is not installed: pip install "epls[images]"', err=True)
-    else:
-        size = settings["patch_size"]
-        shape = (size, size, outcome.features.n_channels_)
-        grid = Image.fromarray(filter_grid(outcome.features.encoder_.components(), shape))
-        picture = io.BytesIO()
-        grid.resize((grid.width * 4, grid.height * 4), Image.Resampling.NEAREST).save(picture, "PNG")
-        files[stem.with_name(f"{stem.name}-filters.png")] = picture.getvalue()
-    for path, content in files.items():
-        write_atomically(path, content)
-    return [str(path) for path in files]
+        return []
+    shape = (features.patch_size, features.patch_size, features.n_channels_)
+    grid = Image.fromarray(filter_grid(features.encoder_.components(), shape))
+    picture = io.BytesIO()
+    grid.resize((grid.width * 4, grid.height * 4), Image.Resampling.NEAREST).save(picture, "PNG")
+    write_atomically(path, picture.getvalue())
+    return [str(path)]
 
 
-def _print(report: dict[str, Any], name: str) -> None:
+def _table_lines(table: dict[str, Any], name: str) -> list[str]:
+    rows = table["rows"]
+    lines = [f"{name}: accuracy (std) beside the paper's (1600 units, sums, test set)", ""]
+    lines.append(f"{'':36} {'paper':>12} " + " ".join(f"{pooling:>12}" for pooling in rows[0]["runs"]))
+    for row in rows:
+        figures = [_figure(row["paper"]["accuracy"], row["paper"]["std"])]
+        figures += [run["failed"] or _figure(run["accuracy"], run["std"]) for run in row["runs"].values()]
+        lines.append(f"{row['name']:36} " + " ".join(f"{figure:>12}" for figure in figures))
+    return lines + _differences(list(dict.fromkeys(line for row in rows for line in row["differences"])))
+
+
+def _differences(told: list[str]) -> list[str]:
+    return ["differences from the paper, or not stated in it:", *(f"  {line}" for line in told)]
+
+
+def _lines(report: dict[str, Any], name: str) -> list[str]:
     from ..paper.table import TITLES
 
-    n_folds = len(report["folds"])
-    options.tell(f"{TITLES[report['dataset']]}, {report['protocol']} protocol, {n_folds} fold(s): {name}")
-    options.tell(f"{'accuracy (std)':>36}")
-    options.tell(f"{'this run':20} {_figure(report['accuracy'], report['std']):>15}")
-    if report["paper"]:
-        paper = report["paper"]
-        options.tell(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
-        _print_differences(paper["differences"])
+    lines = [
+        f"{TITLES[report['dataset']]}, {report['protocol']} protocol, {len(report['folds'])} fold(s): {name}",
+        f"{'accuracy (std)':>36}",
+        f"{'this run':20} {_figure(report['accuracy'], report['std']):>15}",
+    ]
+    if paper := report["paper"]:
+        lines.append(f"{'paper, test set':20} {_figure(paper['accuracy'], paper['std']):>15}   {paper['method']}")
+        lines += _differences(paper["differences"])
     if report["alphas"]:
         tried = ", ".join(f"{trial['alpha']:g}: {trial['accuracy']:.1f}" for trial in report["alphas"])
-        options.tell(f"penalty {report['settings']['alpha']:g}, chosen by accuracy in cross-validation ({tried})")
-    options.tell(_training_line(report["training"]) + "\n" + _patches_line(report["patches"]))
+        lines.append(f"penalty {report['settings']['alpha']:g}, chosen by accuracy in cross-validation ({tried})")
+    lines += [_training_line(report["training"]), _patches_line(report["patches"])]
     for number, layer in enumerate(report["training"].get("layers", ()), 1):
-        options.tell(f"layer {number} of the stack: {layer['n_unresponsive']} of {layer['n_units']} units dead")
-    seconds = ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items())
-    options.tell(f"{seconds}\n" + "\n".join(report["files"]))
+        lines.append(f"layer {number} of the stack: {layer['n_unresponsive']} of {layer['n_units']} units dead")
+    return [*lines, ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items()), *report["files"]]
 
 
 def _training_line(training: dict[str, Any]) -> str:

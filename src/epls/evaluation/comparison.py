@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -28,12 +27,13 @@ from ..learners.epls import EPLS
 from ..learners.raw import Raw
 from ..metrics import unresponsive_units
 from ..utils.settings import with_settings
+from ..utils.types import Indices
 from ..utils.wording import counted
-from .few_labels import class_numbers
+from .labelled import class_numbers
 from .summary import dead_units
 from .svm import svm_for
 
-Labels = NDArray[np.int64]  # the numbers of classes, or of samples
+Labels = NDArray[np.int64]  # the number of the class of each sample
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
 
@@ -79,23 +79,10 @@ class ComparedLearner:
         return asdict(self) | ({"accuracy": None, "std": None} if self.failed is not None else {})
 
 
-class Comparison(Sequence[ComparedLearner]):
-    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first.
+class Comparison(tuple[ComparedLearner, ...]):
+    """The result of :func:`compare`: a row for each learner, in the given order. It is shown as a table, best first."""
 
-    Parameters
-    ----------
-    rows : sequence of ComparedLearner
-        The rows.
-    """
-
-    def __init__(self, rows: Sequence[ComparedLearner]) -> None:
-        self._rows = tuple(rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def __getitem__(self, number: Any) -> Any:
-        return self._rows[number]
+    __slots__ = ()
 
     def table(self) -> list[tuple[str, ...]]:
         """Return the cells of the table. The first row has the titles of the columns."""
@@ -113,12 +100,6 @@ class Comparison(Sequence[ComparedLearner]):
             lines.append("  ".join([name.ljust(first), *aligned]).rstrip())
         return "\n".join(lines)
 
-    def _repr_html_(self) -> str:
-        titles, *rows = self.table()
-        head = "".join(f"<th>{escape(title)}</th>" for title in titles)
-        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in cells) + "</tr>" for cells in rows)
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-
 
 def _cells(row: ComparedLearner) -> tuple[str, ...]:
     if row.failed is not None:
@@ -135,7 +116,7 @@ def compare(
     learners: Mapping[str, Any] | Sequence[Any] | None = None,
     *,
     n_labels: int | None = None,
-    n_folds: int | Sequence[ArrayLike] = 5,
+    folds: int | Sequence[ArrayLike] = 5,
     random_state: Any = 0,
     progress: Progress = lambda stage, done, total: None,
     on_row: Callable[[ComparedLearner, Any], None] = lambda row, learner: None,
@@ -162,7 +143,7 @@ def compare(
         :func:`around_learner`.
     n_labels : int or None, default=None
         The number of training samples of each class for the classifier. None uses all samples outside the test fold.
-    n_folds : int or sequence of index arrays, default=5
+    folds : int or sequence of index arrays, default=5
         The number of folds in cross-validation. With ``n_labels``, the number of random draws of labelled samples. Or
         the training samples of each fold, for data with folds of their own.
     random_state : int, RandomState instance or None, default=0
@@ -197,7 +178,7 @@ def compare(
         raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
     labels = class_numbers(y, "y")
     random = check_random_state(random_state)
-    folds = list(_folds(labels, n_labels, n_folds, random))
+    trained_on = list(_folds(labels, n_labels, folds, random))
     named = _named(X, learners)
     for learner in named.values():
         for method in ("fit", "transform"):
@@ -207,7 +188,7 @@ def compare(
     found = []
     for number, (name, learner) in enumerate(named.items()):
         progress("compare", number, len(named))
-        row, fitted = _compared(name, learner, seed, X, labels, folds, progress)
+        row, fitted = _compared(name, learner, seed, X, labels, trained_on, progress)
         on_row(row, fitted)
         found.append(row)
     progress("compare", len(named), len(named))
@@ -242,7 +223,7 @@ def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learn
 
 
 def _compared(
-    name: str, learner: Any, seed: int, X: Any, labels: Labels, folds: list[Labels], progress: Progress
+    name: str, learner: Any, seed: int, X: Any, labels: Labels, folds: list[Indices], progress: Progress
 ) -> tuple[ComparedLearner, Any]:
     """Return the row of a learner, and the fitted learner; ``folds`` are the training samples of each."""
     try:
@@ -340,24 +321,24 @@ def _about_units(learner: Any, X: Any, features: NDArray[Any]) -> dict[str, Any]
     return {}
 
 
-def _folds(labels: Labels, n_labels: int | None, n_folds: Any, random: np.random.RandomState) -> Iterator[Labels]:
+def _folds(labels: Labels, n_labels: int | None, folds: Any, random: np.random.RandomState) -> Iterator[Indices]:
     """Return the training samples of each fold; the classifier is tested on the others."""
-    given = not isinstance(n_folds, (int, np.integer))
-    if (not given and n_folds < 1) or (n_labels is not None and n_labels < _FEWEST_LABELS):
-        raise ValueError(f"n_folds={n_folds} must be at least 1, n_labels={n_labels} at least {_FEWEST_LABELS} or None")
+    given = not isinstance(folds, (int, np.integer))
+    if (not given and folds < 1) or (n_labels is not None and n_labels < _FEWEST_LABELS):
+        raise ValueError(f"folds={folds} must be at least 1, n_labels={n_labels} at least {_FEWEST_LABELS} or None")
     if given and n_labels is not None:
-        raise ValueError(f"n_labels={n_labels} draws its own samples: give a number of draws as n_folds, not folds")
+        raise ValueError(f"n_labels={n_labels} draws its own samples: give the number of draws as folds")
     counts = check_classes(labels, n_labels)
     if given:
-        yield from (np.asarray(train) for train in n_folds)
+        yield from (np.asarray(train) for train in folds)
         return
     if n_labels is None:
-        n_parts = min(max(n_folds, 2), int(counts.min()) // 2)
+        n_parts = min(max(folds, 2), int(counts.min()) // 2)
         splits = StratifiedKFold(n_parts, shuffle=True, random_state=random).split(labels, labels)
-        yield from [train for train, _ in splits][:n_folds]
+        yield from [train for train, _ in splits][:folds]
         return
     of_classes = [np.flatnonzero(labels == k) for k in range(len(counts))]
-    for _ in range(n_folds):
+    for _ in range(folds):
         yield np.sort(np.concatenate([random.permutation(samples)[:n_labels] for samples in of_classes]))
 
 

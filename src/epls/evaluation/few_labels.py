@@ -1,4 +1,4 @@
-"""Labels: classes as numbers, and predictions for all samples from a few of them, with a probability for each."""
+"""Predictions for all samples from a few labels, with a probability for each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
@@ -91,35 +91,3 @@ def _classifier(X: Array, y: NDArray[Any], fewest: int, random_state: Any) -> tu
     ).fit(X, y)
     accuracy = float(search.cv_results_["mean_test_accuracy"][search.best_index_])
     return search, accuracy if fewest >= _FEWEST_FOR_ACCURACY else None
-
-
-def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
-    """Return the number of each label among the sorted classes. Spaces around texts do not count.
-
-    Raise a ValueError that names ``where`` the labels are from if one is missing: None, NaN, an empty text, or the text
-    "nan", which other programs write for NaN.
-    """
-    values: NDArray[Any] = np.asarray(labels)
-    if values.dtype.kind in "US":
-        values = np.char.strip(values)
-        missing = np.isin(np.char.lower(values), np.array(["", "nan"], dtype=values.dtype.kind))
-    elif values.dtype.kind == "O":
-        values = np.array([value.strip() if isinstance(value, str) else value for value in values], dtype=object)
-        missing = np.array([_is_missing(value) for value in values], dtype=bool)
-    else:
-        missing = values != values  # NaN and NaT differ from themselves
-    if missing.any():
-        raise ValueError(
-            f"{where} has no label (empty or NaN) for {missing.sum():,} of {len(values):,} samples: fill in these "
-            f"labels, or leave the samples out"
-        )
-    return np.unique(values, return_inverse=True)[1].astype(np.int64)
-
-
-def _is_missing(value: Any) -> bool:
-    if isinstance(value, str):
-        return value.lower() in ("", "nan")
-    try:
-        return value is None or bool(value != value)
-    except TypeError:  # pandas.NA is neither equal nor unequal to anything
-        return True

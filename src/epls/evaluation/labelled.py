@@ -1,4 +1,4 @@
-"""Labelled samples from files: images of one size, or vectors."""
+"""Labelled samples from files: images of one size, or vectors; and labels as the numbers of classes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from ..datasets import ImageFolder, load_cifar10, load_stl10
+from ..datasets import ImageFolder
 from ..datasets.arrays import archive_keys, archived_names, load_archive, load_array
 from ..datasets.folder import Channels
 from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
@@ -19,7 +19,6 @@ from ..datasets.opening import Vectors, open_data
 from ..datasets.tables import TABLES, read_columns
 from ..images.recipes import Progress
 from ..utils.wording import counted
-from .few_labels import class_numbers
 
 _NAMES = ("labels", "y")  # of labels in a .npz file
 _LABEL_FILES = (".npy", *TABLES)
@@ -32,7 +31,6 @@ class Labelled:
     X: Any  # vectors (n_samples, n_features), or images (n_samples, height, width[, channels])
     labels: NDArray[np.int64]
     names: list[str] | None = None  # of the columns of a table
-    folds: Sequence[NDArray[np.int64]] | None = None  # the training samples of each of the data's own folds (STL-10)
     skipped: Sequence[tuple[Path, Any]] = ()  # images that could not be used, with the reasons
 
 
@@ -54,16 +52,9 @@ def load_labelled_images(
 ) -> Labelled:
     """Load images of one size with their classes.
 
-    ``path`` is a folder with a sub-folder of images for each class; an .npz file with "images" and "labels"; or the
-    folder that contains ``stl10_binary`` or ``cifar-10-batches-bin``, of which the training images are used. The other
-    parameters are those of :class:`epls.ImageFolder`.
+    ``path`` is a folder with a sub-folder of images for each class, or an .npz file with "images" and "labels". The
+    other parameters are those of :class:`epls.ImageFolder`.
     """
-    if (path / "stl10_binary").is_dir():
-        stl = load_stl10(path)
-        return Labelled(stl.train_images, stl.train_labels, folds=list(stl.folds))
-    if (path / "cifar-10-batches-bin").is_dir():
-        cifar = load_cifar10(path)
-        return Labelled(cifar.train_images, cifar.train_labels)
     if path.suffix.lower() == ".npz" and path.is_file():
         return _archived_images(path)
     if path.is_dir():
@@ -209,3 +200,35 @@ def _archived_labels(path: Path, name: str | None) -> NDArray[Any]:
             f"labels"
         )
     return load_archive(path, [wanted])[0]
+
+
+def class_numbers(labels: ArrayLike, where: object) -> NDArray[np.int64]:
+    """Return the number of each label among the sorted classes. Spaces around texts do not count.
+
+    Raise a ValueError that names ``where`` the labels are from if one is missing: None, NaN, an empty text, or the text
+    "nan", which other programs write for NaN.
+    """
+    values: NDArray[Any] = np.asarray(labels)
+    if values.dtype.kind in "US":
+        values = np.char.strip(values)
+        missing = np.isin(np.char.lower(values), np.array(["", "nan"], dtype=values.dtype.kind))
+    elif values.dtype.kind == "O":
+        values = np.array([value.strip() if isinstance(value, str) else value for value in values], dtype=object)
+        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    else:
+        missing = values != values  # NaN and NaT differ from themselves
+    if missing.any():
+        raise ValueError(
+            f"{where} has no label (empty or NaN) for {missing.sum():,} of {len(values):,} samples: fill in these "
+            f"labels, or leave the samples out"
+        )
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in ("", "nan")
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal nor unequal to anything
+        return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
 from ..images.stack import DeepFeatures, Layer
-from ..metrics import lifetime_sparsity, population_sparsity, redundancy, summary, unresponsive_units
+from ..metrics import lifetime_sparsity, population_sparsity, redundancy, unresponsive_units
 from ..utils.types import Array
 
 _SAMPLES = 10_000
@@ -26,58 +27,53 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
     :func:`epls.metrics.summary`. With several layers, these are in a list of the layers, together with their mean,
     total or largest value.
     """
+    about: dict[str, Any] = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
     if isinstance(model, DeepFeatures):
-        return _stack_summary(model, data)
-    learner = learner_of(model)
-    if isinstance(data, Vectors):
-        codes = model.transform(data.some(_SAMPLES))
-        about_data: dict[str, Any] = {"kind": "vectors", "feature_names": data.names}
+        images = model.fitting_images(data)  # type: ignore[arg-type]
+        some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
+        answers = scan_layers(model.coders(), some, _SAMPLES)
+        layers = [
+            _measures([group.estimator_ for group in layer.groups], layer.n_units, answers[k].codes)
+            for k, layer in enumerate(layers_of(model))
+        ]
     else:
-        codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
-        about_data = _about_images(data)
-    return {
-        **about_data,
-        "samples": len(data),
-        "units": len(learner.components_),
-        "epochs": getattr(learner, "n_iter_", None),
-        **{name: round(value, 4) for name, value in summary(codes, learner.components_).items()},
+        learner = learner_of(model)
+        if isinstance(data, Vectors):
+            codes = model.transform(data.some(_SAMPLES))
+            about = {"kind": "vectors", "feature_names": data.names}
+        else:
+            codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
+        layers = [_measures([learner], len(learner.components_), codes)]
+    combined: dict[str, Callable[[list[Any]], Any]] = {
+        "units": sum,
+        "epochs": _largest,
+        "population sparsity": _mean,
+        "lifetime sparsity": _mean,
+        "unresponsive units": sum,
+        "largest redundancy": max,
     }
+    total = {name: combine([layer[name] for layer in layers]) for name, combine in combined.items()}
+    return about | {"samples": len(data)} | total | ({"layers": layers} if isinstance(model, DeepFeatures) else {})
 
 
-def _about_images(data: Any) -> dict[str, Any]:
-    return {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
-
-
-def _stack_summary(model: DeepFeatures, data: Any) -> dict[str, Any]:
-    images = model.fitting_images(data)
-    some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
-    answers = scan_layers(model.coders(), some, _SAMPLES)
-    layers = [_layer_summary(layer, answers[k].codes) for k, layer in enumerate(layers_of(model))]
-    means = {key: np.mean([layer[key] for layer in layers]) for key in ("population sparsity", "lifetime sparsity")}
-    epochs = [layer["epochs"] for layer in layers if layer["epochs"] is not None]
-    return {
-        **_about_images(data),
-        "samples": len(data),
-        "units": sum(layer["units"] for layer in layers),
-        "epochs": max(epochs, default=None),
-        "unresponsive units": sum(layer["unresponsive units"] for layer in layers),
-        "largest redundancy": max(layer["largest redundancy"] for layer in layers),
-        **{key: round(float(mean), 4) for key, mean in means.items()},
-        "layers": layers,
-    }
-
-
-def _layer_summary(layer: ModelLayer, codes: Array) -> dict[str, Any]:
-    epochs = [group.estimator_.n_iter_ for group in layer.groups if hasattr(group.estimator_, "n_iter_")]
-    redundancies = [redundancy(group.encoder_.components()).max() for group in layer.groups]
-    return {
-        "units": layer.n_units,
-        "epochs": max(epochs, default=None),
-        "population sparsity": round(float(population_sparsity(codes).mean()), 4),
-        "lifetime sparsity": round(float(lifetime_sparsity(codes).mean()), 4),
+def _measures(learners: Sequence[Any], n_units: int, codes: Array) -> dict[str, Any]:
+    """Return the figures of a layer whose units were learned by one learner, or by one for each group."""
+    found = {
+        "population sparsity": float(population_sparsity(codes).mean()),
+        "lifetime sparsity": float(lifetime_sparsity(codes).mean()),
         "unresponsive units": len(unresponsive_units(codes)),
-        "largest redundancy": round(float(max(redundancies)), 4),
+        "largest redundancy": max(float(redundancy(learner.components_).max()) for learner in learners),
     }
+    epochs = _largest([getattr(learner, "n_iter_", None) for learner in learners])
+    return {"units": n_units, "epochs": epochs, **{name: round(value, 4) for name, value in found.items()}}
+
+
+def _largest(numbers: Sequence[int | None]) -> int | None:
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(float(np.mean(values)), 4)
 
 
 def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:

@@ -26,10 +26,7 @@ _MANY_SAMPLES = 20_000  # for which a single held-out fifth chooses C
 
 
 class OneVsAll(ClassifierMixin, BaseEstimator):
-    """A linear classifier: fitted ``classes_``, and ``coef_`` and ``intercept_`` with a row for each class.
-
-    If there are two classes, there is one row, for the second. Weights have the type of the data.
-    """
+    """A linear classifier with a row of ``coef_`` and ``intercept_`` for each class, or one for the second of two."""
 
     classes_: NDArray[Any]
     coef_: Array
@@ -113,9 +110,9 @@ class L2SVMCV(OneVsAll):
         mean square norm of the rows, which leaves the intercept practically free, as in textbooks. With many features,
         the 1 of ``LinearSVC`` keeps the intercept near 0, which costs two percent on STL-10.
     tol : float, default=1e-6
-        Each problem is solved until half the squared norm of its gradient is at most this fraction of its objective.
-        Half the squared norm is the duality gap, so the objective is within this fraction of its optimum.
-        Cross-validation uses at least 1e-4, which changes accuracy by much less than its standard error.
+        Each problem is solved until its duality gap, half the squared norm of its gradient, is at most this fraction
+        of its objective. Cross-validation uses at least 1e-4, which changes accuracy by much less than its standard
+        error.
     max_iter : int, default=2000
         The maximum number of steps for one C. A ``ConvergenceWarning`` is issued if this is not enough.
 

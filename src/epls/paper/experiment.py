@@ -19,6 +19,7 @@ from ..algorithm.progress import has_settled
 from ..callbacks import OnEpoch
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
+from ..evaluation.cache import Cache, fingerprint
 from ..evaluation.comparison import library_learner
 from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
@@ -32,7 +33,6 @@ from ..learners.epls import EPLS
 from ..metrics import dead_outputs
 from ..utils.threads import row_blocks
 from ..utils.types import Array
-from .cache import Cache, fingerprint
 from .judge import cross_validated, judge
 from .task import LabelledImages, Task
 
@@ -50,7 +50,7 @@ _CHOICE_FOLDS, _CHOICE_IMAGES = 3, 1000
 
 
 @dataclass(frozen=True)
-class Settings:
+class Experiment:
     """All settings that determine the figures, except the images.
 
     ``learner_settings`` are those that differ from the learner's defaults. By default, the number of patches is the
@@ -95,122 +95,238 @@ class Settings:
         return {name: getattr(self, name) for name in names}
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """The result of an experiment.
+def run_experiment(
+    settings: Experiment, task: Task, cache: Cache, progress: Progress
+) -> tuple[dict[str, Any], ImageFeatures]:
+    """Learn, encode and judge, unless the results are already in the cache.
 
-    It has the settings, with the chosen penalty; the fitted features; the verdict of each fold; the accuracy of each
-    penalty in cross-validation, if one had to be chosen; the seconds of each stage; the course of training
-    (:func:`training_facts` and dead units); and the source of the patches (:meth:`Task.origin`).
+    Return everything worth keeping as plain values, and the fitted features. The plain values are the settings, with
+    the chosen penalty; the verdict of each fold; the accuracy of each penalty in cross-validation, if one had to be
+    chosen; the course of training (:func:`training_facts` and dead units); the source of the patches
+    (:meth:`Task.origin`); the seconds of each stage; and the versions of libraries.
 
     One penalty is used for all folds. In the development protocol, it was therefore chosen with the labels of some
     images that folds are tested on, though never by testing on them. It is a choice among five.
     """
+    return _Run(settings, task, cache, progress).run()
 
-    settings: Settings
-    features: ImageFeatures
-    folds: list[dict[str, float]]
-    alphas: list[dict[str, float]]
-    seconds: dict[str, float]
-    training: dict[str, Any]
-    patches: dict[str, Any]
 
-    def report(self) -> dict[str, Any]:
-        """Return everything worth keeping, as plain values."""
+class _Run:
+    """The stages of an experiment, each from the cache if an earlier run has finished it."""
+
+    def __init__(self, settings: Experiment, task: Task, cache: Cache, progress: Progress) -> None:
+        self._settings, self._task, self._cache, self._progress = settings, task, cache, progress
+        self._learner = new_learner(settings)
+        # Everything that determines what is learned: by any model from these images, and by the single layer.
+        self._source = {"results": _RESULTS_VERSION, "unlabelled": fingerprint(task.unlabelled)}
+        learner = {"learner": [settings.learner, repr(self._learner.get_params())]}
+        self._inputs = self._source | settings.some(_LEARN_SETTINGS) | learner
+
+    def run(self) -> tuple[dict[str, Any], ImageFeatures]:
+        """Run all stages, and return the plain values and the features of :func:`run_experiment`."""
+        task = self._task
+        learned, learn_seconds = self._cache.model(self._inputs, self._learned)
+        training = training_facts(learned.estimator_) | self._useless_units(learned)
+        tried: list[dict[str, float]] = []
+        if self._settings.encoder == "sparse_coding" and self._settings.alpha is None:
+            tried = self._tried_alphas(learned)
+            best = max(tried, key=lambda trial: trial["accuracy"])
+            self._settings = replace(self._settings, alpha=best["alpha"])
+        settings = self._settings
+        features = self._with_encoder(learned, settings)
+        if settings.layers > 1:
+            stack, of_stack, seconds = self._learned_stack()
+            learn_seconds += seconds
+
+        inputs = self._inputs | _encode_inputs(settings)
+        labelled = {"training images": task.train} | ({"test images": task.test} if task.test is not None else {})
+        names = {  # often the images to learn from are the training images: this avoids reading gigabytes twice
+            name: self._source["unlabelled"] if one.images is task.unlabelled else fingerprint(one.images)
+            for name, one in labelled.items()
+        }
+        sets, encode_seconds = {}, 0.0
+        for name, one in labelled.items():
+            of_images = {"images": names[name]}
+            sums, seconds = self._sums(features, f"encode {name}", one.images, inputs | of_images)
+            encode_seconds += seconds
+            stacked = None
+            if settings.layers > 1:
+                stage = f"encode {name} by layers"
+                stacked, seconds = self._stacked(stack, stage, one.images, of_stack | of_images)
+                encode_seconds += seconds
+            sets[name] = _EncodedSet(features, one, sums, stacked)
+        if settings.layers > 1:
+            training["layers"] = _stack_facts(stack, sets["training images"].stacked)
+            likewise = self._encodes_highest
+            inputs["layers"] = [settings.layers, "highest encoded likewise"] if likewise else settings.layers
+
+        folds = self._judged(sets, inputs | {"sets": names, "pooling": [settings.pooling, features.typical_code_]})
+        accuracies = [fold["accuracy"] for fold in folds]
         packages = ("numpy", "scipy", "scikit-learn", "numba")
-        accuracies = [fold["accuracy"] for fold in self.folds]
-        return {
-            "settings": asdict(self.settings),
+        report = {
+            "settings": asdict(settings),
             "accuracy": float(np.mean(accuracies)),
             "std": float(np.std(accuracies)),
-            "folds": self.folds,
-            "alphas": self.alphas,
-            "training": self.training,
-            "patches": self.patches,
-            "seconds": self.seconds,
+            "folds": folds,
+            "alphas": tried,
+            "training": training,
+            "patches": {"number": settings.n_patches} | task.origin(),
+            "seconds": {
+                "learn": learn_seconds,
+                **({"choose": sum(trial["seconds"] for trial in tried)} if tried else {}),
+                "encode": encode_seconds,
+                "classify": sum(fold["seconds"] for fold in folds),
+            },
             "versions": {"epls": __version__, "python": platform.python_version()}
             | {name: version(name) for name in packages},
         }
+        return report, features
+
+    def _learned(self) -> ImageFeatures:
+        learner, settings = self._learner, self._settings
+        if hasattr(learner, "set_callbacks"):
+            learner.set_callbacks(OnEpoch(lambda done, total: self._progress("learn", done, total)))
+        features = ImageFeatures(
+            learner,
+            patch_size=settings.patch_size,
+            n_patches=settings.n_patches,
+            whiten=settings.whiten,
+            pooling="sum",  # works even if all codes are 0; the actual pooling is set later
+            random_state=settings.seed,
+        )
+        return features.fit(self._task.unlabelled)
+
+    def _useless_units(self, learned: ImageFeatures) -> dict[str, Any]:
+        """Return the number of units and of useless ones: see :func:`dead_units` and :func:`silent_units`."""
+        images, settings = self._task.unlabelled, self._settings
+        assert settings.n_patches is not None  # set when settings are created
+        counts = (
+            partial(dead_units, learned, images),
+            partial(silent_units, learned, images, settings.n_patches, settings.seed),
+        )
+        n_unresponsive, n_silent = self._cache.items("useless_units", self._inputs, counts)
+        return {"n_units": len(learned.encoder_.components()), "n_unresponsive": n_unresponsive, "n_silent": n_silent}
+
+    def _with_encoder(self, learned: ImageFeatures, settings: Experiment) -> ImageFeatures:
+        """Return the learned features with the required encoder and pooling."""
+        others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
+        return learned.with_encoder(self._task.unlabelled, _new_encoder(settings), **others)
+
+    def _tried_alphas(self, learned: ImageFeatures) -> list[dict[str, float]]:
+        """Return for each penalty the percentage classified correctly in cross-validation in folds, and the seconds.
+
+        It encodes patches half a patch apart, or as far apart as images allow.
+        """
+        settings, train, random = self._settings, self._task.train, np.random.RandomState(0)
+        some_folds = [
+            fold if len(fold) <= _CHOICE_IMAGES else random.choice(fold, _CHOICE_IMAGES, replace=False)
+            for fold in self._task.folds[:_CHOICE_FOLDS]
+        ]
+        numbers = np.unique(np.concatenate(some_folds))
+        images = train.images[numbers]
+        inputs = self._inputs | {"images": fingerprint(images)}
+        farthest = (min(images.shape[1:3]) - settings.patch_size) // max(1, settings.grid - 1)
+        stride = max(settings.stride, min(settings.patch_size // 2, farthest))
+
+        def outcome(alpha: float) -> dict[str, float]:
+            started = time.perf_counter()
+            trial = replace(settings, alpha=alpha, stride=stride, mirror=None)
+            features = self._with_encoder(learned, trial)
+            sums, _ = self._sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial))
+            pooled = _pooled(features, sums, images)
+            scores = [cross_validated(pooled[np.searchsorted(numbers, f)], train.labels[f]) for f in some_folds]
+            return {"alpha": alpha, "accuracy": float(np.mean(scores)), "seconds": time.perf_counter() - started}
+
+        of_all = {
+            "alphas": ALPHAS,
+            "folds": fingerprint(some_folds),
+            "labels": fingerprint([train.labels[fold] for fold in some_folds]),
+            "pooling": settings.pooling,
+        }
+        makers = [partial(outcome, alpha) for alpha in ALPHAS]
+        return self._cache.items("penalties", inputs | _encode_inputs(settings) | of_all, makers)
+
+    @property
+    def _encodes_highest(self) -> bool:
+        """Whether the highest layer of a stack has the encoder of the settings, not the learner's own."""
+        return self._settings.encoder not in ("natural", self._learner.own_encoder)
+
+    def _learned_stack(self) -> tuple[DeepFeatures, dict[str, Any], float]:
+        """Return a stack whose layers have the learner, what its features depend on, and the seconds of learning."""
+        learner, settings, images = self._learner, self._settings, self._task.unlabelled
+        own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
+        layers = usual_layers(*images.shape[1:3], n_layers=settings.layers, estimator=learner, **own)
+        described = [repr(layer.get_params()) for layer in layers]
+        inputs = self._source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
+
+        def learned() -> DeepFeatures:
+            tell_epochs(layers, self._progress)
+            return DeepFeatures(layers, grid=settings.grid, random_state=settings.seed).fit(images)
+
+        stack, seconds = self._cache.model(inputs, learned)
+        if self._encodes_highest:
+            encoder = _new_encoder(settings)
+            stack = stack.with_encoder(images, encoder)
+            inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
+        stack.mirror = settings.mirror is not None
+        return stack, inputs, seconds
+
+    def _sums(self, features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any]) -> tuple[Array, float]:
+        """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
+        shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
+        return self._views(copy(features).set_params(pooling="sum"), stage, images, inputs, shape)
+
+    def _stacked(self, stack: DeepFeatures, stage: str, images: Any, inputs: dict[str, Any]) -> tuple[Array, float]:
+        """Return features of a stack (n_images, [2,] n_features), two for mirrored decisions, and the seconds."""
+        both = self._settings.mirror == "decisions"
+        shape = (len(images), *([2] if both else []), stack._n_features_out)
+        return self._views(stack, stage, images, inputs | {"mirror": stack.mirror, "views": both}, shape)
+
+    def _views(
+        self, model: ImageModel, stage: str, images: Any, inputs: dict[str, Any], shape: tuple[int, ...]
+    ) -> tuple[Array, float]:
+        """Return the views of images, or their mean if a row of ``shape`` has room for one, and the seconds."""
+
+        def rows(start: int) -> Iterator[Array]:
+            self._progress(stage, start, len(images))
+            for number, views in enumerate(model.views(model.fitting_images(images), start, held=False), start + 1):
+                self._progress(stage, number, len(images))
+                yield (views if views.size == np.prod(shape[1:]) else views.mean(axis=0)).reshape(shape[1:])
+
+        return self._cache.rows(inputs, shape, rows)
+
+    def _judged(self, sets: dict[str, _EncodedSet], inputs: dict[str, Any]) -> list[dict[str, float]]:
+        """Return the verdict of each fold, and the seconds it took, as plain values."""
+        settings, task, train = self._settings, self._task, sets["training images"]
+        test = sets.get("test images", train)
+
+        def verdict(number: int) -> dict[str, float]:
+            self._progress("classify", number, len(task.folds))
+            started = time.perf_counter()
+            fold, tested = task.folds[number], task.tested(task.folds[number])
+            found = judge(
+                train.features(fold, settings.mirror),
+                train.labelled.labels[fold],
+                test.features(tested, settings.mirror),
+                test.labelled.labels[tested],
+                settings.classifier,
+            )
+            self._progress("classify", number + 1, len(task.folds))
+            return asdict(found) | {"seconds": time.perf_counter() - started}
+
+        inputs = inputs | {
+            "labels": fingerprint([encoded.labelled.labels for encoded in sets.values()]),
+            "folds": fingerprint(task.folds),
+            **({"mirror": settings.mirror} if settings.mirror else {}),
+            **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
+        }
+        return self._cache.items("verdicts", inputs, [partial(verdict, number) for number in range(len(task.folds))])
 
 
-def run_experiment(settings: Settings, task: Task, cache: Cache, progress: Progress) -> Outcome:
-    """Learn, encode and judge, unless the results are already in the cache."""
-    learner, unlabelled = new_learner(settings), task.unlabelled
-    source = {"results": _RESULTS_VERSION, "unlabelled": fingerprint(unlabelled)}
-    inputs = source | settings.some(_LEARN_SETTINGS) | {"learner": [settings.learner, repr(learner.get_params())]}
-    learned, learn_seconds = cache.model(inputs, lambda: _learned(learner, settings, unlabelled, progress))
-    training = training_facts(learned.estimator_) | _lifeless(learned, settings, unlabelled, inputs, cache)
-    tried: list[dict[str, float]] = []
-    if settings.encoder == "sparse_coding" and settings.alpha is None:
-        tried = _tried_alphas(learned, settings, task, inputs, cache, progress)
-        settings = replace(settings, alpha=max(tried, key=lambda trial: trial["accuracy"])["alpha"])
-    features = _with_encoder(learned, settings, unlabelled)
-    inputs |= _encode_inputs(settings)
-
-    labelled = {"training images": task.train} | ({"test images": task.test} if task.test is not None else {})
-    names = {  # often the images to learn from are the training images: this avoids reading gigabytes twice
-        name: source["unlabelled"] if one.images is unlabelled else fingerprint(one.images)
-        for name, one in labelled.items()
-    }
-    sets, encode_seconds = {}, 0.0
-    for name, one in labelled.items():
-        of_set = inputs | {"images": names[name]}
-        sums, seconds = _sums(features, f"encode {name}", one.images, of_set, cache, progress)
-        sets[name] = _EncodedSet(features, one, sums)
-        encode_seconds += seconds
-    if settings.layers > 1:
-        stack, of_stack, seconds = _learned_stack(learner, settings, unlabelled, source, cache, progress)
-        learn_seconds += seconds
-        for name, encoded in sets.items():
-            of_set, stage = of_stack | {"images": names[name]}, f"encode {name} by layers"
-            stacked, seconds = _stacked(stack, settings.mirror, stage, labelled[name].images, of_set, cache, progress)
-            sets[name] = replace(encoded, stacked=stacked)
-            encode_seconds += seconds
-        training["layers"] = _stack_facts(stack, sets["training images"].stacked)
-        likewise = _encodes_highest(learner, settings)
-        inputs["layers"] = [settings.layers, "highest encoded likewise"] if likewise else settings.layers
-
-    inputs |= {"sets": names, "pooling": [settings.pooling, features.typical_code_]}
-    verdicts = _judged(settings, task, sets, inputs, cache, progress)
-    seconds_of = {
-        "learn": learn_seconds,
-        **({"choose": sum(trial["seconds"] for trial in tried)} if tried else {}),
-        "encode": encode_seconds,
-        "classify": sum(fold["seconds"] for fold in verdicts),
-    }
-    patches = {"number": settings.n_patches} | task.origin()
-    return Outcome(settings, features, verdicts, tried, seconds_of, training, patches)
-
-
-def new_learner(settings: Settings) -> Learner:
+def new_learner(settings: Experiment) -> Learner:
     """Return the learner for these settings, with the number of components and the seed if it has them."""
     shared = {"n_components": settings.n_components, "random_state": settings.seed}
     return library_learner(settings.learner, settings.learner_settings, **shared)
-
-
-def _learned(learner: Any, settings: Settings, unlabelled: Any, progress: Progress) -> ImageFeatures:
-    if hasattr(learner, "set_callbacks"):
-        learner.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
-    features = ImageFeatures(
-        learner,
-        patch_size=settings.patch_size,
-        n_patches=settings.n_patches,
-        whiten=settings.whiten,
-        pooling="sum",  # works even if all codes are 0; the actual pooling is set later
-        random_state=settings.seed,
-    )
-    return features.fit(unlabelled)
-
-
-def _lifeless(
-    learned: ImageFeatures, settings: Settings, unlabelled: Any, inputs: dict[str, Any], cache: Cache
-) -> dict[str, Any]:
-    """Return the number of units and of useless ones: see :func:`dead_units` and :func:`silent_units`."""
-    assert settings.n_patches is not None  # set when settings are created
-    (n_unresponsive,) = cache.items("dead_units", inputs, [partial(dead_units, learned, unlabelled)])
-    count = partial(silent_units, learned, unlabelled, settings.n_patches, settings.seed)
-    (n_silent,) = cache.items("silent_units", inputs, [count])
-    return {"n_units": len(learned.encoder_.components()), "n_unresponsive": n_unresponsive, "n_silent": n_silent}
 
 
 def training_facts(learner: Any) -> dict[str, Any]:
@@ -251,82 +367,15 @@ def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int
     return len(dead_outputs(largest[np.newaxis], inactive=f.inactive, active=f.active))
 
 
-def _with_encoder(learned: ImageFeatures, settings: Settings, unlabelled: Any) -> ImageFeatures:
-    """Return the learned features with the required encoder and pooling."""
-    others = settings.some(("stride", "grid", "pooling")) | {"mirror": settings.mirror is not None}
-    return learned.with_encoder(unlabelled, _new_encoder(settings), **others)
-
-
-def _new_encoder(settings: Settings) -> Encoder:
+def _new_encoder(settings: Experiment) -> Encoder:
     encoder: Encoder = ENCODERS[settings.encoder](split_sign=settings.split_sign)
     return encoder if settings.alpha is None else encoder.set_params(alpha=settings.alpha)
 
 
-def _encode_inputs(settings: Settings) -> dict[str, Any]:
+def _encode_inputs(settings: Experiment) -> dict[str, Any]:
     """Return everything besides the components that determines the codes, including defaults."""
     found = settings.some(_ENCODE_SETTINGS) | {"encoder": [settings.encoder, repr(_new_encoder(settings).get_params())]}
     return found | ({"mirror": True} if settings.mirror else {})
-
-
-def _tried_alphas(
-    learned: ImageFeatures, settings: Settings, task: Task, inputs: dict[str, Any], cache: Cache, progress: Progress
-) -> list[dict[str, float]]:
-    """Return for each penalty the percentage classified correctly in cross-validation within folds, and the seconds.
-
-    It encodes patches half a patch apart, or as far apart as images allow.
-    """
-    random = np.random.RandomState(0)
-    some_folds = [
-        fold if len(fold) <= _CHOICE_IMAGES else random.choice(fold, _CHOICE_IMAGES, replace=False)
-        for fold in task.folds[:_CHOICE_FOLDS]
-    ]
-    numbers = np.unique(np.concatenate(some_folds))
-    images = task.train.images[numbers]
-    inputs = inputs | {"images": fingerprint(images)}
-    farthest = (min(images.shape[1:3]) - settings.patch_size) // max(1, settings.grid - 1)
-    stride = max(settings.stride, min(settings.patch_size // 2, farthest))
-
-    def outcome(alpha: float) -> dict[str, float]:
-        started = time.perf_counter()
-        trial = replace(settings, alpha=alpha, stride=stride, mirror=None)
-        features = _with_encoder(learned, trial, task.unlabelled)
-        sums, _ = _sums(features, f"try penalty {alpha}", images, inputs | _encode_inputs(trial), cache, progress)
-        pooled = _pooled(features, sums, images)
-        scores = [cross_validated(pooled[np.searchsorted(numbers, f)], task.train.labels[f]) for f in some_folds]
-        return {"alpha": alpha, "accuracy": float(np.mean(scores)), "seconds": time.perf_counter() - started}
-
-    of_all = {
-        "alphas": ALPHAS,
-        "folds": fingerprint(some_folds),
-        "labels": fingerprint([task.train.labels[fold] for fold in some_folds]),
-        "pooling": settings.pooling,
-    }
-    makers = [partial(outcome, alpha) for alpha in ALPHAS]
-    return cache.items("penalties", inputs | _encode_inputs(settings) | of_all, makers)
-
-
-def _kept_views(
-    features: ImageModel, stage: str, images: Any, inputs: dict[str, Any], shape: tuple[int, ...], cache: Cache,
-    progress: Progress,
-) -> tuple[Array, float]:  # fmt: skip
-    """Return the views of images, or their mean if a row of ``shape`` has room for one, and the seconds they took."""
-
-    def rows(start: int) -> Iterator[Array]:
-        progress(stage, start, len(images))
-        for number, views in enumerate(features.views(features.fitting_images(images), start, held=False), start + 1):
-            progress(stage, number, len(images))
-            yield (views if views.size == np.prod(shape[1:]) else views.mean(axis=0)).reshape(shape[1:])
-
-    return cache.rows(inputs, shape, rows)
-
-
-def _sums(
-    features: ImageFeatures, stage: str, images: Any, inputs: dict[str, Any], cache: Cache, progress: Progress
-) -> tuple[Array, float]:
-    """Return the sums of codes over regions, (n_images, [2,] n_regions, n_codes), and the seconds they took."""
-    shape = (len(images), *([2] if features.mirror else []), features.grid**2, features.encoder_.n_codes)
-    summing = copy(features).set_params(pooling="sum")
-    return _kept_views(summing, stage, images, inputs, shape, cache, progress)
 
 
 def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
@@ -334,44 +383,6 @@ def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
     regions = RegionGrid(features.geometry.positions(*images.shape[1:3]), features.grid)
     pooled = pool_sums(sums, regions.counts, features.pooling, features.typical_code_)
     return pooled.reshape(*sums.shape[:-2], -1)
-
-
-def _encodes_highest(learner: Learner, settings: Settings) -> bool:
-    """Return whether the highest layer of a stack has the encoder of the settings, not the learner's own."""
-    return settings.encoder not in ("natural", learner.own_encoder)
-
-
-def _learned_stack(
-    learner: Learner, settings: Settings, unlabelled: Any, source: dict[str, Any], cache: Cache, progress: Progress
-) -> tuple[DeepFeatures, dict[str, Any], float]:
-    """Return a stack whose layers have this learner, what its features depend on, and the seconds of learning."""
-    own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-    layers = usual_layers(*unlabelled.shape[1:3], n_layers=settings.layers, estimator=learner, **own)
-    described = [repr(layer.get_params()) for layer in layers]
-    inputs = source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
-
-    def learned() -> DeepFeatures:
-        tell_epochs(layers, progress)
-        return DeepFeatures(layers, grid=settings.grid, random_state=settings.seed).fit(unlabelled)
-
-    stack, seconds = cache.model(inputs, learned)
-    if _encodes_highest(learner, settings):
-        encoder = _new_encoder(settings)
-        stack = stack.with_encoder(unlabelled, encoder)
-        inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
-    stack.mirror = settings.mirror is not None
-    return stack, inputs, seconds
-
-
-def _stacked(
-    stack: DeepFeatures, mirror: str | None, stage: str, images: Any, inputs: dict[str, Any], cache: Cache,
-    progress: Progress,
-) -> tuple[Array, float]:  # fmt: skip
-    """Return features of a stack (n_images, [2,] n_features), two for mirrored decisions, and the seconds they took."""
-    both = mirror == "decisions"
-    shape = (len(images), *([2] if both else []), stack._n_features_out)
-    inputs = inputs | {"mirror": stack.mirror, "views": both}
-    return _kept_views(stack, stage, images, inputs, shape, cache, progress)
 
 
 def _stack_facts(stack: DeepFeatures, stacked: Any) -> list[dict[str, int]]:
@@ -407,37 +418,3 @@ class _EncodedSet:
             if self.stacked is not None:
                 found[some, ..., n_values:] = self.stacked[numbers[some]]
         return found
-
-
-def _judged(
-    settings: Settings, task: Task, sets: dict[str, _EncodedSet], inputs: dict[str, Any], cache: Cache,
-    progress: Progress,
-) -> list[dict[str, float]]:  # fmt: skip
-    """Return the verdict of each fold."""
-    inputs = inputs | {
-        "labels": fingerprint([encoded.labelled.labels for encoded in sets.values()]),
-        "folds": fingerprint(task.folds),
-        **({"mirror": settings.mirror} if settings.mirror else {}),
-        **({"classifier": settings.classifier} if settings.classifier != "svm" else {}),
-    }
-    makers = [partial(_verdict, number, settings, task, sets, progress) for number in range(len(task.folds))]
-    return cache.items("verdicts", inputs, makers)
-
-
-def _verdict(
-    number: int, settings: Settings, task: Task, sets: dict[str, _EncodedSet], progress: Progress
-) -> dict[str, float]:
-    """Train a classifier on a fold and test it; return the verdict and the seconds it took, as plain values."""
-    progress("classify", number, len(task.folds))
-    started = time.perf_counter()
-    fold, train = task.folds[number], sets["training images"]
-    numbers, test = task.tested(fold), sets.get("test images", train)
-    found = judge(
-        train.features(fold, settings.mirror),
-        train.labelled.labels[fold],
-        test.features(numbers, settings.mirror),
-        test.labelled.labels[numbers],
-        settings.classifier,
-    )
-    progress("classify", number + 1, len(task.folds))
-    return asdict(found) | {"seconds": time.perf_counter() - started}

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
+from ..evaluation.cache import Cache
 from ..images.recipes import Progress
-from .cache import Cache
-from .experiment import ALPHAS, Settings, new_learner, run_experiment
+from .experiment import ALPHAS, Experiment, new_learner, run_experiment
 from .task import Task
 
 # For each data set: its title, the side of its patches, and its number of folds.
@@ -18,7 +18,7 @@ PATCH_SIZES = {"stl10": 10, "cifar10": 6}
 _FOLDS = {"stl10": 10, "cifar10": 1}
 
 #: The settings of the paper's experiment with natural codes, except the sizes.
-PAPER_SETTINGS = Settings(learner_settings={"settings": PAPER}, pooling="sum")
+PAPER_SETTINGS = Experiment(learner_settings={"settings": PAPER}, pooling="sum")
 _UNITS = str(PAPER_SETTINGS.n_components)
 
 
@@ -77,7 +77,7 @@ def rows_to_run() -> list[Row]:
     return [*rows[:ours], printed, *rows[ours:]]
 
 
-def paper_beside(dataset: str, settings: Settings, task: Task) -> dict[str, Any] | None:
+def paper_beside(dataset: str, settings: Experiment, task: Task) -> dict[str, Any] | None:
     """Return the paper's row for an experiment and the differences, as plain values; None if there is no row."""
     row = row_for(settings.learner, settings.encoder, settings.split_sign, settings.whiten)
     if dataset != "stl10" or row is None:
@@ -86,7 +86,7 @@ def paper_beside(dataset: str, settings: Settings, task: Task) -> dict[str, Any]
     return figures | {"differences": differences(settings, task)}
 
 
-def differences(settings: Settings, task: Task) -> list[str]:
+def differences(settings: Experiment, task: Task) -> list[str]:
     """List the differences between an experiment and the paper's on STL-10 with the same learner and encoder.
 
     The last two lines are always present: one about the learner, and one about what the paper does not state.
@@ -118,7 +118,7 @@ def differences(settings: Settings, task: Task) -> list[str]:
     return [told for differs, told in checks if differs]
 
 
-def _difference_of_learner(settings: Settings) -> str:
+def _difference_of_learner(settings: Experiment) -> str:
     """Describe how the learner differs from the paper's, as far as known."""
     if settings.learner != "epls":
         given = ", ".join(f"{name}={value}" for name, value in settings.learner_settings.items())
@@ -134,7 +134,7 @@ def _difference_of_learner(settings: Settings) -> str:
     return "epls as printed, except that samples are centred and scaled, and the number of epochs is limited"
 
 
-def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
+def _in_effect(learner: Any, settings: Experiment) -> dict[str, Any]:
     """Return the settings of EPLS. Those that depend on sizes read as the paper's where they are equal."""
     n_components, n_features = learner.n_components, 3 * settings.patch_size**2
     found = asdict(learner.settings or TrainingSettings())
@@ -148,7 +148,12 @@ def _in_effect(learner: Any, settings: Settings) -> dict[str, Any]:
 
 
 def run_table(
-    settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task, cache: Cache, progress: Progress
+    settings: Experiment,
+    n_patches: int | None,
+    poolings: Sequence[str],
+    task: Task,
+    cache: Cache,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Return the paper's rows with our figures for each way of pooling, as plain values.
 
@@ -185,13 +190,12 @@ def run_table(
     return {"protocol": task.protocol, "patches": task.origin(), "rows": found}
 
 
-def _run(settings: Settings, task: Task, cache: Cache, progress: Progress) -> dict[str, Any]:
+def _run(settings: Experiment, task: Task, cache: Cache, progress: Progress) -> dict[str, Any]:
     """Return the figures of an experiment as plain values. If it fails, they are None, and ``failed`` says why."""
     try:
-        outcome = run_experiment(settings, task, cache, progress)
+        figures, _ = run_experiment(settings, task, cache, progress)
     except ValueError as error:
         return {"settings": asdict(settings), "accuracy": None, "std": None, "failed": str(error)}
-    figures = outcome.report()
     names = ("settings", "accuracy", "std", "folds", "seconds", "training")
     return {name: figures[name] for name in names} | {"failed": None}
 
@@ -201,7 +205,7 @@ def _numbered(progress: Progress, experiment: str) -> Progress:
     return lambda stage, done, total: progress(f"{experiment}: {stage}", done, total)
 
 
-def result_name(dataset: str, settings: Settings, task: Task) -> str:
+def result_name(dataset: str, settings: Experiment, task: Task) -> str:
     """Return a name for the files of a result. It includes all settings that are not defaults, so it is unique."""
     parts = [dataset, *_images(task), settings.learner]
     parts += [f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
@@ -214,15 +218,15 @@ def result_name(dataset: str, settings: Settings, task: Task) -> str:
         parts.append("paper")
     else:
         parts += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
-    usual = Settings(learner=settings.learner, patch_size=PATCH_SIZES[dataset])
+    usual = Experiment(learner=settings.learner, patch_size=PATCH_SIZES[dataset])
     unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed"))
     parts += [part.removeprefix("n_") for part in unusual] + _folds(dataset, task)
     return "-".join(parts)
 
 
-def table_name(settings: Settings, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
+def table_name(settings: Experiment, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
     """Return a name for the file of a table. It includes all settings that are not defaults, so it is unique."""
-    unusual = _unusual(settings, Settings(), ("n_components", "patch_size", "stride", "grid", "seed"))
+    unusual = _unusual(settings, Experiment(), ("n_components", "patch_size", "stride", "grid", "seed"))
     patches = [] if n_patches is None else [f"patches{n_patches}"]
     mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []
     parts = ["stl10", *_images(task), "table", "_".join(poolings), *mirror, *patches, *unusual]
@@ -233,7 +237,7 @@ def _images(task: Task) -> list[str]:
     return [task.protocol, f"from_{task.source}"]
 
 
-def _unusual(settings: Settings, usual: Settings, names: Sequence[str]) -> list[str]:
+def _unusual(settings: Experiment, usual: Experiment, names: Sequence[str]) -> list[str]:
     return [f"{name}{getattr(settings, name)}" for name in names if getattr(settings, name) != getattr(usual, name)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -17,6 +18,7 @@ from typing import Any, BinaryIO
 
 from filelock import FileLock, Timeout
 
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
 _WORTH_A_LOOK = 2**20  # bytes; for smaller reads, the size of the file is not checked
 
 
@@ -46,8 +48,10 @@ def atomic_file(path: Path) -> Iterator[BinaryIO]:
         if path.exists():
             os.chmod(temporary, stat.S_IMODE(path.stat().st_mode))
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
         temporary.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM and error.filename is None:
+            error.filename = str(path)  # a write that fails does not say which disk is full
         raise
 
 

@@ -10,7 +10,7 @@ import pytest
 from killed_process import run_in_child
 
 from epls import EPLS
-from epls.paper.cache import Cache, fingerprint
+from epls.evaluation.cache import Cache, fingerprint
 
 SHAPE = (10, 2, 3)
 
@@ -159,7 +159,7 @@ def make_rows(folder, log):
     [
         # For every row: os.fsync of the rows, then write_atomically, with os.fsync and os.replace of the journal.
         ("os", "fsync", 1, 0),
-        ("epls.paper.cache", "write_atomically", 5, 4),  # the row is on the disk and the journal is not
+        ("epls.evaluation.cache", "write_atomically", 5, 4),  # the row is on the disk and the journal is not
         ("os", "fsync", 10, 4),  # the journal is half written
         ("os", "replace", 5, 4),  # it is whole, but not in its place
         ("os", "fsync", 11, 5),  # it knows all rows but the one that is being written
@@ -230,7 +230,7 @@ def test_the_lock_holds_between_processes_and_ends_with_its_process(cache):
     script = """
 import sys
 from pathlib import Path
-from epls.paper.cache import Cache
+from epls.evaluation.cache import Cache
 with Cache(Path(sys.argv[1])).locked():
     print("locked", flush=True)
     sys.stdin.read()

@@ -112,17 +112,26 @@ class Cache:
 
     def items(self, stage: str, inputs: dict[str, Any], makers: Sequence[Callable[[], Any]]) -> list[Any]:
         """Return a list of plain values, each from its maker. Values from earlier runs are kept."""
+        found = self.found(stage, inputs)
+        for make in makers[len(found) :]:
+            found.append(make())
+            self.keep(stage, inputs, found)
+        return found
+
+    def found(self, stage: str, inputs: dict[str, Any]) -> list[Any]:
+        """Return the plain values from earlier runs."""
         path = self.path(stage, inputs, ".json")
         record = read_json(path)
         found = record.get("items", [])
         if path.exists() and (not isinstance(found, list) or record.get("digest") != _digest_of(found)):
             _made_again(path)
-            found = []
-        for make in makers[len(found) :]:
-            found.append(make())
-            record = {"items": found, "digest": _digest_of(found)}
-            write_atomically(path, json.dumps(record, allow_nan=False).encode())
+            return []
         return found
+
+    def keep(self, stage: str, inputs: dict[str, Any], items: list[Any]) -> None:
+        """Write plain values, instead of those from earlier runs."""
+        record = {"items": items, "digest": _digest_of(items)}
+        write_atomically(self.path(stage, inputs, ".json"), json.dumps(record, allow_nan=False).encode())
 
 
 class _Journal:
