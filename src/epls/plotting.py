@@ -64,11 +64,11 @@ def filter_grid(
 
 
 def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Convert filters (n, height, width, channels) to bytes, with one or three channels. Zero is mid gray."""
+    """Convert filters (n, height, width, channels) to bytes of red, green and blue. Zero is mid gray."""
     filters = false_colors(filters)
     largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
     scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
-    return np.rint(scaled * 255).astype(np.uint8)
+    return np.broadcast_to(np.rint(scaled * 255).astype(np.uint8), (*filters.shape[:3], 3))
 
 
 def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
@@ -131,27 +131,6 @@ def plot_filters(
     axes = _axes(ax, figsize=(6, 6))
     axes.imshow(filter_grid(components, patch_shape, n_filters=n_filters, random_state=random_state))
     axes.set_axis_off()
-    return axes
-
-
-def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Plot the error per sample for each epoch, the ``loss_curve_`` of a fitted learner, on axes or a new figure."""
-    errors = np.asarray(loss_curve)
-    axes = _axes(ax, figsize=(5, 3))
-    axes.plot(np.arange(1, len(errors) + 1), errors)
-    axes.set(xlabel="epoch", ylabel="squared error per sample", yscale="log")
-    axes.locator_params(axis="x", integer=True)
-    return axes
-
-
-def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) -> Axes:
-    """Plot a histogram of the wins of units, given each sample's winner (``EPLS.winners``), on axes or a new figure."""
-    counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
-    wins, units = np.unique(counts, return_counts=True)
-    axes = _axes(ax, figsize=(5, 3))
-    axes.bar(wins, units, width=0.8)
-    axes.set(xlabel="wins", ylabel="units")
-    axes.locator_params(axis="x", integer=True)
     return axes
 
 

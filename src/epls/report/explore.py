@@ -19,7 +19,7 @@ from ..images.recipes import Progress, learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices
 from ..utils.wording import counted
-from .page import as_color, page, sheet_of, short, shrunk
+from .page import page, sheet_of, short, shrunk
 from .similarity import (
     Group,
     comparable,
@@ -281,7 +281,7 @@ def _add_units(
         more = [(unit, difference) for unit, difference in strongest if difference > 0][:_N_UNITS]
         entry["units"] = [[unit, short(difference)] for unit, difference in more]
     size = first.patch_size
-    tiles = as_color(filter_pictures(components.reshape(-1, size, size, layer.n_channels)))
+    tiles = filter_pictures(components.reshape(-1, size, size, layer.n_channels))
     return sheet_of(shrunk(tiles, _FILTER_SIDE))
 
 

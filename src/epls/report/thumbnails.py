@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from ..images.reading import ImageCollection
 from ..images.recipes import Progress, resized
-from ..plotting import false_colors
 from ..utils.threads import map_tasks
 from ..utils.types import Array
-from .page import as_bytes, as_color, jpeg, sheet, values_of
+from .page import as_picture, jpeg, sheet, values_of
 
 _BYTES = 15_000_000  # of all pictures together, approximately
 _BYTES_PER_PIXEL = 0.5
@@ -83,7 +82,7 @@ def tile_side(n_images: int, longest: int) -> int:
 
 
 def _small(image: NDArray[Any], values: tuple[float, float], side: int) -> NDArray[np.uint8]:
-    colors = as_color(as_bytes(false_colors(image), *values))
+    colors = as_picture(image, values)
     height, width = colors.shape[:2]
     scale = side / max(height, width)
     if scale >= 1:  # pixels of tiny images become squares, which JPEG does not blur
