@@ -1,11 +1,7 @@
-"""Pictures of filters as arrays, and plots of what a model learned.
-
-Functions that draw on axes need matplotlib (``pip install "epls[plot]"``).
-"""
+"""Pictures of filters, as arrays and on axes of matplotlib (``pip install "epls[plot]"``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -128,41 +124,9 @@ def plot_filters(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw :func:`filter_grid`, with the same parameters, on matplotlib axes."""
-    axes = _axes(ax, figsize=(6, 6))
+    axes: Axes = (
+        ax or require("matplotlib.pyplot", "plot", "plotting").subplots(layout="constrained", figsize=(6, 6))[1]
+    )
     axes.imshow(filter_grid(components, patch_shape, n_filters=n_filters, random_state=random_state))
     axes.set_axis_off()
-    return axes
-
-
-def plot_comparison(
-    names: Sequence[str], accuracies: Sequence[float], deviations: Sequence[float], *, ax: Axes | None = None
-) -> Axes:
-    """Plot accuracies as bars, with the best at the top.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names of the bars.
-    accuracies, deviations : sequence of float
-        The percentage classified correctly, and its standard deviation over folds.
-    ax : matplotlib axes, optional
-        The axes to draw on. By default, a new figure.
-    """
-    order = np.argsort(accuracies)
-    axes = _axes(ax, figsize=(7, 0.8 + 0.32 * len(names)))
-    values = np.asarray(accuracies)[order]
-    colors = ["tab:orange" if names[k].startswith("epls") else "tab:blue" for k in order]
-    axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colors, height=0.7)
-    axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
-    for place, value in enumerate(values):
-        axes.annotate(f" {value:.1f}", (0, place), va="center", color="white" if value > 10 else "black")
-    axes.set_xlabel("% correct (line: standard deviation over folds)")
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
-def _axes(ax: Axes | None, **figure: Any) -> Axes:
-    if ax is not None:
-        return ax
-    axes: Axes = require("matplotlib.pyplot", "plot", "plotting").subplots(layout="constrained", **figure)[1]
     return axes

@@ -17,7 +17,6 @@ from sklearn.model_selection import StratifiedShuffleSplit
 from epls import EPLS
 from epls.images.recipes import quick_features
 from epls.metrics import noise_filters, summary, win_spread
-from epls.plotting import plot_filters
 from epls.report import Learned, explore, model_page
 from epls.utils.files import write_atomically
 
@@ -35,11 +34,6 @@ sample, or one sample per unit)"""
 
 def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
     """Learn from patches of scikit-learn's two photographs; draw the filters and write a page about them."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     photographs = load_sample_images().images
     features: Any = quick_features(len(photographs), *photographs[0].shape[:2], layers=1, random_state=seed)
     if quick:
@@ -50,10 +44,7 @@ def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
     seconds = time.perf_counter() - started
     model, patches = features.estimator_, features.draw_patches(photographs, n_patches, random_state=seed)
     codes, winners = model.transform(patches), model.winners(patches)
-    figure, axes = plt.subplots(figsize=(6, 6), layout="constrained")
-    plot_filters(model.components_, (size, size, 3), ax=axes)
-    write_atomically(output / "filters.png", options.png_of(figure, dpi=150))
-    plt.close(figure)
+    options.write_filters(features, output / "filters.png")
     page = model_page(features, photographs, title="Filters of two photographs")
     write_atomically(output / "report.html", page.encode())
     return {

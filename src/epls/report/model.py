@@ -238,7 +238,8 @@ def _about_field(layer: ModelLayer, k: int) -> str:
     n_seen, n_channels, pixels = len(layer.channels[0]), layer.n_channels, f"{layer.sees} x {layer.sees} pixels"
     whitened = ", whitened" if layer.groups[0].whiten else ""
     if k == 0 and n_seen == n_channels:
-        return f"{pixels} { ({1: 'in gray', 3: 'in color'}.get(n_seen, f'in {n_seen} channels')) }{whitened}"
+        colors = {1: "gray", 3: "color"}.get(n_seen, f"{n_seen} channels")
+        return f"{pixels} in {colors}{whitened}"
     if k == 0:
         return f"{pixels}, {n_seen} of {n_channels} channels{whitened}"
     units = f"{n_seen} of the {n_channels:,} units of layer {k}" if n_seen < n_channels else f"layer {k}"

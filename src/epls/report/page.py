@@ -62,6 +62,12 @@ def short(value: Any) -> float:
     return float(f"{float(value):.4g}")
 
 
+def packed(values: Any, dtype: Any) -> str:
+    """Encode numbers as text for a typed array in the page. It is much smaller and faster than JSON."""
+    little: NDArray[Any] = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode()
+
+
 def png(pixels: NDArray[np.uint8]) -> str:
     """Return a picture (height, width, 3) as a data address."""
     return _data_address(_picture(pixels), "png", optimize=True)
