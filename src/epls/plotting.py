@@ -47,16 +47,20 @@ def filter_grid(
         raise ValueError(f"n_filters={n_filters}: give at least 1, or None for all")
     if n_filters is not None and n_filters < len(flat):
         flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
-    tiles = filter_pictures(flat.reshape(-1, *shape))
-    n_columns = int(np.ceil(np.sqrt(len(tiles))))
+    lines = ((0, 0), (1, 0), (1, 0), (0, 0))  # black, above and to the left of each filter
+    picture = tiled(np.pad(filter_pictures(flat.reshape(-1, *shape)), lines))
+    return np.pad(picture, ((0, 1), (0, 1), (0, 0)))
+
+
+def tiled(tiles: NDArray[np.uint8], n_columns: int | None = None) -> NDArray[np.uint8]:
+    """Arrange tiles (n, height, width, 3) in rows of one picture, which is nearly square by default."""
+    n_columns = n_columns or int(np.ceil(np.sqrt(len(tiles))))
     n_rows = -(-len(tiles) // n_columns)
-    height, width = shape[:2]
-    picture = np.zeros((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), np.uint8)  # black lines between
-    for k, tile in enumerate(tiles):
-        row, column = divmod(k, n_columns)
-        top, left = row * (height + 1) + 1, column * (width + 1) + 1
-        picture[top : top + height, left : left + width] = tile
-    return picture
+    _, height, width, _ = tiles.shape
+    room = np.zeros((n_rows * n_columns, height, width, 3), np.uint8)
+    room[: len(tiles)] = tiles
+    picture = room.reshape(n_rows, n_columns, height, width, 3).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3))
 
 
 def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:

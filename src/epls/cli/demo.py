@@ -90,7 +90,7 @@ def explore_digits(output: Path, n_digits: int, seed: int) -> None:
 
 @click.command("demo")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
-              help="Folder for the pictures.")  # fmt: skip
+              help="Folder for the picture and the pages.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Use small sizes, to check that everything runs.")
 @options.random_state
 @options.threads

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import io
 import json
-import math
 from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..images.reading import ImageCollection
-from ..plotting import false_colors
+from ..plotting import false_colors, tiled
 from ..utils.optional import require
 from ..utils.types import Array
 
@@ -102,22 +101,11 @@ def _data_address(picture: Any, kind: str, **options: Any) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
-def sheet(tiles: NDArray[np.uint8], n_columns: int) -> NDArray[np.uint8]:
-    """Arrange tiles (n, height, width, 3) in rows of one picture."""
-    n_rows = -(-len(tiles) // n_columns)
-    _, height, width, _ = tiles.shape
-    room = np.zeros((n_rows * n_columns, height, width, 3), np.uint8)
-    room[: len(tiles)] = tiles
-    picture = room.reshape(n_rows, n_columns, height, width, 3).transpose(0, 2, 1, 3, 4)
-    return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3))
-
-
 def sheet_of(tiles: NDArray[np.uint8], *, photographs: bool = False) -> dict[str, Any]:
     """Return tiles as one nearly square picture, either lossless or as a photograph."""
-    n_columns = max(1, math.ceil(math.sqrt(len(tiles))))
-    picture = sheet(tiles, n_columns)
-    url = jpeg(picture) if photographs else png(picture)
-    return {"url": url, "columns": n_columns, "rows": picture.shape[0] // tiles.shape[1]}
+    picture = tiled(tiles)
+    rows, columns = (whole // part for whole, part in zip(picture.shape[:2], tiles.shape[1:3], strict=True))
+    return {"url": jpeg(picture) if photographs else png(picture), "columns": columns, "rows": rows}
 
 
 def shrunk(tiles: NDArray[Any], longest_side: int) -> NDArray[Any]:

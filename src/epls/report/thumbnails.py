@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from ..images.reading import ImageCollection
 from ..images.recipes import Progress, resized
+from ..plotting import tiled
 from ..utils.threads import map_tasks
 from ..utils.types import Array
-from .page import as_picture, jpeg, packed, sheet, values_of
+from .page import as_picture, jpeg, packed, values_of
 
 _BYTES = 15_000_000  # of all pictures together, approximately
 _BYTES_PER_PIXEL = 0.5
@@ -59,7 +60,7 @@ def thumbnails_of(images: ImageCollection, progress: Progress) -> tuple[NDArray[
         tile[: picture.shape[0], : picture.shape[1]] = picture
         tiles.append(tile)
         if len(tiles) == per_sheet or number == n_images - 1:
-            sheets.append(jpeg(sheet(np.stack(tiles), across)))
+            sheets.append(jpeg(tiled(np.stack(tiles), across)))
             tiles.clear()
         progress("draw", number + 1, n_images)
     return fingerprints, {
