@@ -17,7 +17,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.blocks import LARGE_FILE_BYTES, FileBlocks
+from ..data.blocks import LARGE_FILE_BYTES, FileRows
 from ..utils.files import existing_file, open_regular
 from ..utils.npy import read_npy, read_npy_header
 
@@ -199,7 +199,7 @@ class FileImages:
         self.shape = images.shape
         self.chunks = (1, *images.shape[1:])
         table = (len(images), int(np.prod(images.shape[1:])))
-        self._rows = FileBlocks(str(images.filename), images.offset, table, images.dtype)
+        self._rows = FileRows(str(images.filename), images.offset, table, images.dtype)
 
     def __getitem__(self, image: slice) -> NDArray[Any]:
-        return self._rows.rows(image.start, 1).reshape(self.chunks)
+        return self._rows(image.start, image.start + 1).reshape(self.chunks)

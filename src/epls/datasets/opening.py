@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.blocks import RowRange, as_blocks, open_shards
+from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
 from .arrays import ARRAYS, ChunkedImages, FileImages, check_finite, load_array
@@ -48,7 +48,7 @@ class Vectors:
     def part(self, rows: slice) -> Vectors:
         """Return consecutive samples. Data in blocks are not read yet, and later only the blocks with these samples."""
         blocks = as_blocks(self.X)
-        return Vectors(self.X[rows] if blocks is None else RowRange(blocks, rows.start, rows.stop), self.names)
+        return Vectors(self.X[rows] if blocks is None else blocks.part(rows.start, rows.stop), self.names)
 
     def some(self, n_rows: int) -> NDArray[Any]:
         """Return this many samples spread over the data, or all if there are fewer."""
