@@ -97,6 +97,13 @@ def test_parameters_without_meaning_are_refused(images, name, given, message):
     assert caught.value.parameter == next(iter(given))
 
 
+def test_misspelled_options_are_refused_for_all_data(images, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    for path in (images, tmp_path / "x.npy"):
+        with pytest.raises(TypeError, match="chanels"):
+            open_data(path, chanels=None)
+
+
 def test_what_is_no_data_is_refused(images, tmp_path):
     with pytest.raises(ValueError, match="put a single image in a folder"):
         open_data(images / "0.png")

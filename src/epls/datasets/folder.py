@@ -90,16 +90,16 @@ class ImageFolder(Sequence[NDArray[Any]]):
     """The images of a folder and its subfolders, sorted by name.
 
     Every file is decoded at the start, so bad files are found then, not after an hour. Up to a gigabyte of decoded
-    images stays in memory; the others are decoded again when they are read, so even a huge folder needs little memory.
-    Images are read-only arrays. Hidden files and folders are skipped, and a folder that is linked from several places
-    is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a larger one counts
-    as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many pixels for WebP files,
-    a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side`` shrinks.
+    images stays in memory; the others are decoded again when they are read. Images are read-only arrays. Hidden files
+    and folders are skipped, and a folder that is linked from several places is visited once.
 
-    Photographs are read as bytes, gray or color. TIFF files whose bands are neither gray nor color, such as the 50
-    bands of a multispectral image, keep all bands with the stored values. The same holds for .npy files of shape
-    (height, width, channels), which are read if the folder has no other images. Such an image may have up to 134
-    million values (2**27), pixels times channels.
+    Photographs are read as bytes, gray or color. TIFF files whose bands are neither, such as the 50 bands of a
+    multispectral image, and .npy files of shape (height, width, channels), which are read if the folder has no other
+    images, keep all bands with the stored values.
+
+    A photograph may have up to 67 million pixels (2**26; half as many in WebP, a quarter in compressed BMP, twice as
+    many in JPEG files that ``longest_side`` shrinks), other images 134 million values (2**27), and a side 65,535
+    pixels. A larger image counts as bad.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, ChunkedImages, FileImages, check_finite, load_array
+from .arrays import ARRAYS, ChunkedImages, check_finite, load_array
 from .folder import SUFFIXES, ImageFolder
 from .tables import TABLES, load_table
 
@@ -82,7 +83,8 @@ def open_data(
     """
     path = Path(path)
     kind = _kind(path)
-    given = {name: folder.get(name) for name in ("channels", "skip_bad", "longest_side")}
+    signature(ImageFolder).bind_partial(path, **folder)  # misspelled names are errors for other data, too
+    given = {name: value for name, value in folder.items() if name not in ("expected", "smallest_side", "progress")}
     _check_parameters(path, kind, given | {"key": key, "drop": drop, "columns": columns})
     if kind in TABLES:
         return Vectors(*load_table(path, drop, columns))
@@ -154,9 +156,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
             f"{path} has an array of shape {array.shape}; vectors must have shape (n, n_features), images (n, height, "
             f"width) or (n, height, width, channels)"
         )
-    if isinstance(array, np.memmap) and array.flags.c_contiguous:
-        return ChunkedImages(FileImages(array))
-    return ChunkedImages(array) if kind == _ZARR else array
+    in_file = isinstance(array, np.memmap) and array.flags.c_contiguous
+    return ChunkedImages(array) if in_file or kind == _ZARR else array
 
 
 def _zarr_array(path: Path) -> Any:
