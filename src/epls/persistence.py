@@ -94,7 +94,8 @@ def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _check_extent(header: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Refuse far more models, or deeper ones, than real models have: making them could take hours."""
-    n_models, left = 0, [(header, 0)]
+    n_models = 0
+    left: list[tuple[Any, int]] = [(header, 0)]
     while left:
         value, depth = left.pop()
         if isinstance(value, dict) and "learner" in value:
