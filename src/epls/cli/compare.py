@@ -26,7 +26,7 @@ _TABLE, _PAGE, _CHART = _FILES = ("compare.json", "compare.html", "compare.png")
 #: Options that do not apply to vectors, and options that do not apply to images.
 _OF_IMAGES = (
     "encoders", "split_sign", "whiten", "n_patches", "patch_size", "stride", "grid", "mirror", "layers", "pooling",
-    "channels", "skip_bad",
+    "channels", "skip_bad", "follow_links",
 )  # fmt: skip
 _OF_VECTORS = ("labels", "n_labels", "scale", "columns", "drop", "key")
 _UNITS_FOR_VECTORS = 100
@@ -160,7 +160,8 @@ def _opened(data: Path, vectors: bool, chosen: dict[str, Any], progress: StagePr
     from ..evaluation.labelled import load_labelled_images, load_labelled_vectors
 
     if not vectors:
-        images = load_labelled_images(data, channels=chosen["channels"], skip_bad=chosen["skip_bad"], progress=progress)
+        folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links")}
+        images = load_labelled_images(data, progress=progress, **folder)
         options.tell_skipped(images)
         return images
     with options.opening():

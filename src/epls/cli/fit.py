@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _SECTIONS = {
     "Options for images": (
         "layers", "mirror", "patch_size", "n_patches", "stride", "grid", "encoder", "longest_side", "channels",
-        "skip_bad",
+        "skip_bad", "follow_links",
     ),
     "Options for vectors": ("scale", "columns", "drop"),
 }  # fmt: skip
