@@ -5,8 +5,8 @@ also returns the sums of squares that the error needs; afterwards only the winne
 """
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .intrinsics import float32_from_bits
 
 # Sums may be reordered and products fused. The result does not depend on the number of threads: one thread sums a row.

@@ -14,8 +14,8 @@ computes these block maxima; later bids recompute only the few blocks that could
 """
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .places import around, index_of, index_of_net, largest, largest_net, replace_lowest, smallest
 
 # Bids per row, on average, after which the increments double with every further bid per row. Real batches need 2 to 20.

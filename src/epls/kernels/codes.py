@@ -1,7 +1,8 @@
 """From products of samples and components to codes, row by row."""
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiling import njit
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
 

@@ -5,8 +5,8 @@ together with the intercept, the logistic function and the pooling, while a row 
 """
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .intrinsics import bits_of_float32, copy_less, float32_from_bits
 
 _kernel = njit(cache=True, nogil=True, fastmath={"contract", "nnan", "nsz", "arcp"}, error_model="numpy")

@@ -1,7 +1,8 @@
 """Passes over the samples of SVMs with squared hinge loss."""
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiling import njit
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
 

@@ -16,8 +16,8 @@ No pass reorders its arithmetic, so codes have the same bits however this was co
 """
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .intrinsics import larger, tag_of, tagged
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")

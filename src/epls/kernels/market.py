@@ -12,8 +12,8 @@ float64; everything else is computed in float64.
 from collections import namedtuple
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .intrinsics import larger
 from .places import around, is_lower, largest, replace_lowest, smallest
 

@@ -1,7 +1,8 @@
 """Cutting patches out of an image and normalising them."""
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiling import njit
 
 # Sums may be reordered. One thread sums a patch, in one function without calls, so the bits are always the same.
 _FAST = {"contract", "nsz", "arcp", "reassoc"}

@@ -3,8 +3,7 @@
 The places of a unit are a heap of offers, whose lowest is the unit's price. The queue is circular.
 """
 
-from numba import njit
-
+from ..utils.compiling import njit
 from .intrinsics import larger
 
 # A maximum is the same in any order, and there are no NaNs. Nothing else is reordered: the bits are the same.

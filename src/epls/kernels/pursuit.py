@@ -1,8 +1,8 @@
 """Orthogonal matching pursuit of many samples with one dictionary."""
 
 import numpy as np
-from numba import njit
 
+from ..utils.compiling import njit
 from .lasso import largest_size
 
 _kernel = njit(cache=True, nogil=True, error_model="numpy")

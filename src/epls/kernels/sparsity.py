@@ -1,7 +1,8 @@
 """The passes of sparse filtering and RICA over the products of samples and components, row by row and in place."""
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiling import njit
 
 # Sums may be reordered and products fused; otherwise no running sum would use SIMD. None of these functions calls
 # another, since LLVM compiles a call differently if the callee came from the cache, and the last bits would differ.

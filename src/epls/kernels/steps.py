@@ -1,7 +1,8 @@
 """Gathering a batch and moving the weights: the passes over memory around the matrix products."""
 
 import numpy as np
-from numba import njit
+
+from ..utils.compiling import njit
 
 # No fast-math: the weights must have the same bits whether a kernel was compiled in this process or earlier.
 _kernel = njit(cache=True, nogil=True, error_model="numpy")
