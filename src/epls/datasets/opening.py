@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, ChunkedImages, check_finite, load_array
+from .arrays import ARRAYS, LARGEST_RATIO, ChunkedImages, check_expansion, check_finite, load_array
 from .folder import SUFFIXES, ImageFolder
 from .tables import TABLES, load_table
 
@@ -166,6 +167,17 @@ def _zarr_array(path: Path) -> Any:
     except ImportError as error:
         raise ImportError(f'reading the zarr array {path} needs zarr: pip install "epls[zarr]"') from error
     try:
-        return zarr.open_array(path, mode="r")
+        array = zarr.open_array(path, mode="r")
+        n_values = max(math.prod(array.shape), math.prod(array.chunks))
+        if min(array.chunks, default=1) < 1:
+            raise ValueError(f"its chunks have the shape {array.chunks}")
     except Exception as error:  # zarr, its codecs and JSON raise errors of their own
         raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error
+    # A few bytes can state any shape: chunks that are missing are read as zeros.
+    content, stored = n_values * array.dtype.itemsize, 0
+    for file in path.rglob("*"):
+        stored += file.lstat().st_size
+        if content <= LARGEST_RATIO * stored:  # most chunks need not be looked at
+            return array
+    check_expansion(path, content, stored)
+    return array
