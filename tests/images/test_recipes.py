@@ -56,3 +56,13 @@ def test_layers_can_be_chosen():
     assert isinstance(quick_features(10, 96, 96, layers=1), ImageFeatures)
     with pytest.raises(ValueError, match="n_layers=2 is too many for images of 8 x 8"):
         quick_features(10, 8, 8, layers=2)
+
+
+def test_two_layers_are_learned_from_a_few_images(monkeypatch):
+    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.images.recipes._PATCHES_OF_A_GROUP", 300)
+    monkeypatch.setattr("epls.images.recipes._EPOCHS_OF_A_GROUP", 1)
+    images = np.random.RandomState(0).randint(256, size=(4, 48, 48), dtype=np.uint8)
+    features, model = learned_features(images)
+    assert isinstance(model, DeepFeatures)
+    assert features.shape == (4, len(model.get_feature_names_out()))

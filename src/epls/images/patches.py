@@ -49,7 +49,7 @@ def _n_units(estimator: Any) -> int:
 
 
 def sample_patches(
-    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
+    images: Images, n_patches: int, patch_size: int, *, random_state: Any = None
 ) -> NDArray[Any]:
     """Draw square patches from random places of random images.
 
@@ -82,7 +82,7 @@ def sample_patches(
 
 
 def sample_placed_patches(
-    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
+    images: Images, n_patches: int, patch_size: int, *, random_state: Any = None
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the result of :func:`sample_patches`, and a row for each patch: the number of its image, top and left."""
     collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)

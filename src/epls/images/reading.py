@@ -16,7 +16,7 @@ from ..datasets.folder import ImageFolder
 from ..utils.types import Indices
 from ..utils.wording import listed
 
-Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
+Images: TypeAlias = "NDArray[Any] | Sequence[Any] | ImageCollection | str | os.PathLike[str]"
 
 # Pixels of these types are kept; others are converted to float32.
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
@@ -39,6 +39,8 @@ class ImageCollection:
     def __init__(
         self, images: Images, smallest_side: int, n_channels: int | None = None, whole_numbers: bool | None = None
     ) -> None:
+        if isinstance(images, ImageCollection):
+            images = images.images
         if isinstance(images, str | os.PathLike):
             images = ImageFolder(images, smallest_side=smallest_side)
         if package_of(images) in ("zarr", "dask") and hasattr(images, "chunks"):
