@@ -276,7 +276,7 @@ def test_strips_are_pooled_as_whole_maps_are(data):
     shape, largest = (size + rest, size + draw(st.integers(0, 5))), draw(st.booleans())
     codes = np.random.RandomState(draw(st.integers(0, 99))).normal(size=(*shape, 2)).astype(np.float32)
     cells = Cells(shape, size, stride, largest)
-    room = cells.room(2)
+    room = cells.empty(2)
     cells.add(codes.reshape(-1, 2), np.arange(shape[0] * shape[1]), room)
     strips = CellStrips(size, stride, largest)
     cuts = sorted(draw(st.sets(st.integers(1, shape[0] - 1), max_size=5))) if shape[0] > 1 else []

@@ -25,7 +25,7 @@ from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
-from .coder import DenseEncoder, GroupCoder, PatchCoder, StackEncoder, dense_encoders, stack_encoders
+from .coder import GroupCoder, PatchCoder, StackEncoder, stack_encoders
 from .patches import (
     FEWEST_PATCHES,
     Preparation,
@@ -447,31 +447,6 @@ class ImageFeatures(ImageTransformer):
                 f"lower the encoder's threshold, or use more components"
             )
         return encoder, typical
-
-    def code_maps(self, X: Images) -> Iterator[Array]:
-        """Iterate over the codes at all positions of images, which :meth:`transform` pools.
-
-        Parameters
-        ----------
-        X : as for :meth:`transform`
-            Images. Each must be at least as large as a patch, and its codes must fit in memory.
-
-        Yields
-        ------
-        ndarray of float32 of shape (rows, columns, n_codes)
-            The codes of an image, computed with NumPy. A side has (side - patch_size) // stride + 1 positions.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from epls import EPLS, ImageFeatures
-        >>> images = load_digits().images
-        >>> features = ImageFeatures(EPLS(20, max_iter=3), patch_size=5, n_patches=2000, random_state=0).fit(images)
-        >>> next(features.code_maps(images)).shape
-        (4, 4, 20)
-        """
-        new_encoder = dense_encoders(self.coders()[0], exact=True)
-        return over_images(new_encoder, DenseEncoder.codes, self._images(X, self.smallest_side(1)), held=True)
 
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.

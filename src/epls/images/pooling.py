@@ -121,18 +121,18 @@ class Cells:
         rows, columns = ((side - size) // stride + 1 for side in shape)
         self.shape = (rows, columns)
 
-    def room(self, n_codes: int) -> Array:
+    def empty(self, n_codes: int) -> Array:
         """Return empty cells for a map with this many codes."""
         return np.full((*self.shape, n_codes), -np.inf if self._largest else 0, np.float32)
 
-    def add(self, codes: Array, positions: Indices, room: Array) -> None:
+    def add(self, codes: Array, positions: Indices, cells: Array) -> None:
         """Add a block of codes (n_positions, n_codes) at some positions to the cells."""
         rows, columns = np.divmod(positions, self._n_columns)
-        (raise_cells if self._largest else add_to_cells)(codes, rows, columns, self._size, self._stride, room)
+        (raise_cells if self._largest else add_to_cells)(codes, rows, columns, self._size, self._stride, cells)
 
-    def pooled(self, room: Array) -> Array:
+    def pooled(self, cells: Array) -> Array:
         """Return the smaller map after all positions have been added."""
-        return room if self._largest else np.divide(room, np.float32(self._size**2), out=room)
+        return cells if self._largest else np.divide(cells, np.float32(self._size**2), out=cells)
 
 
 def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
