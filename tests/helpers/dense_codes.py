@@ -5,9 +5,8 @@ import numpy as np
 from epls.images.coder import dense_encoders
 
 
-def code_maps(features, images):
+def code_maps(coder, images):
     """Yield the codes (rows, columns, n_codes) of each image."""
-    (coder,) = features.coders()
     encoder = dense_encoders(coder, exact=True)()
     for image in images:
         rows, columns = coder.geometry.positions(*image.shape[:2])

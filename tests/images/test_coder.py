@@ -57,7 +57,7 @@ def test_maps_equal_the_plain_loop(fitted, photographs, stride):
     def code(patch):
         return expit(model.components_ @ ((patch - model.mean_) / model.scale_) + model.intercept_)
 
-    for found, image in zip(code_maps(features, photographs), photographs, strict=True):
+    for found, image in zip(code_maps(features.coders()[0], photographs), photographs, strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, plain_map(features, image, code), rtol=1e-4, atol=1e-5)
 
@@ -71,7 +71,7 @@ def test_maps_of_whitened_patches_equal_the_plain_loop(photographs):
         distances = np.linalg.norm(features.estimator_.cluster_centers_ - patch, axis=1)
         return np.maximum(0, distances.mean() - distances)
 
-    for found, image in zip(code_maps(features, photographs), photographs, strict=True):
+    for found, image in zip(code_maps(features.coders()[0], photographs), photographs, strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, plain_map(features, image, code), rtol=1e-4, atol=1e-4)
 
@@ -79,7 +79,7 @@ def test_maps_of_whitened_patches_equal_the_plain_loop(photographs):
 def test_an_image_of_one_patch_has_a_map(fitted, photographs):
     """Even where a region of the grid would be empty."""
     patch = photographs[0][:6, :6]
-    (found,) = code_maps(fitted, [patch])
+    (found,) = code_maps(fitted.coders()[0], [patch])
     expected = fitted.encoder_.transform(fitted.prepare_patches(patch.reshape(1, -1)))
     np.testing.assert_allclose(found, expected[None], rtol=1e-5, atol=1e-6)
 
@@ -104,7 +104,7 @@ def views(features, images, start=0):
 
 def test_sums_over_regions_are_sums_of_the_codes(fitted, photographs, device):
     features = copy(fitted).set_params(device=device, pooling="sum")
-    for (sums,), codes in zip(views(features, photographs), code_maps(features, photographs), strict=True):
+    for (sums,), codes in zip(views(features, photographs), code_maps(features.coders()[0], photographs), strict=True):
         halves = [part for rows in np.array_split(codes, 2) for part in np.array_split(rows, 2, axis=1)]
         expected = [part.sum(axis=(0, 1), dtype=float) for part in halves]
         np.testing.assert_allclose(sums.reshape(4, 7), expected, rtol=1e-5)

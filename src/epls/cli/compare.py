@@ -232,8 +232,7 @@ def _with_stack(features: Any, learner: Any, sides: tuple[int, int], n_layers: i
 
     from ..images.stack import DeepFeatures, usual_layers
 
-    own = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-    layers = usual_layers(*sides, n_layers=n_layers, estimator=learner, **own)
+    layers = usual_layers(*sides, n_layers=n_layers, estimator=learner)
     stack = DeepFeatures(layers, grid=features.grid, mirror=features.mirror)
     return FeatureUnion([("single", features), ("stack", stack)])
 

@@ -220,8 +220,7 @@ def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
 def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
     """Return a row for each sample: given features, those of a model or learned from images, or vectors as they are."""
     from ..images.models import feature_rows
-    from ..images.reading import ImageCollection
-    from ..images.recipes import of_one_size
+    from ..images.reading import ImageCollection, of_one_size
 
     if found.features is not None:
         return found.features

@@ -24,14 +24,14 @@ from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
 from ..images.models import ImageModel
 from ..images.pooling import RegionGrid, pool_sums
-from ..images.recipes import Progress, tell_epochs
+from ..images.recipes import tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners import LEARNERS
 from ..learners.base import Learner, UnitLearner
 from ..learners.epls import EPLS
 from ..metrics import dead_outputs
 from ..utils.threads import row_blocks
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from .cache import Cache, fingerprint
 from .judge import cross_validated, judge
 from .task import LabelledImages, Task
@@ -345,8 +345,7 @@ def _learned_stack(
     learner: Learner, settings: Settings, unlabelled: Any, source: dict[str, Any], cache: Cache, progress: Progress
 ) -> tuple[DeepFeatures, dict[str, Any], float]:
     """Return a stack whose layers have this learner, what its features depend on, and the seconds of learning."""
-    own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-    layers = usual_layers(*unlabelled.shape[1:3], n_layers=settings.layers, estimator=learner, **own)
+    layers = usual_layers(*unlabelled.shape[1:3], n_layers=settings.layers, estimator=learner)
     described = [repr(layer.get_params()) for layer in layers]
     inputs = source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
-from ..images.recipes import Progress
+from ..utils.types import Progress
 from .cache import Cache
 from .experiment import ALPHAS, Settings, new_learner, run_experiment
 from .task import Task
