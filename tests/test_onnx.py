@@ -9,7 +9,7 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, SoftThresholdEncoder
+from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, RandomPatches, SoftThresholdEncoder
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.images.patches import sample_patches
 from epls.onnx import to_onnx
@@ -162,3 +162,27 @@ class TestDeepFeatures:
         with pytest.raises(ValueError, match="TriangleEncoder with the components of EPLS are not the outputs"):
             to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
         assert not list(tmp_path.iterdir())
+
+
+class TestCraftedModels:
+    """As from a stranger's file: nothing fills memory, and no file is written that computes NaN."""
+
+    def test_numbers_beyond_single_precision(self, photographs, tmp_path):
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=3, n_patches=200, random_state=0).fit(photographs)
+        features.estimator_.components_ = np.full(features.estimator_.components_.shape, 1e300)
+        with pytest.raises(ValueError, match="too large for the single precision"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(20, 24))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_patches_of_many_values(self, tmp_path):
+        features = ImageFeatures(RandomPatches(2), patch_size=65, n_patches=10, encoder="soft_threshold", grid=1)
+        features.fit(np.random.RandomState(0).randint(256, size=(3, 70, 70), dtype=np.uint8))
+        with pytest.raises(ValueError, match=r"patches have 4,225 values.* at most 4,096"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(70, 70))
+
+    @pytest.mark.parametrize("shape", [(2**31, 2**31), (20.5, 24), ("20", "24"), (20, 24, 3), (-5, 10), (65_536, 24)])
+    def test_images_of_no_size(self, shape, photographs, tmp_path):
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=3, n_patches=200, random_state=0).fit(photographs)
+        with pytest.raises(ValueError, match=r"give a \(height, width\) of at least 4 and at most 65535 each"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=shape)
+        to_onnx(features, tmp_path / "model.onnx", image_shape=tuple(np.array([20, 24])))

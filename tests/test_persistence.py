@@ -425,6 +425,9 @@ def test_values_of_a_strangers_file_are_checked(features, tmp_path, name, value)
 def test_log_pooling_needs_a_typical_code(features, tmp_path):
     with pytest.raises(ValueError, match="typical_code_"):
         load_model(crafted(features, tmp_path, attributes={"typical_code_": 0.0}))
+    for name in ("typical_code_", "contrast_floor_"):  # 0 in single precision
+        with pytest.raises(ValueError, match=name):
+            load_model(crafted(features, tmp_path, attributes={name: 1e-300}))
 
 
 def test_raw_with_arrays_of_another_shape(tmp_path):

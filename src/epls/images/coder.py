@@ -27,7 +27,7 @@ from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logis
 from ..utils.threads import BLOCK_ROWS, row_blocks
 from ..utils.types import Array, Indices
 from .patches import Preparation
-from .pooling import Cells, Geometry, RegionGrid, log_scaled, pool_sums
+from .pooling import Cells, Geometry, RegionGrid, log_scaled, pool_sums, require_map
 
 #: Called with the number of a group's first code, positions, and codes (n_positions, n_codes).
 SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
@@ -149,6 +149,8 @@ class DenseEncoder(ABC):
         ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
         which are valid only until it returns. It needs an exact encoder.
         """
+        if with_map:
+            require_map(*self._coder.geometry.map_shape(*image.shape[:2]), self._coder.n_codes)
         places, first = self._places_of(*image.shape[:2], grid), 0
         features, maps = [], []
         for number, (group, part) in enumerate(zip(self._coder.groups, self._images_of_groups(image), strict=True)):
@@ -160,7 +162,9 @@ class DenseEncoder(ABC):
             if cells is not None:
                 maps.append(self._map(number, places.cells.pooled(cells)))
             first += group.n_codes
-        return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
+        if len(maps) > 1:
+            maps = [np.concatenate(maps, axis=2)]
+        return np.concatenate(features, axis=1), maps[0] if with_map else None
 
     def _images_of_groups(self, image: NDArray[Any]) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """Return, for each group, the image (height, width, n) of its channels."""

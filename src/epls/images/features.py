@@ -36,11 +36,12 @@ from .patches import (
     sample_patches,
     usual_n_patches,
 )
-from .pooling import FINEST_GRID, Geometry, smallest_side
+from .pooling import FINEST_GRID, Geometry, n_features_of, smallest_side
 from .reading import ImageCollection, Images
 from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
+_TINY = float(np.finfo(np.float32).tiny)  # less is not a divisor in single precision
 #: What learns from patches, how many, and how it encodes them.
 PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit"]), None],
@@ -89,6 +90,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
     def fitting_images(self, X: Images) -> ImageCollection:
         """Return images after checking that ``transform`` can encode them."""
+        n_features_of(sum(coder.n_codes for coder in self.coders()), self.grid)
         return self._images(X, self.smallest_side())
 
     def _images(self, X: Images, least: int) -> ImageCollection:
@@ -168,17 +170,18 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         ndarray of str
             The names of the features.
         """
-        names = [
+        names = np.empty(self._n_features_out, object)
+        names[:] = [
             f"{self._layer_name.format(number)}region{row}{column}_code{code}"
             for number, coder in enumerate(self.coders(), 1)
             for row, column in product(range(self.grid), repeat=2)
             for code in range(coder.n_codes)
         ]
-        return np.asarray(names, dtype=object)
+        return names
 
     @property
     def _n_features_out(self) -> int:
-        return self.grid**2 * sum(coder.n_codes for coder in self.coders())
+        return n_features_of(sum(coder.n_codes for coder in self.coders()), self.grid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -282,7 +285,7 @@ class ImageFeatures(ImageTransformer):
     """
 
     saved: ClassVar[dict[str, Any]] = {
-        "contrast_floor_": Number(above=0),
+        "contrast_floor_": Number(at_least=_TINY),
         "typical_code_": Number(at_least=0),
     } | ImageTransformer.saved
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
@@ -525,8 +528,8 @@ class ImageFeatures(ImageTransformer):
         super()._restore_fitted_state({}, plain)
         self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
-        if self.typical_code_ == 0 and self.pooling == "log":
-            raise ValueError("typical_code_ must be greater than 0 for log pooling")
+        if self.typical_code_ < _TINY and self.pooling == "log":
+            raise ValueError(f"typical_code_ must be at least {_TINY:.2g} for log pooling")
         self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:

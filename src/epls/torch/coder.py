@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..images.coder import GroupCoder, PatchCoder
 from ..images.patches import patch_filters
-from ..images.pooling import RegionGrid, smallest_side
+from ..images.pooling import RegionGrid, n_features_of, require_map, smallest_side
 from ..images.reading import ImageCollection
 from ..images.stack import layers_up_to
 from ..utils.types import Array
@@ -67,7 +67,7 @@ class ImageNetwork(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(CoderModule(coder) for coder in coders)
         self.grid, self.mirror, self.n_channels = grid, mirror, coders[0].n_channels
-        self.n_features = grid**2 * sum(coder.n_codes for coder in coders)
+        self.n_features = n_features_of(sum(coder.n_codes for coder in coders), grid)
         self._geometries = [coder.geometry for coder in coders]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -133,7 +133,7 @@ class ImageNetwork(nn.Module):
             rows, columns = layer.geometry.positions(height, width)
             most = max(most, rows * columns * layer.n_elements)
             height, width = (max(0, side) for side in layer.geometry.map_shape(height, width))
-            most = max(most, height * width * layer.n_codes)
+            most = max(most, rows * width * layer.n_codes)
         return most
 
 
@@ -164,6 +164,8 @@ class CoderModule(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the features (N, grid * grid, n_codes) of images, and their maps (N, n_codes, rows, columns)."""
         regions = RegionGrid(self.geometry.positions(*images.shape[2:]), grid)
+        if with_map:  # rows are pooled last
+            require_map(regions.row_cuts[-1], self.geometry.map_shape(*images.shape[2:])[1], self.n_codes)
         features, maps = [], []
         for number, group in enumerate(self.groups):
             part = images if self.channels is None else images[:, self.channels[number]]
