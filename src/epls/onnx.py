@@ -39,7 +39,6 @@ def to_onnx(
     model: Any,
     path: str | os.PathLike[str],
     *,
-    patch_shape: tuple[int, ...] | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> None:
     """Write the ``transform`` of a model as an ONNX file, in float32.
@@ -52,10 +51,6 @@ def to_onnx(
         A fitted model. Image features need the encoder "soft_threshold", or "natural" with a layer of units.
     path : path-like
         The file to write. An existing file is replaced only when the new one is complete.
-    patch_shape : (height, width) or (height, width, channels) or None, default=None
-        For a learner of flattened patches. If given, the input is images (N, channels, rows, columns) of any size, and
-        the output the codes (N, n_components, ...) at every position. The learner must have been fitted to raw patches.
-        If patches were normalised one by one, export the ``ImageFeatures`` instead.
     image_shape : (height, width) or None, default=None
         The size of the images (N, channels, height, width). Required for ImageFeatures and DeepFeatures.
 
@@ -72,15 +67,13 @@ def to_onnx(
     """
     graph = _Graph()
     if isinstance(model, ImageTransformer):
-        if patch_shape is not None or image_shape is None:
-            raise ValueError(
-                "features of images require image_shape, the (height, width) of the images, and no other shape"
-            )
+        if image_shape is None:
+            raise ValueError("features of images require image_shape, the (height, width) of the images")
         shapes = _image_features(graph, model.coders(), model.grid, model.mirror, image_shape)
     elif image_shape is not None:
-        raise ValueError("image_shape is for ImageFeatures and DeepFeatures: give patch_shape for a learner of patches")
+        raise ValueError("image_shape is for ImageFeatures and DeepFeatures: leave it out for a learner of vectors")
     else:
-        shapes = _layer(graph, layer_of(model), patch_shape)
+        shapes = _layer(graph, layer_of(model))
     write_atomically(Path(path), graph.model(*shapes))
 
 
@@ -141,19 +134,11 @@ class _Graph:
         return content
 
 
-def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | None) -> tuple[Shape, Shape]:
-    bias = layer.intercept - layer.center
-    input_shape: Shape = ["N", layer.weights.shape[1]]
-    output_shape: Shape = ["N", len(layer.weights)]
-    if patch_shape is None:
-        graph.add("Gemm", layer.weights, bias, transB=1)
-    else:
-        filters = patch_filters(layer.weights, patch_shape)
-        graph.add("Conv", filters, bias)
-        input_shape = ["N", filters.shape[1], "rows", "columns"]
-        output_shape += ["row_positions", "column_positions"]
+def _layer(graph: _Graph, layer: FoldedLayer) -> tuple[Shape, Shape]:
+    """Map samples to the outputs of a layer; return the shapes of both."""
+    graph.add("Gemm", layer.weights, layer.intercept - layer.center, transB=1)
     graph.add(_operator(layer.activation))
-    return input_shape, output_shape
+    return ["N", layer.weights.shape[1]], ["N", len(layer.weights)]
 
 
 def _image_features(

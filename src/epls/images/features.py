@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,8 +52,6 @@ PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "whiten": ["boolean"],
     "random_state": ["random_state"],
 }
-Result = TypeVar("Result")
-Worker = TypeVar("Worker")
 
 
 class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
@@ -192,16 +190,16 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
 
 def over_images(
-    new_encoder: Callable[[], Worker],
-    result: Callable[[Worker, NDArray[Any]], Result],
+    new_encoder: Callable[[], StackEncoder],
+    result: Callable[[StackEncoder, NDArray[Any]], Array],
     images: ImageCollection,
     start: int = 0,
     *,
     held: bool,
-) -> Iterator[Result]:
+) -> Iterator[Array]:
     """Iterate over the results for images from number ``start`` on; each thread has its own encoder."""
 
-    def new_worker() -> Callable[[int], Result]:
+    def new_worker() -> Callable[[int], Array]:
         encoder = new_encoder()
         return lambda number: result(encoder, images[number])
 
@@ -472,18 +470,7 @@ class ImageFeatures(ImageTransformer):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Prepare patches as the estimator and the encoder see them: normalised, and whitened if ``whiten`` is set.
-
-        Parameters
-        ----------
-        pixels : array-like of shape (n_patches, patch_size * patch_size * n_channels)
-            Patches, as :func:`epls.images.patches.sample_patches` returns them.
-
-        Returns
-        -------
-        ndarray of the same shape
-            The prepared patches.
-        """
+        """Prepare patches (n_patches, n_values) as :meth:`draw_patches` does; ``sample_patches`` returns such."""
         check_is_fitted(self)
         return self._preparation.prepare(pixels)
 

@@ -174,18 +174,7 @@ class Layer(Saved, BaseEstimator):
         return self
 
     def with_encoder(self, X: Images, encoder: str | Encoder) -> Layer:
-        """Return the fitted layer with another encoder, and with the components learned here.
-
-        Parameters
-        ----------
-        X, encoder
-            As for :meth:`ImageFeatures.with_encoder`; X are images, or maps of the layer below.
-
-        Returns
-        -------
-        Layer
-            A copy that shares what was learned with this one.
-        """
+        """Do the same as :meth:`ImageFeatures.with_encoder`; ``X`` are images, or maps of the layer below."""
         check_is_fitted(self)
         other = copy(self).set_params(encoder=encoder)
         other._validate_params()

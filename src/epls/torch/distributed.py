@@ -8,9 +8,8 @@ and are never sent.
 *Balance.* All processes know the sizes of all mini-batches, so each of them knows which wins the others will give. Over
 all processes, the wins of any two units differ by at most one after every step, see :func:`shares`.
 
-*The same bits.* Sums over processes are those of gloo's ring: their order follows from the number of processes, and all
-processes receive the same bits. Moments are merged in the order of the processes. So a seed fixes the result for a
-number of processes, and one process learns what ``fit`` without shards learns.
+*The same bits.* Sums over processes are those of gloo's ring, and moments are merged in the order of the processes. So
+a seed fixes the result for a number of processes, and one process learns what ``fit`` without shards learns.
 
 *Failures.* If a process dies, its connections close, and the others raise a ``ConnectionError``. The first process
 writes checkpoints; after a restart, it sends the newest one to the others, which check it as if it were a file.
