@@ -19,10 +19,9 @@ from ..images.features import ImageFeatures
 from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of
 from ..images.patches import sample_placed_patches
 from ..images.reading import ImageCollection, Images
-from ..images.recipes import Progress
 from ..plotting import colors_shown, filter_pictures
 from ..utils.sklearn import safe_indexing
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from ..utils.wording import counted
 from .page import as_picture, bar_tiles, page, sheet_of, short, shrunk, values_of
 from .stack import part_layers
