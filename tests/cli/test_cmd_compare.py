@@ -64,8 +64,11 @@ def test_archives(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no array labels; it has images"),
-        ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
+        (
+            {"images": np.zeros((4, 8, 8), np.uint8)},
+            "has the arrays images, but no labels or y: name the array of labels",
+        ),
+        ({"images": np.zeros((4, 8, 8), np.uint8), "labels": np.zeros(3)}, "has 4 images, but 3 labels"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
             "3 classes, the smallest with 1 sample;",
@@ -76,7 +79,7 @@ def test_archives(tmp_path, capsys):
         ),
         (
             {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.r_[np.arange(8) % 2, np.nan]},
-            "has no label (empty or NaN) for 1 of 9 samples",
+            "has labels for 8 of the 9 images",
         ),
     ],
 )

@@ -50,7 +50,7 @@ def command(
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
         X = inputs.features_of(found, chosen, progress)
-        if found.model is None and (found.columns is not None if chosen["scale"] is None else chosen["scale"]):
+        if found.model is None and found.scales(chosen):
             X = StandardScaler().fit_transform(X)
         settings = {name: chosen[name] for name in ("size_min", "size_max", "n_init", "random_state")}
         groups = BalancedKMeans(clusters, **settings)

@@ -63,6 +63,10 @@ class Inputs:
     def n_skipped(self) -> int:
         return len(getattr(self.data, "skipped", ()))
 
+    def scales(self, chosen: dict[str, Any]) -> bool:
+        """Return whether vectors are standardised: those of tables, unless the options say otherwise."""
+        return self.columns is not None if chosen["scale"] is None else bool(chosen["scale"])
+
     def samples(self) -> Any:
         """Return images as they were opened, and all vectors as an array."""
         from ..data.blocks import as_blocks
@@ -161,7 +165,7 @@ def _opened(
     """Open data that features are learned from. A mixture of gray and color images becomes color."""
     from ..datasets.opening import open_data, rows_have_names
 
-    side, channels = chosen["longest_side"], chosen["channels"]
+    side, channels = chosen.get("longest_side"), chosen["channels"]
     if rows_have_names(path):
         channels = channels or "auto"
         if for_page and side is None:
@@ -208,10 +212,14 @@ def _features_from(path: Path, found: Inputs) -> Array:
 
 
 def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
-    """Return the labels of the samples from a .csv file."""
-    from ..datasets.labels import labels_of, read_labels
+    """Return the labels of the samples from a file; without one, the sub-folder of each image, or None for vectors."""
+    from ..datasets.labels import Label, read_labels
 
-    return None if path is None else labels_of(read_labels(path), found.sample_names, found.path)
+    if path is not None:
+        return read_labels(path, found.names, len(found.data), found.path)
+    if found.names is None or found.vectors is not None:
+        return None
+    return [Label(name.split("/")[0]) if "/" in name else None for name in found.names]
 
 
 def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
