@@ -135,7 +135,7 @@ def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     assert "failed: The 'max_iter' parameter" in out
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
     assert code == 2
-    assert "--set rica.max_iter: write it as LEARNER.NAME=VALUE" in err
+    assert "--set rica.max_iter=2: write it as LEARNER.NAME=VALUE" in err
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "epls.=2")
     assert code == 2
     assert "--set epls.=2: write it as LEARNER.NAME=VALUE" in err

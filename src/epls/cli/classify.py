@@ -53,7 +53,7 @@ def command(
         Label(str(name), float(confidence), given is not None)
         for name, confidence, given in zip(result.labels, result.confidence, known, strict=True)
     ]
-    write_atomically(output, labels_table(found.sample_names, rows, found.name_column))
+    write_atomically(output, labels_table(found.names, rows))
     counts = Counter(label.label for label in known if label is not None)
     facts = {
         "file": str(output), "classes": dict(sorted(counts.items())), "given": counts.total(),

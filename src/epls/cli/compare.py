@@ -129,10 +129,7 @@ def command(
         page = partial(comparison_page, rows, facts, settings=plain, filters=filters, title=title)
         files = _write(report, {_PAGE: lambda: page().encode(), _CHART: partial(_chart, rows)}, output)
     finally:  # the figures may have taken hours: show them even if the disk is full
-        if as_json:
-            options.print_json(report | {"files": files})
-        else:
-            options.tell("\n".join([repr(Comparison(rows)), *files]))
+        options.print_result(as_json, report | {"files": files}, "\n".join([repr(Comparison(rows)), *files]))
     if all(row.failed is not None for row in rows):
         raise click.ClickException("all learners failed: the reasons are in the table above")
 

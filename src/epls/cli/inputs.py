@@ -46,16 +46,6 @@ class Inputs:
         return "images" if self.vectors is None else "vectors"
 
     @property
-    def name_column(self) -> str:
-        """What a table calls the samples: "file", or "row" if they have only numbers."""
-        return "row" if self.names is None else "file"
-
-    @property
-    def sample_names(self) -> list[str]:
-        """The name or the number of each sample."""
-        return [str(number) for number in range(len(self.data))] if self.names is None else self.names
-
-    @property
     def columns(self) -> list[str] | None:
         return None if self.vectors is None else self.vectors.names
 
@@ -118,7 +108,7 @@ def open_inputs(
     on a page, unless the options say otherwise.
     """
     from ..datasets.arrays import archived_names
-    from ..datasets.opening import Vectors
+    from ..datasets.opening import ParameterError, Vectors
     from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
 
@@ -135,7 +125,7 @@ def open_inputs(
         raise click.ClickException(
             f"{model} holds a {type(loaded).__name__}, which has no features: give a model that `epls fit` wrote"
         )
-    with options.opening():
+    try:
         if model is None:
             opened = _opened(path, chosen, progress, smallest_side, for_page)
         else:
@@ -143,6 +133,8 @@ def open_inputs(
             side = 1 if of_images is None else of_images.smallest_side(grid)
             folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links", "key")}
             opened = open_data_for(loaded, notes, path, smallest_side=side, progress=progress, **folder)
+    except ParameterError as error:
+        raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
         names = archived_names(path, len(opened)) if chosen.get("key") in (None, "features") else None

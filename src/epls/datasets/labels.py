@@ -18,7 +18,7 @@ from ..utils.files import existing_file, open_regular
 from ..utils.wording import counted, listed
 from .arrays import archive_keys, load_archive, load_array
 from .tables import TABLES, check_encoding, delimiter_hint, is_label_name, is_number, read_columns
-from .writing import FORMULAS, csv_cell, csv_name
+from .writing import FORMULAS, csv_cell, samples_table
 
 LABEL_FILES = (".npy", *TABLES)
 GIVEN, PREDICTED = "given", "predicted"
@@ -182,14 +182,14 @@ def _without_guard(label: str) -> str:
     return label[1:] if label.startswith("'") and label.lstrip("'").startswith(FORMULAS) else label
 
 
-def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str = "file") -> bytes:
-    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`."""
-    name_cell = csv_name if name_column == "file" else str
-    lines = [f"{name_column},label,confidence,source"]
-    for name, label in zip(names, labels, strict=True):
-        source = GIVEN if label.given else PREDICTED
-        lines.append(f"{name_cell(name)},{csv_cell(_with_guard(label.label))},{label.confidence:.4f},{source}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+def labels_table(names: Sequence[str] | None, labels: Sequence[Label]) -> bytes:
+    """Return a .csv file with the columns file (or row, without names), label, confidence and source."""
+    return samples_table(
+        names,
+        label=[csv_cell(_with_guard(label.label)) for label in labels],
+        confidence=[f"{label.confidence:.4f}" for label in labels],
+        source=[GIVEN if label.given else PREDICTED for label in labels],
+    )
 
 
 def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str]:
