@@ -53,7 +53,7 @@ def test_small_images_are_not_enlarged():
 
 def test_thin_images_stay_thin_and_get_few_units(monkeypatch):
     """As squares of 96 pixels they would get two layers of 3,328 units, which take half a minute to learn."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 4))
     images = np.random.RandomState(0).randint(256, size=(6, 1, 300, 3), dtype=np.uint8)
     features, model = learned_features(images)
     assert of_one_size(ImageCollection(images, 1)).shape == (6, 1, 96, 3)
@@ -69,7 +69,7 @@ def test_layers_can_be_chosen():
 
 
 def test_two_layers_are_learned_from_a_few_images(monkeypatch):
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 4))
     monkeypatch.setattr("epls.images.recipes._PATCHES_OF_A_GROUP", 300)
     monkeypatch.setattr("epls.images.recipes._EPOCHS_OF_A_GROUP", 1)
     images = np.random.RandomState(0).randint(256, size=(4, 48, 48), dtype=np.uint8)
