@@ -116,6 +116,28 @@ def test_a_class_without_usable_images_is_refused(classes, tmp_path, capsys):
     assert "has no image of the class dog that can be used: repair its images, or remove this sub-folder" in err
 
 
+def test_labels_in_a_file_and_images_of_different_sizes(classes, tmp_path, capsys):
+    """The file that the page of `epls explore` saves; sub-folders don't matter then."""
+    shutil.copytree(classes, tmp_path / "photos")
+    for path in sorted((tmp_path / "photos").glob("*/*.png")):
+        path.rename(tmp_path / "photos" / f"{path.parent.name}{path.name}")
+    with Image.open(tmp_path / "photos" / "china0.png") as image:
+        image.resize((30, 26)).save(tmp_path / "photos" / "china0.png")
+    names = [path.name for path in (tmp_path / "photos").glob("*.png")]
+    lines = [f"{name},{'flower' if 'flower' in name else 'china'}" for name in names]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *lines]))
+    arguments = ["compare", tmp_path / "photos", "--output", tmp_path / "out", *SMALL, "--learner", "raw", "--json"]
+    code, out, err = epls(capsys, *arguments, "--labels", tmp_path / "labels.csv", "--n-labels", 4)
+    assert code == 0, err
+    (entry,) = json.loads(out)["entries"]
+    assert entry["failed"] is None
+    assert entry["accuracy"] > 60
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *lines[1:]]))
+    code, _, err = epls(capsys, *arguments, "--labels", tmp_path / "labels.csv")
+    assert code == 1
+    assert "has labels for 23 of the 24 images" in err
+
+
 def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     """A learner that fails stops no other."""
     chosen = [

@@ -71,6 +71,7 @@ def command(
     from ..evaluation.cache import Cache
     from ..evaluation.comparison import ComparedLearner, Comparison, check_classes, class_numbers, compare
     from ..report import comparison_page
+    from ..utils.files import read_json
 
     if not data.exists():
         raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
@@ -89,9 +90,10 @@ def command(
         row_inputs = _inputs_of_rows(X, labels, protocol, wanted)
         cache = Cache(output / "stages")
         identity = {"data": str(data), "rows": [cache.path("row", each, ".json").stem for each in row_inputs.values()]}
-        if not (force or _belongs_to(output / _TABLE, identity)):
+        table = output / _TABLE
+        if not force and table.exists() and read_json(table).get("wanted") != identity:
             raise click.ClickException(
-                f"{output / _TABLE} belongs to another comparison: give another --output, or --force to replace it "
+                f"{table} belongs to another comparison: give another --output, or --force to replace it "
                 f"(finished rows are kept)"
             )
         records = {name: kept[0] for name, each in row_inputs.items() if (kept := cache.found("row", each))}
@@ -244,13 +246,6 @@ def _inputs_of_rows(X: Any, labels: Any, protocol: dict[str, Any], wanted: dict[
     samples = {"samples": fingerprint(X), "labels": fingerprint([labels])}
     shared = protocol | samples | {"version": __version__}
     return {name: shared | {"name": name, "learner": repr(each.get_params())} for name, each in wanted.items()}
-
-
-def _belongs_to(table: Path, identity: dict[str, Any]) -> bool:
-    """Return whether the table of an earlier run, if there is one, is that of the same comparison."""
-    from ..utils.files import read_json
-
-    return not table.exists() or read_json(table).get("wanted") == identity
 
 
 def _filters(features: Any) -> str | None:
