@@ -242,7 +242,7 @@ def main():
     Cache.__init__.__kwdefaults__["seconds"] = OFTEN
     for module in COMMANDS:
         importlib.import_module(f"epls.cli.{module}")
-    for module in ("evaluation.labelled", "evaluation.comparison", "evaluation.summary", "paper.table",
+    for module in ("evaluation.comparison", "evaluation.summary", "paper.table",
                    "encoders.sparse_coding", "learners.kmeans", "images.models", "datasets.opening", "report",
                    "plotting"):  # fmt: skip
         importlib.import_module(f"epls.{module}")

@@ -9,8 +9,6 @@ from PIL import Image
 from run_command import check_error, epls
 from sklearn.datasets import load_iris
 
-from epls.datasets.labels import read_labels
-
 pytestmark = pytest.mark.usefixtures("hardly_any_training")
 
 
@@ -79,8 +77,7 @@ def test_sub_folders_are_labels(photos, tmp_path, capsys):
     facts = json.loads(out)
     assert facts["classes"] == {"blue": 3, "red": 3}
     assert facts["predicted"] == 4
-    found = read_labels(output)
-    assert sorted(name for name, label in found.items() if not label.given) == [
+    assert sorted(row["file"] for row in rows_of(output) if row["source"] == "predicted") == [
         "blue7.png", "blue9.png", "red6.png", "red8.png",
     ]  # fmt: skip
 
@@ -94,7 +91,7 @@ def test_features_of_a_model_or_a_file(photos, tmp_path, capsys):
     output = tmp_path / "predictions.csv"
     code, _, err = epls(capsys, "classify", photos, "-o", output, "--features", tmp_path / "features.npz")
     assert code == 0, err
-    assert read_labels(output)["red8.png"].label == "red"
+    assert {row["file"]: row["label"] for row in rows_of(output)}["red8.png"] == "red"
     model = tmp_path / "model.epls"
     assert epls(capsys, "fit", photos, "-o", model, "--n-components", 6, "--patch-size", 4, "--n-patches", 300)[0] == 0
     assert epls(capsys, "classify", photos, "-o", output, "--model", model, "--force")[0] == 0

@@ -62,8 +62,11 @@ def test_archives(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"images": np.zeros((4, 8, 8), np.uint8)}, "has no array labels; it has images"),
-        ({"images": np.zeros((4, 8), np.uint8), "labels": np.zeros(4)}, "do not match"),
+        (
+            {"images": np.zeros((4, 8, 8), np.uint8)},
+            "has the arrays images, but no labels or y: name the array of labels",
+        ),
+        ({"images": np.zeros((4, 8, 8), np.uint8), "labels": np.zeros(3)}, "has 4 images, but 3 labels"),
         (
             {"images": np.zeros((3, 8, 8), np.uint8), "labels": np.arange(3)},
             "3 classes, the smallest with 1 sample;",
@@ -74,7 +77,7 @@ def test_archives(tmp_path, capsys):
         ),
         (
             {"images": np.zeros((9, 8, 8), np.uint8), "labels": np.r_[np.arange(8) % 2, np.nan]},
-            "has no label (empty or NaN) for 1 of 9 samples",
+            "has labels for 8 of the 9 images",
         ),
     ],
 )
@@ -111,6 +114,28 @@ def test_a_class_without_usable_images_is_refused(classes, tmp_path, capsys):
     assert "has no image of the class dog that can be used: repair its images, or remove this sub-folder" in err
 
 
+def test_labels_in_a_file_and_images_of_different_sizes(classes, tmp_path, capsys):
+    """The file that the page of `epls explore` saves; sub-folders don't matter then."""
+    shutil.copytree(classes, tmp_path / "photos")
+    for path in sorted((tmp_path / "photos").glob("*/*.png")):
+        path.rename(tmp_path / "photos" / f"{path.parent.name}{path.name}")
+    with Image.open(tmp_path / "photos" / "china0.png") as image:
+        image.resize((30, 26)).save(tmp_path / "photos" / "china0.png")
+    names = [path.name for path in (tmp_path / "photos").glob("*.png")]
+    lines = [f"{name},{'flower' if 'flower' in name else 'china'}" for name in names]
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *lines]))
+    arguments = ["compare", tmp_path / "photos", "--output", tmp_path / "out", *SMALL, "--learner", "raw", "--json"]
+    code, out, err = epls(capsys, *arguments, "--labels", tmp_path / "labels.csv", "--n-labels", 4)
+    assert code == 0, err
+    (entry,) = json.loads(out)["entries"]
+    assert entry["failed"] is None
+    assert entry["accuracy"] > 60
+    (tmp_path / "labels.csv").write_text("\n".join(["file,label", *lines[1:]]))
+    code, _, err = epls(capsys, *arguments, "--labels", tmp_path / "labels.csv")
+    assert code == 1
+    assert "has labels for 23 of the 24 images" in err
+
+
 def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     """A learner that fails stops no other."""
     chosen = [
@@ -130,7 +155,7 @@ def test_settings_and_failures_have_their_rows(classes, tmp_path, capsys):
     assert "failed: The 'max_iter' parameter" in out
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "rica.max_iter=2")
     assert code == 2
-    assert "--set rica.max_iter: write it as LEARNER.NAME=VALUE" in err
+    assert "--set rica.max_iter=2: write it as LEARNER.NAME=VALUE" in err
     code, _, err = epls(capsys, "compare", classes, "--output", tmp_path, "--set", "epls.=2")
     assert code == 2
     assert "--set epls.=2: write it as LEARNER.NAME=VALUE" in err

@@ -120,8 +120,8 @@ def test_another_comparison_replaces_the_files(data, capsys):
         (["texts.csv", "--labels", "genus"], 1, "no column genus; it has sepal length"),
         (["alone.npz"], 1, "alone.npz has the arrays X, but no labels or y"),
         (["numbers.parquet", "--patch-size", 5], 2, "--patch-size is for images, but numbers.parquet holds vectors"),
-        (["images.npy"], 1, "images.npy is neither a folder nor an .npz file"),
-        (["X.npy", "--labels", "images.npy"], 1, "150 vectors, but labels of shape"),
+        (["images.npy"], 1, "images.npy has no labels: name a .npy, .csv or .parquet file"),
+        (["X.npy", "--labels", "images.npy"], 1, "images.npy has labels of shape"),
         (["X.npy", "--labels", "files.csv"], 1, "files.csv has labels of files, by its column file, but X.npy has"),
         (["X.npy", "--labels", "absent.csv"], 1, "there is no file absent.csv: name a .npy, .csv or .parquet file"),
         (["X.npy", "--labels", "both.npz"], 1, "both.npz has another ending: name a .npy, .csv or .parquet file"),
@@ -137,7 +137,9 @@ def test_another_comparison_replaces_the_files(data, capsys):
             1,
             "have 3 classes, the smallest with 50 samples; n_labels=50 needs at least 51",
         ),
-        ([".", "--n-labels", 5], 2, "--n-labels is for vectors, but . holds images"),
+        (["images.npy", "--labels", "y.npy", "--scale"], 2, "--scale is for vectors, but images.npy holds images"),
+        (["X.npy", "--labels", "y.npy", "--skip-bad"], 2, "--skip-bad is for folders of images, and X.npy is not one"),
+        (["alone.npz", "--labels", "X"], 1, "alone.npz has labels of shape"),
     ],
 )
 def test_errors_are_one_line(data, capsys, arguments, code, message):
@@ -149,11 +151,14 @@ def test_errors_are_one_line(data, capsys, arguments, code, message):
     [
         (lambda table: table[table.row != 7], r"has labels for 149 of the 150 vectors of X.npy: label all of them"),
         (lambda table: table.replace({"row": {7: 150}}), r"1 of 150 labelled samples are not in X.npy: '150'"),
-        (lambda table: table.replace({"row": {7: 8}}), r"has 2 labels for '8': remove all but one"),
+        (lambda table: table.replace({"row": {7: 60}}), r"has two labels for '60', .*: remove one of them"),
         (lambda table: table.assign(source="predicted"), r"has 150 labels that a classifier predicted"),
-        (lambda table: table.replace({"label": {"setosa": " "}}), r"changed.csv has 50 rows without label"),
-        (lambda table: table[["label"]].replace({"label": {"setosa": ""}}), r"changed.csv has 50 rows without label"),
-        (lambda table: table[:0], r"changed.csv has no rows below the names of its columns"),
+        (lambda table: table.replace({"label": {"setosa": " "}}), r"changed.csv has labels for 100 of the 150 vectors"),
+        (
+            lambda table: table[["label"]].replace({"label": {"setosa": ""}}),
+            r"changed.csv has labels for 100 of the 150 vectors",
+        ),
+        (lambda table: table[:0], r"changed.csv has labels for 0 of the 150 vectors"),
     ],
 )
 def test_labels_that_do_not_fit_are_refused(data, capsys, change, message):
@@ -163,7 +168,7 @@ def test_labels_that_do_not_fit_are_refused(data, capsys, change, message):
 
 def test_missing_labels_in_arrays_are_refused(data, capsys):
     np.save("changed.npy", np.where(IRIS.target == 0, np.nan, IRIS.target))
-    check_error(capsys, data, ["compare", "X.npy", "--labels", "changed.npy"], 1, "changed.npy has no label .* for 50")
+    check_error(capsys, data, ["compare", "X.npy", "--labels", "changed.npy"], 1, "changed.npy has labels for 100 of")
 
 
 def test_spaces_around_labels_do_not_count(data, capsys):

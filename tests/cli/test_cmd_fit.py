@@ -438,7 +438,7 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
         (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
         (["--set", "images.stride=3"], 2, "use the option --stride instead"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),
-        (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha: write it as"),
+        (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha=3: write it as"),
         (["--set", "max_iter=no"], 1, "The 'max_iter' parameter"),
     ],
 )

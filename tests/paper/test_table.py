@@ -19,7 +19,6 @@ from epls.paper.table import (
     row_for,
     rows_to_run,
     run_table,
-    table_name,
 )
 from epls.paper.task import LabelledImages, Task, load_task
 
@@ -41,24 +40,26 @@ def stl10(tmp_path):
 
 
 def test_names_say_what_is_unusual(task):
-    assert result_name("stl10", Experiment(), task) == "stl10-development-from_training-epls-1600-natural-log"
+    assert result_name("stl10", Experiment(), task) == "stl10-development-from_training-epls-natural-log"
     unusual = Experiment(
         learner="omp", learner_settings={"path": "a/b"}, n_components=9, n_patches=7, whiten=True, split_sign=True,
         encoder="sparse_coding", alpha=0.5, stride=3, seed=4, pooling="sum",
     )  # fmt: skip
     shorter = Task(task.train.images, task.train, task.folds[:2], task.train)
     assert result_name("stl10", unusual, shorter) == (
-        "stl10-test-from_training-omp-9x2-whitened-sparse_coding-sum-alpha0.5-path=a_b-patches7-stride3-seed4-folds2"
+        "stl10-test-from_training-omp-sparse_coding-sum-path=a_b-n_components=9-n_patches=7-whiten=True-seed=4-alpha=0.5-"
+        "split_sign=True-stride=3-folds=2"
     )
     one = Task(task.train.images, task.train, task.folds[:1])
     assert result_name("cifar10", Experiment(patch_size=6), one) == (
-        "cifar10-development-from_training-epls-1600-natural-log"
+        "cifar10-development-from_training-epls-natural-log"
     )
-    assert result_name("cifar10", Experiment(), one).endswith("-log-patch_size10")
-    assert result_name("stl10", PAPER_SETTINGS, task).endswith("-epls-1600-natural-sum-paper")
-    assert table_name(Experiment(), None, ["sum", "log"], task) == "stl10-development-from_training-table-sum_log"
-    assert table_name(Experiment(n_components=8, grid=3), 7, ["log"], shorter) == (
-        "stl10-test-from_training-table-log-patches7-n_components8-grid3-folds2"
+    assert result_name("cifar10", Experiment(), one).endswith("-log-patch_size=10")
+    assert result_name("stl10", PAPER_SETTINGS, task).endswith("-epls-natural-sum-paper")
+    assert result_name("stl10", Experiment(), task, ["sum_log"]) == "stl10-development-from_training-table-sum_log"
+    table = Experiment(n_components=8, n_patches=7, grid=3, classifier="least_squares")
+    assert result_name("stl10", table, shorter, ["log", "n_patches=7"]) == (
+        "stl10-test-from_training-table-log-n_patches=7-n_components=8-grid=3-classifier=least_squares-folds=2"
     )
 
 
@@ -66,7 +67,7 @@ def test_names_say_where_patches_came_from(task):
     """So that a run with unlabelled images does not replace the files of one without."""
     with_unlabelled = replace(task, unlabelled=np.ones((9, 20, 20), np.uint8), source="unlabelled")
     names = {result_name("stl10", Experiment(), some) for some in (task, with_unlabelled)}
-    names |= {table_name(Experiment(), None, ["sum"], some) for some in (task, with_unlabelled)}
+    names |= {result_name("stl10", Experiment(), some, ["sum"]) for some in (task, with_unlabelled)}
     assert len(names) == 4
 
 

@@ -53,7 +53,7 @@ def command(
         Label(str(name), float(confidence), given is not None)
         for name, confidence, given in zip(result.labels, result.confidence, known, strict=True)
     ]
-    write_atomically(output, labels_table(found.sample_names, rows, found.name_column))
+    write_atomically(output, labels_table(found.names, rows))
     counts = Counter(label.label for label in known if label is not None)
     facts = {
         "file": str(output), "classes": dict(sorted(counts.items())), "given": counts.total(),
@@ -65,19 +65,15 @@ def command(
 
 def _given(found: inputs.Inputs, path: Path | None) -> list[Label | None]:
     """Return the labels that a person gave; labels from an earlier prediction are predicted again."""
-    from ..datasets.labels import Label, check_label
+    from ..datasets.labels import check_label
 
     labels = inputs.labels_for(found, path)
-    if labels is not None:
-        return [label if label is not None and label.given else None for label in labels]
-    if found.names is None or found.vectors is not None:
-        raise click.UsageError(
-            f"--labels: {found.path} has no sub-folders to use as labels; give a .csv file of labels"
-        )
-    folders = [name.split("/")[0] if "/" in name else None for name in found.names]
-    for folder in set(folders) - {None}:
-        check_label(str(folder), f"the sub-folder of {found.path}")
-    return [None if folder is None else Label(folder) for folder in folders]
+    if labels is None:
+        raise click.UsageError(f"--labels: {found.path} has no sub-folders to use as labels; give a file of labels")
+    if path is None:
+        for folder in {label.label for label in labels if label is not None}:
+            check_label(folder, f"the sub-folder of {found.path}")
+    return [label if label is not None and label.given else None for label in labels]
 
 
 def _check_classes(known: list[Label | None], where: Path) -> None:

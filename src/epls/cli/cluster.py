@@ -41,6 +41,7 @@ def command(
 
     from ..balanced.kmeans import BalancedKMeans
     from ..callbacks import OnEpoch
+    from ..datasets.writing import samples_table
     from ..utils.files import write_atomically
 
     options.check_output(output, force, data, *filter(None, [chosen["model"]]))
@@ -50,14 +51,14 @@ def command(
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
         X = inputs.features_of(found, chosen, progress)
-        if found.model is None and (found.columns is not None if chosen["scale"] is None else chosen["scale"]):
+        if found.model is None and found.scales(chosen):
             X = StandardScaler().fit_transform(X)
         settings = {name: chosen[name] for name in ("size_min", "size_max", "n_init", "random_state")}
         groups = BalancedKMeans(clusters, **settings)
         groups.set_callbacks(OnEpoch(lambda done, total: progress("group", done, total)))
         groups.fit(X)
         seconds = round(time.perf_counter() - started, 1)
-    write_atomically(output, _table(groups.labels_, found))
+    write_atomically(output, samples_table(found.names, group=groups.labels_.astype(str).tolist()))
     sizes = groups.counts_.astype(int)
     facts = {
         "file": str(output), "groups": clusters, "samples": len(X), "smallest": int(sizes.min()),
@@ -91,12 +92,3 @@ def _check_sizes(n_samples: int, what: str, clusters: int, size_min: int | None,
             f"--size-max {size_max} leaves room for {size_max * clusters:,} {what} in {groups}, but {there_are}: "
             f"choose a --size-max of at least {-(-n_samples // clusters)}, or more groups"
         )
-
-
-def _table(labels: Any, found: inputs.Inputs) -> bytes:
-    """Return a line for each sample: its name or its number, and its group."""
-    from ..datasets.writing import csv_name
-
-    firsts = found.sample_names if found.names is None else map(csv_name, found.names)
-    lines = [f"{first},{group}" for first, group in zip(firsts, labels.tolist(), strict=True)]
-    return "\n".join([f"{found.name_column},group", *lines, ""]).encode("utf-8", "surrogateescape")

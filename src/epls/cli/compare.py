@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..learners import LEARNERS
-from . import options
+from ..utils.wording import counted
+from . import inputs, options
 from .options import StageProgress
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from ..datasets.labels import Label
     from ..evaluation.comparison import ComparedLearner
-    from ..evaluation.labelled import Labelled
 
 _TABLE, _PAGE = "compare.json", "compare.html"
-#: Options that do not apply to vectors, and options that do not apply to images.
-_OF_IMAGES = ("n_patches", "patch_size", "stride", "channels", "skip_bad", "follow_links")
-_OF_VECTORS = ("labels", "n_labels", "scale", "columns", "drop", "key")
 _UNITS_FOR_VECTORS = 100
 
 
@@ -35,29 +35,28 @@ _UNITS_FOR_VECTORS = 100
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
 @options.patches
-@options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled vectors.")
+@options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled samples.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
               help="Folder for the table, the page and finished rows.")  # fmt: skip
 @options.image_folder
 @click.option("--labels", metavar="COLUMN|FILE",
-              help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file. A column row in it "
-              "says which vector each label belongs to, counted from 0.  [default: the column named label, "
-              "class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
+              help="The labels: a column of the table, or a .npy, .csv or .parquet file, in the order of DATA unless "
+              "it has a column file or row (counted from 0).  [default: the sub-folder of an image; the column named "
+              "label, class, target or y; in a .npz file, the array labels or y]")  # fmt: skip
 @click.option("--n-labels", type=click.IntRange(min=2),
-              help="Labelled vectors of each class to train the classifier on.  [default: all but a fold]")  # fmt: skip
+              help="Labelled samples of each class to train the classifier on.  [default: all but a fold]")  # fmt: skip
 @options.vectors
 @options.running
-@click.pass_context
 def command(
-    context: click.Context, /, data: Path, learners: tuple[str, ...], all_learners: bool, settings: tuple[str, ...],
+    data: Path, learners: tuple[str, ...], all_learners: bool, settings: tuple[str, ...],
     n_folds: int, output: Path, n_labels: int | None, random_state: int, threads: int | None, force: bool,
     as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Compare learners on DATA, which has a label for each image or vector.
 
-    DATA is a folder with a sub-folder of images for each class, or an .npz file with arrays "images" and "labels". All
-    images must have the same size. Labels are used only to evaluate the features. Each finished row is kept in the
-    output folder: an interrupted run continues with the next learner.
+    DATA is a folder with a sub-folder of images for each class, or an .npz file with arrays "images" and "labels".
+    Labels are used only to evaluate the features. Each finished row is kept in the output folder: an interrupted run
+    continues with the next learner.
 
     DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
     "labels". Then the unchanged columns and PCA are compared, too.
@@ -65,61 +64,62 @@ def command(
     Features of images have one layer, with the encoder and the whitening that suit the learner. To compare other
     features, or a learner of your own, use epls.evaluation.compare in Python.
     """
+    from sklearn.preprocessing import StandardScaler
+
     from ..evaluation.cache import Cache
-    from ..evaluation.comparison import ComparedLearner, Comparison, check_classes, compare
-    from ..evaluation.labelled import are_vectors
+    from ..evaluation.comparison import ComparedLearner, Comparison, check_classes, class_numbers, compare
     from ..report import comparison_page
+    from ..utils.files import read_json
 
     if not data.exists():
         raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
     names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
     form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}"
     given = options.settings_of(settings, names, form)
-    vectors = are_vectors(data)
-    kinds = ("images", "vectors") if vectors else ("vectors", "images")
-    reason = f"is for {kinds[0]}, but {data} holds {kinds[1]}: leave it out"
-    options.refuse(context, dict.fromkeys(_OF_IMAGES if vectors else _OF_VECTORS, reason))
     options.check_output_folder(output, _TABLE, _PAGE)
     with options.limited(threads), StageProgress() as progress:
-        labelled = _opened(data, vectors, chosen, progress)
-        wanted = _vector_learners(given, labelled, chosen) if vectors else _image_learners(given, labelled, chosen)
+        found, labels = _opened(data, chosen, progress)
+        check_classes(class_numbers(labels), n_labels)
+        X = found.samples()
+        if found.scales(chosen):
+            X = StandardScaler().fit_transform(X)
+        wanted = (_image_learners if found.vectors is None else _vector_learners)(given, X, chosen)
         protocol: dict[str, Any] = {"n_labels": n_labels, "folds": n_folds, "random_state": random_state}
-        check_classes(labelled.labels, n_labels)
-        inputs = _inputs_of_rows(labelled, protocol, wanted)
+        row_inputs = _inputs_of_rows(X, labels, protocol, wanted)
         cache = Cache(output / "stages")
-        identity = {"data": str(data), "rows": [cache.path("row", each, ".json").stem for each in inputs.values()]}
-        if not (force or _belongs_to(output / _TABLE, identity)):
+        identity = {"data": str(data), "rows": [cache.path("row", each, ".json").stem for each in row_inputs.values()]}
+        table = output / _TABLE
+        if not force and table.exists() and read_json(table).get("wanted") != identity:
             raise click.ClickException(
-                f"{output / _TABLE} belongs to another comparison: give another --output, or --force to replace it "
+                f"{table} belongs to another comparison: give another --output, or --force to replace it "
                 f"(finished rows are kept)"
             )
-        records = {name: found[0] for name, each in inputs.items() if (found := cache.found("row", each))}
+        records = {name: kept[0] for name, each in row_inputs.items() if (kept := cache.found("row", each))}
 
         def keep(row: ComparedLearner, learner: Any) -> None:
             """Keep a row and its picture. If it failed, another run tries it again."""
             records[row.name] = {"row": asdict(row), "filters": _filters(learner)}
             try:
                 if row.failed is None:
-                    cache.keep("row", inputs[row.name], [records[row.name]])
+                    cache.keep("row", row_inputs[row.name], [records[row.name]])
             except OSError as error:  # the comparison goes on, and its table is shown
                 options.tell(f"the row of {row.name} is not kept: {error.strerror}", err=True)
 
         todo = {name: learner for name, learner in wanted.items() if name not in records}
         with options.going_on(), cache.locked():
-            compare(labelled.X, labelled.labels, todo, **protocol, progress=progress, on_row=keep)
+            compare(X, labels, todo, **protocol, progress=progress, on_row=keep)
     rows = [ComparedLearner(**records[name]["row"]) for name in wanted]
     plain = {name: _plain_settings(learner) for name, learner in wanted.items()}
-    what = "vectors" if vectors else "images"
     report = {
-        "data": str(data), what: len(labelled.labels), "skipped": len(labelled.skipped), "n_labels": n_labels,
+        "data": str(data), found.kind: len(labels), "skipped": found.n_skipped, "n_labels": n_labels,
         "wanted": identity, "entries": [row.as_json() | {"settings": plain[row.name]} for row in rows],
     }  # fmt: skip
-    n_classes, n_tests = labelled.labels.max() + 1, max(len(row.folds) for row in rows)
+    n_classes, n_tests = len(set(labels)), max(len(row.folds) for row in rows)
     facts = [
-        ("Data", f"{data.name}, {len(labelled.labels):,} {what} of {n_classes} classes"),
+        ("Data", f"{data.name}, {len(labels):,} {found.kind} of {n_classes} classes"),
         ("Protocol", f"{n_tests} folds, an L2-SVM whose C is cross-validated, seed {random_state}"),
     ]
-    if not vectors:
+    if found.vectors is None:
         features = "patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"
         facts.append(("Features", features.format(**plain[rows[0].name])))
     files: list[str] = []
@@ -128,45 +128,77 @@ def command(
         page = comparison_page(rows, facts, settings=plain, filters=filters, title="Learners compared")
         files = _write(output, {_TABLE: json.dumps(report, indent=1, allow_nan=False), _PAGE: page})
     finally:  # the figures may have taken hours: show them even if the disk is full
-        if as_json:
-            options.print_json(report | {"files": files})
-        else:
-            options.tell("\n".join([repr(Comparison(rows)), *files]))
+        options.print_result(as_json, report | {"files": files}, "\n".join([repr(Comparison(rows)), *files]))
     if all(row.failed is not None for row in rows):
         raise click.ClickException("all learners failed: the reasons are in the table above")
 
 
-def _opened(data: Path, vectors: bool, chosen: dict[str, Any], progress: StageProgress) -> Labelled:
-    """Load the samples and tell what the user should know about them."""
-    from dataclasses import replace
+def _opened(data: Path, chosen: dict[str, Any], progress: StageProgress) -> tuple[inputs.Inputs, NDArray[Any]]:
+    """Open the samples, and return them and their labels, none of which may be missing or predicted."""
+    import numpy as np
 
-    from ..evaluation.labelled import load_labelled_images, load_labelled_vectors
+    from ..datasets.labels import LABEL_FILES, labels_beside
+    from ..datasets.tables import TABLES
 
-    if not vectors:
-        folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links")}
-        images = load_labelled_images(data, progress=progress, **folder)
-        options.tell_skipped(images)
-        return images
-    with options.opening():
-        labelled = load_labelled_vectors(
-            data, chosen["labels"], key=chosen["key"], columns=chosen["columns"] or None, drop=chosen["drop"]
+    given, ending, labels, source = chosen["labels"], data.suffix.lower(), None, data
+    advice = "name a .npy, .csv or .parquet file with a label for each sample (--labels)"
+    if given is not None and Path(given).suffix.lower() in LABEL_FILES and Path(given).is_file():
+        source = Path(given)
+    elif data.is_file() and ending in (*TABLES, ".npz"):
+        labels, name = labels_beside(data, given)
+        if ending in TABLES and name in (chosen["columns"] or [name]):
+            chosen["drop"] = [*chosen["drop"], name]
+    elif given is not None:
+        told = f"{given} has another ending" if Path(given).exists() else f"there is no file {given}"
+        raise click.ClickException(f"{told}: {advice}")
+    found = inputs.open_inputs(data, chosen, progress)
+    if labels is None:
+        labels = inputs.labels_for(found, None if source == data else source)
+        if labels is None:
+            raise click.ClickException(f"{data} has no labels: {advice}")
+        if source == data:
+            _check_folders(found, labels)
+    if len(labels) != len(found.data):
+        raise click.ClickException(
+            f"{data} has {len(found.data):,} {found.kind}, but {len(labels):,} labels: give one label for each"
         )
-    options.tell_columns(labelled)
-    if labelled.names is not None if chosen["scale"] is None else chosen["scale"]:
-        from sklearn.preprocessing import StandardScaler
+    known = [label for label in labels if label is not None]
+    if len(known) < len(labels):
+        raise click.ClickException(
+            f"{source} has labels for {len(known):,} of the {len(labels):,} {found.kind} of {data}: label all of them, "
+            f"or give only {found.kind} that have a label"
+        )
+    if n_predicted := sum(not label.given for label in known):
+        raise click.ClickException(
+            f"{source} has {counted(n_predicted, 'labels')} that a classifier predicted, by its column source: compare "
+            f"by labels that people gave"
+        )
+    return found, np.array([label.label for label in known])
 
-        return replace(labelled, X=StandardScaler().fit_transform(labelled.X))
-    return labelled
+
+def _check_folders(found: inputs.Inputs, labels: Sequence[Label | None]) -> None:
+    """Refuse images outside of sub-folders, and sub-folders without usable images."""
+    path = found.path
+    if None in labels:
+        raise click.ClickException(
+            f"{path} has images outside of sub-folders: give one with a sub-folder of images for each class, or name a "
+            f"file of labels (--labels)"
+        )
+    skipped = {file.relative_to(path).parts[0] for file, _ in getattr(found.data, "skipped", ()) if file.parent != path}
+    if lost := sorted(skipped - {label.label for label in labels if label is not None}):
+        raise click.ClickException(
+            f"{path} has no image of the class {lost[0]} that can be used: repair its images, or remove this sub-folder"
+        )
 
 
-def _vector_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen: dict[str, Any]) -> dict[str, Any]:
+def _vector_learners(given: dict[str, dict[str, Any]], X: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return the learners by name. Unchanged columns and PCA are always among them, since many tables need no more."""
     from sklearn.decomposition import PCA
 
     from ..evaluation.comparison import library_learner
 
     n_units = chosen["n_components"] or _UNITS_FOR_VECTORS
-    n_pca = min(n_units, *labelled.X.shape)
+    n_pca = min(n_units, *X.shape)
     found = {"raw columns": library_learner("raw", given.get("raw", {})), f"pca, {n_pca}": PCA(n_pca)}
     for name, settings in given.items():
         if name != "raw":
@@ -174,14 +206,16 @@ def _vector_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chose
     return found
 
 
-def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen: dict[str, Any]) -> dict[str, Any]:
+def _image_learners(given: dict[str, dict[str, Any]], X: Any, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return features of images by name, each with the encoder and the whitening of its learner."""
     from ..evaluation.comparison import around_learner, library_learner
     from ..images.pooling import smallest_side
+    from ..images.reading import ImageCollection
 
     sizes = {name: chosen[name] for name in ("patch_size", "n_patches", "stride") if chosen[name] is not None}
-    recipe = around_learner(None, labelled.X).set_params(**sizes)
-    sides, least = labelled.X.shape[1:3], smallest_side([recipe.geometry], recipe.grid)
+    recipe = around_learner(None, X).set_params(**sizes)
+    sides = tuple(int(side) for side in min((shape[:2] for shape in ImageCollection(X, 1).shapes()), key=min))
+    least = smallest_side([recipe.geometry], recipe.grid)
     if min(sides) < least:
         raise click.ClickException(
             f"images of {sides} pixels are too small for patches of {recipe.patch_size}, stride {recipe.stride} and a "
@@ -192,7 +226,7 @@ def _image_learners(given: dict[str, dict[str, Any]], labelled: Labelled, chosen
     found: dict[str, Any] = {}
     for name, settings in given.items():
         learner = library_learner(name, settings, n_components=n_units)
-        features = around_learner(learner, labelled.X).set_params(**sizes)
+        features = around_learner(learner, X).set_params(**sizes)
         found[", ".join([_title(name, settings), *["whitened"] * features.whiten, features.encoder])] = features
     return found
 
@@ -201,21 +235,14 @@ def _title(name: str, settings: dict[str, Any]) -> str:
     return ", ".join([name, *(f"{key}={value}" for key, value in settings.items())])
 
 
-def _inputs_of_rows(labelled: Labelled, protocol: dict[str, Any], wanted: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _inputs_of_rows(X: Any, labels: Any, protocol: dict[str, Any], wanted: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Return everything that determines the row of each learner."""
     from .._version import __version__
     from ..evaluation.cache import fingerprint
 
-    samples = {"samples": fingerprint(labelled.X), "labels": fingerprint(labelled.labels)}
+    samples = {"samples": fingerprint(X), "labels": fingerprint([labels])}
     shared = protocol | samples | {"version": __version__}
     return {name: shared | {"name": name, "learner": repr(each.get_params())} for name, each in wanted.items()}
-
-
-def _belongs_to(table: Path, identity: dict[str, Any]) -> bool:
-    """Return whether the table of an earlier run, if there is one, is that of the same comparison."""
-    from ..utils.files import read_json
-
-    return not table.exists() or read_json(table).get("wanted") == identity
 
 
 def _filters(features: Any) -> str | None:

@@ -47,7 +47,7 @@ def command(
             features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
             names=found.names,
             columns=found.columns,
-            labels=inputs.labels_for(found, labels),
+            labels=None if labels is None else inputs.labels_for(found, labels),
             groups=n_groups if groups == "balanced" else "density",
             title=data.resolve().name or str(data),
             random_state=random_state,

@@ -46,22 +46,16 @@ class Inputs:
         return "images" if self.vectors is None else "vectors"
 
     @property
-    def name_column(self) -> str:
-        """What a table calls the samples: "file", or "row" if they have only numbers."""
-        return "row" if self.names is None else "file"
-
-    @property
-    def sample_names(self) -> list[str]:
-        """The name or the number of each sample."""
-        return [str(number) for number in range(len(self.data))] if self.names is None else self.names
-
-    @property
     def columns(self) -> list[str] | None:
         return None if self.vectors is None else self.vectors.names
 
     @property
     def n_skipped(self) -> int:
         return len(getattr(self.data, "skipped", ()))
+
+    def scales(self, chosen: dict[str, Any]) -> bool:
+        """Return whether vectors are standardised: those of tables, unless the options say otherwise."""
+        return self.columns is not None if chosen["scale"] is None else bool(chosen["scale"])
 
     def samples(self) -> Any:
         """Return images as they were opened, and all vectors as an array."""
@@ -114,7 +108,7 @@ def open_inputs(
     on a page, unless the options say otherwise.
     """
     from ..datasets.arrays import archived_names
-    from ..datasets.opening import Vectors
+    from ..datasets.opening import ParameterError, Vectors
     from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
 
@@ -131,7 +125,7 @@ def open_inputs(
         raise click.ClickException(
             f"{model} holds a {type(loaded).__name__}, which has no features: give a model that `epls fit` wrote"
         )
-    with options.opening():
+    try:
         if model is None:
             opened = _opened(path, chosen, progress, smallest_side, for_page)
         else:
@@ -139,6 +133,8 @@ def open_inputs(
             side = 1 if of_images is None else of_images.smallest_side(grid)
             folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links", "key")}
             opened = open_data_for(loaded, notes, path, smallest_side=side, progress=progress, **folder)
+    except ParameterError as error:
+        raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
         names = archived_names(path, len(opened)) if chosen.get("key") in (None, "features") else None
@@ -161,7 +157,7 @@ def _opened(
     """Open data that features are learned from. A mixture of gray and color images becomes color."""
     from ..datasets.opening import open_data, rows_have_names
 
-    side, channels = chosen["longest_side"], chosen["channels"]
+    side, channels = chosen.get("longest_side"), chosen["channels"]
     if rows_have_names(path):
         channels = channels or "auto"
         if for_page and side is None:
@@ -209,10 +205,14 @@ def _features_from(path: Path, found: Inputs) -> Array:
 
 
 def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
-    """Return the labels of the samples from a .csv file."""
-    from ..datasets.labels import labels_of, read_labels
+    """Return the labels of the samples from a file; without one, the sub-folder of each image, or None for vectors."""
+    from ..datasets.labels import Label, read_labels
 
-    return None if path is None else labels_of(read_labels(path), found.sample_names, found.path)
+    if path is not None:
+        return read_labels(path, found.names, len(found.data), found.path)
+    if found.names is None or found.vectors is not None:
+        return None
+    return [Label(name.split("/")[0]) if "/" in name else None for name in found.names]
 
 
 def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:

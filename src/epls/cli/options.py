@@ -90,7 +90,7 @@ def n_folds(default: int, help: str) -> Option:
 
 
 def settings(metavar: str, help: str) -> Option:
-    """Return the option for settings that have no option of their own, see :func:`parsed_settings`."""
+    """Return the option for settings that have no option of their own, see :func:`settings_of`."""
     return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
 
 
@@ -157,31 +157,24 @@ def full_name(encoder: str) -> str:
     return _SHORT_NAMES.get(encoder, encoder)
 
 
-def parsed_settings(assignments: tuple[str, ...]) -> dict[str, Any]:
-    """Parse NAME=VALUE: numbers, true, false and null as in JSON, everything else as text."""
-    found: dict[str, Any] = {}
+def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> dict[str, dict[str, Any]]:
+    """Parse PART.NAME=VALUE into the settings of each part; without PART, they belong to the part "" if allowed.
+
+    Numbers, true, false and null are as in JSON, everything else is text.
+    """
+    found: dict[str, dict[str, Any]] = {part: {} for part in parts}
     for assignment in assignments:
         name, equals, value = assignment.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {assignment}: write it as NAME=VALUE")
+        part, _, setting = name.rpartition(".")
+        if not equals or part not in found or not setting:
+            raise click.UsageError(f"--set {assignment}: write it as {named}")
         try:
-            found[name] = json.loads(value)
-            json.dumps(found[name], allow_nan=False)  # as it will be written
+            found[part][setting] = json.loads(value)
+            json.dumps(found[part][setting], allow_nan=False)  # as it will be written
         except json.JSONDecodeError:
-            found[name] = value
+            found[part][setting] = value
         except ValueError as error:
             raise click.UsageError(f"--set {assignment}: numbers must be finite") from error
-    return found
-
-
-def settings_of(assignments: tuple[str, ...], parts: list[str], named: str) -> dict[str, dict[str, Any]]:
-    """Parse PART.NAME=VALUE into the settings of each part; without PART, they belong to the part "" if allowed."""
-    found: dict[str, dict[str, Any]] = {part: {} for part in parts}
-    for name, value in parsed_settings(assignments).items():
-        part, _, setting = name.rpartition(".")
-        if part not in found or not setting:
-            raise click.UsageError(f"--set {name if setting else f'{name}={value}'}: write it as {named}")
-        found[part][setting] = value
     return found
 
 
@@ -192,17 +185,6 @@ def refuse(context: click.Context, reasons: dict[str, str]) -> None:
             parameter = next(parameter for parameter in context.command.params if parameter.name == name)
             negated = context.params[name] is False and parameter.secondary_opts
             raise click.UsageError(f"{(negated or parameter.opts)[0]} {reason}")
-
-
-@contextmanager
-def opening() -> Iterator[None]:
-    """Name the option in errors about a parameter that does not apply to the data."""
-    from ..datasets.opening import ParameterError
-
-    try:
-        yield
-    except ParameterError as error:
-        raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
 
 
 def one_line(text: str) -> str:

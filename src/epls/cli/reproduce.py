@@ -16,6 +16,9 @@ from .options import StageProgress
 if TYPE_CHECKING:
     from ..paper.experiment import Experiment
 
+_SIZES = ("n_components", "n_patches", "stride")  # that may be changed with --paper
+_OF_ROWS = ("learner", "settings", "encoder", "alpha", "split_sign", "whiten", "layers")  # of the table
+
 
 @click.command("reproduce")
 @click.argument("dataset", type=click.Choice(["stl10", "cifar10"]))
@@ -79,16 +82,20 @@ def command(
     """
     from ..evaluation.cache import Cache
     from ..paper.experiment import run_experiment
-    from ..paper.table import paper_beside, result_name, run_table, table_name
+    from ..paper.table import PAPER_SETTINGS, paper_beside, result_name, run_table
     from ..paper.task import load_task
     from ..utils.files import write_atomically
 
     n_patches, poolings = chosen["n_patches"], [chosen["pooling"]] if chosen["pooling"] else ["sum", "log"]
-    if table:
-        _check_table(dataset, paper, chosen)
-    settings = _paper_settings(dataset, chosen) if paper else _settings(dataset, **chosen)
+    _check_choices(dataset, paper, table, chosen)
+    if paper:
+        sizes = {name: chosen[name] for name in _SIZES}
+        settings = replace(PAPER_SETTINGS, seed=chosen["random_state"], **sizes)
+    else:
+        settings = _settings(dataset, **chosen)
     task = load_task(dataset, data, n_folds, protocol=protocol, download=download)
-    name = table_name(settings, n_patches, poolings, task) if table else result_name(dataset, settings, task)
+    of_table = ["_".join(poolings), *([] if n_patches is None else [f"n_patches={n_patches}"])] if table else []
+    name = result_name(dataset, settings, task, of_table)
     options.check_output_folder(output, f"{name}.json", f"{name}-filters.png")
     for remark in task.remarks:
         options.tell(remark, err=True)
@@ -107,38 +114,19 @@ def command(
     options.print_result(as_json, report, "\n".join(lines))
 
 
-def _check_table(dataset: str, paper: bool, chosen: dict[str, Any]) -> None:
-    if paper:
+def _check_choices(dataset: str, paper: bool, table: bool, chosen: dict[str, Any]) -> None:
+    """Refuse options that --paper or --table sets."""
+    context = click.get_current_context()
+    if paper and table:
         raise click.UsageError("--table already has a row for EPLS as printed: leave out --paper or --table")
-    if dataset != "stl10":
-        raise click.UsageError("--table: the paper's table is for stl10 only")
-    of_rows = {
-        "alpha": None, "split_sign": None, "settings": (), "learner": "epls", "encoder": "natural", "whiten": False,
-        "layers": 1,
-    }  # fmt: skip
-    if any(chosen[name] != usual for name, usual in of_rows.items()):
-        raise click.UsageError(
-            "--table has fixed learners, encoders and settings, and one layer: leave out --learner, --encoder, "
-            "--alpha, --split-sign, --whiten, --layers and --set"
-        )
-
-
-def _paper_settings(dataset: str, chosen: dict[str, Any]) -> Experiment:
-    """Return the settings of --paper, with the given sizes and seed."""
-    from ..paper.table import PAPER_SETTINGS
-
-    if dataset != "stl10":
-        raise click.UsageError("--paper: the paper's experiment is for stl10 only")
-    if chosen["settings"]:
-        raise click.UsageError("--paper has fixed settings: leave out --set or --paper")
-    sizes = ("n_components", "n_patches", "stride")
-    for name, value in chosen.items():
-        wanted = getattr(PAPER_SETTINGS, name, value)
-        if name not in sizes and value not in (None, wanted):
-            option = f"--{name.replace('_', '-')}" + (f" {value}" if value is not True else "")
-            has = f"has {wanted}" if wanted else "does not use it"
-            raise click.UsageError(f"{option} contradicts --paper, which {has}: leave one of them out")
-    return replace(PAPER_SETTINGS, seed=chosen["random_state"], **{name: chosen[name] for name in sizes})
+    if table:
+        reason = "is not for --table, which has fixed learners, encoders and settings, and one layer: leave it out"
+        options.refuse(context, dict.fromkeys(_OF_ROWS, reason))
+    if paper:
+        others = [name for name in chosen if name not in (*_SIZES, "random_state")]
+        options.refuse(context, dict.fromkeys(others, "is set by --paper: leave one of them out"))
+    if dataset != "stl10" and (paper or table):
+        raise click.UsageError(f"--{'paper' if paper else 'table'}: the paper's experiment is for stl10 only")
 
 
 def _settings(
@@ -156,7 +144,7 @@ def _settings(
     if alpha is not None and not 0 < alpha < math.inf:
         raise click.UsageError(f"--alpha {alpha}: give a number greater than 0")
     return Experiment(
-        learner_settings=options.parsed_settings(settings),
+        learner_settings=options.settings_of(settings, [""], "NAME=VALUE")[""],
         patch_size=patch_size or PATCH_SIZES[dataset],
         encoder=name,
         alpha=alpha,

@@ -1,4 +1,4 @@
-"""Labels of samples: by name in a CSV table, given by people or predicted, or as a column of a table of vectors."""
+"""Labels of samples, given by people or predicted: from a file of their own, or from the file of the samples."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import counted, listed
-from .tables import check_encoding, delimiter_hint, is_label_name, is_number, read_columns
-from .writing import FORMULAS, csv_cell, csv_name
+from .arrays import archive_keys, load_archive, load_array
+from .tables import TABLES, check_encoding, delimiter_hint, is_label_name, is_number, read_columns
+from .writing import FORMULAS, csv_cell, samples_table
 
+LABEL_FILES = (".npy", *TABLES)
 GIVEN, PREDICTED = "given", "predicted"
+_COLUMNS = ("file", "row", "label", "confidence", "source")
+_ARRAYS = ("labels", "y")  # of labels in a .npz file
 _LARGEST = 2**28  # bytes
 _LONGEST_LABEL = 200  # characters
 _N_NAMED = 3
@@ -36,20 +39,31 @@ class Label:
     given: bool = True  # by a person, not by a classifier
 
 
-def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
-    """Read the labels of samples, by their names, from a .csv file in UTF-8.
+def read_labels(
+    path: str | os.PathLike[str], names: Sequence[str] | None, n_samples: int, where: object
+) -> list[Label | None]:
+    """Return the label of each sample, or None for those without one, from a .csv, .parquet or .npy file.
 
-    It has the columns "file" (or "row", for vectors) and "label", as saved by the page of `epls explore`, and perhaps
-    "confidence" and "source", as written by `epls classify`. Samples with an empty label are skipped. File names that
-    are not valid UTF-8 are kept as Python represents them.
+    A table has a column "label", or one other whose name suggests labels. Its column "file" has the names of samples,
+    or its column "row" their numbers from 0; without both, labels are in the order of the samples, as in an array.
+    There may be "confidence" and "source", as written by `epls classify`. A .csv file is UTF-8; file names that are
+    not are kept as Python represents them. ``where`` tells in messages what the samples are from.
     """
     path = existing_file(path)
     header, *rows = _lines(path)
-    columns = _checked_columns(path, header)
-    name_column = "file" if "file" in columns else "row"
+    columns = _known_columns(path, header)
+    key = "file" if "file" in columns and (names is not None or "row" not in columns) else "row"
+    if key == "file" and names is None:
+        raise ValueError(
+            f"{path} has labels of files, by its column file, but {where} has samples without names: give a table with "
+            f"the columns row, which counts the samples from 0, and label"
+        )
+    if key == "row" or names is None:
+        names = [str(number) for number in range(n_samples)]
     found: dict[str, Label] = {}
+    n_lines = 0
     for number, row in enumerate(rows, 2):
-        if not any(map(str.strip, row)):
+        if not row or (len(header) > 1 and not any(map(str.strip, row))):
             continue
         if len(row) != len(header):
             raise ValueError(
@@ -57,19 +71,36 @@ def read_labels(path: str | os.PathLike[str]) -> dict[str, Label]:
                 f"columns: use one value per column, or remove the line"
             )
         cells = dict(zip(columns, row, strict=True))
+        name, n_lines = _plain_name(cells.get(key, str(n_lines)), key), n_lines + 1
         label = _label_of(cells, f"line {number} of {path}")
-        if label is None:
-            continue
-        name = plain_name(cells[name_column], name_column)
-        if found.setdefault(name, label).label != label.label:
+        if label is not None and found.setdefault(name, label).label != label.label:
             raise ValueError(
                 f"{path} has two labels for {name!r}, {found[name].label!r} and {label.label!r}: remove one of them"
             )
-    return found
+    if key not in columns and n_lines != n_samples:
+        raise ValueError(
+            f"{path} has {counted(n_lines, 'labels')} in the order of the samples, but {where} has {n_samples:,}: give "
+            f"one for each, or name the samples in a column file, or row"
+        )
+    there = set(names)
+    if unknown := [name for name in found if name not in there]:
+        named = listed([repr(name) for name in unknown], most=_N_NAMED)
+        raise ValueError(
+            f"{len(unknown)} of {len(found)} labelled samples are not in {where}: {named}. Its samples have "
+            f"names such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
+        )
+    return [found.get(name) for name in names]
 
 
-def _lines(path: Path) -> list[list[str]]:
+def _lines(path: Path) -> list[Sequence[str]]:
     """Return the cells of all lines, from the one that names the columns."""
+    ending = path.suffix.lower()
+    if ending == ".npy":
+        return [["label"], *([text] for text in _array_texts(load_array(path), path))]
+    if ending == ".parquet":
+        table = read_columns(path, lambda schema: _used_columns(path, schema.names))
+        cells = [_column_texts(path, table, name) for name in table.column_names]
+        return [table.column_names, *zip(*cells, strict=True)]
     with open_regular(path) as file:
         content = file.read(_LARGEST + 1)
     if len(content) > _LARGEST:
@@ -83,27 +114,29 @@ def _lines(path: Path) -> list[list[str]]:
     first = 1 if lines[:1] == [["sep=", ""]] else 0  # tells a spreadsheet that commas separate values
     if not any(map(any, lines[first:])):
         raise ValueError(f"{path} is empty: give a .csv file with the columns file and label")
-    return lines[first:]
+    return [*lines[first:]]
 
 
-def _checked_columns(path: Path, header: list[str]) -> list[str]:
-    """Return the names of the columns, after checking those that are used."""
+def _known_columns(path: Path, header: Sequence[str]) -> list[str]:
+    """Return the names of the columns in lower case, with that of the labels as "label"."""
     names = [name.strip().lower() for name in header]
     if not any(names):
         raise ValueError(f"the first line of {path} is empty: it must name the columns file (or row) and label")
-    for needed, said in ((("file", "row"), "file or row"), (("label",), "label")):
-        if not set(needed) & set(names):
-            raise ValueError(
-                f"{path} has no column {said}; it has {listed(header)}: the first line must name file (or row, for "
-                f"vectors) and label{delimiter_hint(header)}"
-            )
-    for name in ("file", "row", "label", "confidence", "source"):
+    if "label" not in names:
+        others = [name for name in header if name.strip().lower() not in _COLUMNS]
+        names[header.index(_label_column(path, others, None))] = "label"
+    for name in _COLUMNS:
         if names.count(name) > 1:
             raise ValueError(f"{path} has {names.count(name)} columns named {name}: remove or rename all but one")
     return names
 
 
-def plain_name(name: str, column: str) -> str:
+def _used_columns(path: Path, header: Sequence[str]) -> list[str]:
+    known = _known_columns(path, header)
+    return [name for name, meaning in zip(header, known, strict=True) if meaning in _COLUMNS]
+
+
+def _plain_name(name: str, column: str) -> str:
     """Return the name of a sample as the library has it, from a table that a spreadsheet may have rewritten."""
     if column == "file":
         return name.removeprefix("./")  # see csv_name
@@ -149,68 +182,72 @@ def _without_guard(label: str) -> str:
     return label[1:] if label.startswith("'") and label.lstrip("'").startswith(FORMULAS) else label
 
 
-def labels_of(labels: dict[str, Label], names: Sequence[str], where: object) -> list[Label | None]:
-    """Return the label of each sample, or None for samples without one. A label of no sample raises an error."""
-    there = set(names)
-    if unknown := [name for name in labels if name not in there]:
-        named = listed([repr(name) for name in unknown], most=_N_NAMED)
-        raise ValueError(
-            f"{len(unknown)} of {len(labels)} labelled samples are not in {where}: {named}. Its samples have "
-            f"names such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
-        )
-    return [labels.get(name) for name in names]
+def labels_table(names: Sequence[str] | None, labels: Sequence[Label]) -> bytes:
+    """Return a .csv file with the columns file (or row, without names), label, confidence and source."""
+    return samples_table(
+        names,
+        label=[csv_cell(_with_guard(label.label)) for label in labels],
+        confidence=[f"{label.confidence:.4f}" for label in labels],
+        source=[GIVEN if label.given else PREDICTED for label in labels],
+    )
 
 
-def labels_table(names: Sequence[str], labels: Sequence[Label], name_column: str = "file") -> bytes:
-    """Return a .csv file with the columns file (or row), label, confidence and source, for :func:`read_labels`."""
-    name_cell = csv_name if name_column == "file" else str
-    lines = [f"{name_column},label,confidence,source"]
-    for name, label in zip(names, labels, strict=True):
-        source = GIVEN if label.given else PREDICTED
-        lines.append(f"{name_cell(name)},{csv_cell(_with_guard(label.label))},{label.confidence:.4f},{source}")
-    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str]:
+    """Return the labels of samples from the file that holds them, and the name of their column or array.
 
-
-def load_label_column(path: str | os.PathLike[str], column: str | None = None) -> tuple[NDArray[Any], str]:
-    """Load the labels in a column of a .csv or .parquet table, numbers or texts, and the name of the column.
-
-    By default, it is the only column, or the only one whose name suggests labels, such as "label" or "class".
+    In a .csv or .parquet table, by default, they are the only column whose name suggests labels; in a .npz file, the
+    array "labels" or "y".
     """
-    path = existing_file(path)
-    table = read_columns(path, lambda schema: [_label_column(path, schema.names, column)])
+    nor = f", and there is no file {name}" if name is not None and Path(name).suffix.lower() in LABEL_FILES else ""
+    if path.suffix.lower() in TABLES:
+        table = read_columns(path, lambda schema: [_label_column(path, schema.names, name, nor)])
+        found: str = table.column_names[0]
+        texts = _column_texts(path, table, found)
+    else:
+        there = archive_keys(path)
+        wanted = [found for found in (_ARRAYS if name is None else (name,)) if found in there]
+        if not wanted:
+            raise ValueError(
+                f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_ARRAYS)}{nor}: name the array "
+                f"of labels"
+            )
+        found = wanted[0]
+        texts = _array_texts(load_archive(path, [found])[0], path)
+    return [Label(text.strip()) if text.strip() else None for text in texts], found
+
+
+def _label_column(path: Path, names: Sequence[str], column: str | None, nor: str = "") -> str:
+    if column is not None:
+        if column not in names:
+            raise ValueError(f"{path} has no column {column}{nor}; it has {listed(names)}{delimiter_hint(names)}")
+        return column
+    found = names if len(names) == 1 else [name for name in names if is_label_name(name)]
+    if len(found) != 1 or delimiter_hint(names):
+        raise ValueError(
+            f"which column of {path} has the labels? It has {listed(names)}. Name one, or call it "
+            f"label{delimiter_hint(names)}"
+        )
+    return found[0]
+
+
+def _column_texts(path: Path, table: Any, name: str) -> list[str]:
+    """Return the values of a column of a pyarrow table. A text that many rows share is kept once."""
     from pyarrow import ArrowException, string, types
 
-    (name,), (labels,) = table.column_names, table.columns
-    _check_missing(labels.null_count, path, name)
-    if types.is_integer(labels.type) or types.is_boolean(labels.type):
-        return np.asarray(labels.to_numpy()), name
+    column = table[name]
     try:
-        # A text that many rows share is kept once.
-        labels = labels if types.is_dictionary(labels.type) else labels.cast(string()).dictionary_encode()
-        labels = labels.unify_dictionaries().combine_chunks()
-        texts = [text.strip() for text in labels.dictionary.cast(string()).to_pylist()]
-        found = np.array(texts, dtype=object)[labels.indices.to_numpy()]
-        _check_missing(int(np.count_nonzero(found == "")), path, name)
-        return found, name
+        column = column if types.is_dictionary(column.type) else column.cast(string()).dictionary_encode()
+        column = column.unify_dictionaries().combine_chunks()
+        texts = [*column.dictionary.cast(string()).to_pylist(), ""]
+        return [texts[index] for index in column.indices.fill_null(-1).to_pylist()]
     except ArrowException as error:
         raise ValueError(
-            f"the column {name} of {path} has values of type {labels.type}: labels must be numbers or texts"
+            f"the column {name} of {path} has values of type {table[name].type}: labels must be numbers or texts"
         ) from error
 
 
-def _check_missing(n_missing: int, path: Path, name: str) -> None:
-    if n_missing:
-        raise ValueError(f"{path} has {counted(n_missing, 'rows')} without {name}: fill or remove them")
-
-
-def _label_column(path: Path, names: list[str], column: str | None) -> str:
-    if column is not None:
-        if column not in names:
-            raise ValueError(f"{path} has no column {column}; it has {listed(names)}{delimiter_hint(names)}")
-        return column
-    found = names if len(names) == 1 else [name for name in names if is_label_name(name)]
-    if len(found) != 1:
-        raise ValueError(
-            f"which column of {path} has the labels? It has {listed(names)}. Name one{delimiter_hint(names)}"
-        )
-    return found[0]
+def _array_texts(values: NDArray[Any], path: Path) -> list[str]:
+    if values.ndim != 1:
+        raise ValueError(f"{path} has labels of shape {values.shape}: give one label for each sample")
+    texts = values.astype(str).tolist()
+    return ["" if missing else text for text, missing in zip(texts, (values != values).tolist(), strict=True)]

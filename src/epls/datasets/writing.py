@@ -79,6 +79,15 @@ def csv_name(name: str) -> str:
     return csv_cell(("./" if name.startswith(FORMULAS) else "") + name)
 
 
+def samples_table(names: _Names, **columns: Sequence[str]) -> bytes:
+    """Return a CSV table with a line for each sample: its name in the column "file", or else its number in "row"."""
+    n_samples = len(next(iter(columns.values())))
+    first = [str(number) for number in range(n_samples)] if names is None else map(csv_name, names)
+    lines = [",".join(["row" if names is None else "file", *columns])]
+    lines += map(",".join, zip(first, *columns.values(), strict=True))
+    return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
+
+
 def csv_cell(text: str) -> str:
     """Return a quoted cell of a CSV table. Some spreadsheets also split lines at semicolons; quotes prevent that."""
     return '"' + text.replace('"', '""') + '"'

@@ -29,7 +29,6 @@ from ..metrics import unresponsive_units
 from ..utils.settings import with_settings
 from ..utils.types import Indices, Progress
 from ..utils.wording import counted
-from .labelled import class_numbers
 from .summary import dead_units
 from .svm import svm_for
 
@@ -176,7 +175,7 @@ def compare(
     n_samples = len(X)
     if np.shape(y) != (n_samples,):
         raise ValueError(f"y has shape {np.shape(y)}, but X has {n_samples} samples: give one label for each")
-    labels = class_numbers(y, "y")
+    labels = class_numbers(y)
     random = check_random_state(random_state)
     trained_on = list(_folds(labels, n_labels, folds, random))
     named = _named(X, learners)
@@ -220,6 +219,38 @@ def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learn
     known = set(learner.get_params()) - ({"n_components"} if learner.complete else set())
     given = {key: value for key, value in shared.items() if key in known}
     return with_settings(learner, given | settings, name)
+
+
+def class_numbers(labels: ArrayLike) -> NDArray[np.int64]:
+    """Return the number of each label among the sorted classes. Spaces around texts do not count.
+
+    Raise a ValueError if one is missing: None, NaN, an empty text, or the text "nan", which other programs write for
+    NaN.
+    """
+    values: NDArray[Any] = np.asarray(labels)
+    if values.dtype.kind in "US":
+        values = np.char.strip(values)
+        missing = np.isin(np.char.lower(values), np.array(["", "nan"], dtype=values.dtype.kind))
+    elif values.dtype.kind == "O":
+        values = np.array([value.strip() if isinstance(value, str) else value for value in values], dtype=object)
+        missing = np.array([_is_missing(value) for value in values], dtype=bool)
+    else:
+        missing = values != values  # NaN and NaT differ from themselves
+    if missing.any():
+        raise ValueError(
+            f"y has no label (empty or NaN) for {missing.sum():,} of {len(values):,} samples: fill in these "
+            f"labels, or leave the samples out"
+        )
+    return np.unique(values, return_inverse=True)[1].astype(np.int64)
+
+
+def _is_missing(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in ("", "nan")
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal nor unequal to anything
+        return True
 
 
 def _compared(

@@ -205,41 +205,20 @@ def _numbered(progress: Progress, experiment: str) -> Progress:
     return lambda stage, done, total: progress(f"{experiment}: {stage}", done, total)
 
 
-def result_name(dataset: str, settings: Experiment, task: Task) -> str:
-    """Return a name for the files of a result. It includes all settings that are not defaults, so it is unique."""
-    parts = [dataset, *_images(task), settings.learner]
-    parts += [f"{settings.n_components}{'x2' if settings.split_sign else ''}"]
-    parts += ["whitened"] * settings.whiten + [settings.encoder, settings.pooling]
-    parts += [] if settings.alpha is None else [f"alpha{settings.alpha}"]
-    parts += [f"mirror_{settings.mirror}"] if settings.mirror else []
-    parts += [f"{settings.layers}layers"] if settings.layers > 1 else []
-    parts += [settings.classifier] if settings.classifier != "svm" else []
-    if settings.learner == "epls" and settings.learner_settings == PAPER_SETTINGS.learner_settings:
-        parts.append("paper")
-    else:
-        parts += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
+def result_name(dataset: str, settings: Experiment, task: Task, table: Sequence[str] = ()) -> str:
+    """Return a name for the files of a result, or of a ``table``, whose own choices these are.
+
+    It includes all settings that are not defaults, so it is unique.
+    """
     usual = Experiment(learner=settings.learner, patch_size=PATCH_SIZES[dataset])
-    unusual = _unusual(settings, usual, ("n_patches", "patch_size", "stride", "grid", "seed"))
-    parts += [part.removeprefix("n_") for part in unusual] + _folds(dataset, task)
-    return "-".join(parts)
-
-
-def table_name(settings: Experiment, n_patches: int | None, poolings: Sequence[str], task: Task) -> str:
-    """Return a name for the file of a table. It includes all settings that are not defaults, so it is unique."""
-    unusual = _unusual(settings, Experiment(), ("n_components", "patch_size", "stride", "grid", "seed"))
-    patches = [] if n_patches is None else [f"patches{n_patches}"]
-    mirror = [f"mirror_{settings.mirror}"] if settings.mirror else []
-    parts = ["stl10", *_images(task), "table", "_".join(poolings), *mirror, *patches, *unusual]
-    return "-".join(parts + _folds("stl10", task))
-
-
-def _images(task: Task) -> list[str]:
-    return [task.protocol, f"from_{task.source}"]
-
-
-def _unusual(settings: Experiment, usual: Experiment, names: Sequence[str]) -> list[str]:
-    return [f"{name}{getattr(settings, name)}" for name in names if getattr(settings, name) != getattr(usual, name)]
-
-
-def _folds(dataset: str, task: Task) -> list[str]:
-    return [] if len(task.folds) == _FOLDS[dataset] else [f"folds{len(task.folds)}"]
+    chosen = ["table", *table] if table else [settings.learner, settings.encoder, settings.pooling]
+    if settings.learner == "epls" and settings.learner_settings == PAPER_SETTINGS.learner_settings:
+        chosen.append("paper")
+    else:
+        chosen += [f"{name}={value}".replace("/", "_") for name, value in settings.learner_settings.items()]
+    told = {"learner", "encoder", "pooling", "learner_settings", *(["n_patches"] if table else [])}
+    for name, value in vars(settings).items():
+        if name not in told and value != getattr(usual, name):
+            chosen.append(f"{name}={value}")
+    folds = [] if len(task.folds) == _FOLDS[dataset] else [f"folds={len(task.folds)}"]
+    return "-".join([dataset, task.protocol, f"from_{task.source}", *chosen, *folds])
