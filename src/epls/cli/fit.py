@@ -251,15 +251,17 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
 
 def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:
     """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
-    from ..callbacks import OnEpoch
+    from ..callbacks import report_epochs
     from ..images.recipes import tell_epochs
     from ..images.stack import DeepFeatures
 
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)
         return
-    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
-    _learner_in(model).set_callbacks(*callbacks, *([] if checkpoint is None else [checkpoint]))
+    learner = _learner_in(model)
+    report_epochs(learner, lambda done, total: progress("learn", done, total))
+    if checkpoint is not None:
+        learner.set_callbacks(*learner.callbacks, checkpoint)
 
 
 def _learner_in(model: Any) -> Any:

@@ -16,7 +16,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import check_random_state
 
-from ..callbacks import OnEpoch
+from ..callbacks import report_epochs
 from ..images.features import ImageFeatures
 from ..images.reading import ImageCollection
 from ..images.recipes import Progress, quick_features
@@ -229,8 +229,8 @@ def _compared(
     try:
         learner = _prepared(learner, X, seed)
         inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
-        if isinstance(inner, Learner) and hasattr(inner, "set_callbacks"):
-            inner.set_callbacks(OnEpoch(lambda done, total: progress(f"{name}: learn", done, total)))
+        if isinstance(inner, Learner):
+            report_epochs(inner, lambda done, total: progress(f"{name}: learn", done, total))
         times = [time.perf_counter()]
         learner.fit(_copied(X))
         times.append(time.perf_counter())

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .._version import __version__
 from ..algorithm.progress import has_settled
-from ..callbacks import OnEpoch
+from ..callbacks import report_epochs
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..evaluation.cache import Cache, fingerprint
@@ -184,8 +184,7 @@ class _Run:
 
     def _learned(self) -> ImageFeatures:
         learner, settings = self._learner, self._settings
-        if hasattr(learner, "set_callbacks"):
-            learner.set_callbacks(OnEpoch(lambda done, total: self._progress("learn", done, total)))
+        report_epochs(learner, partial(self._progress, "learn"))
         features = ImageFeatures(
             learner,
             patch_size=settings.patch_size,
