@@ -4,6 +4,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -420,6 +421,35 @@ def test_settings_of_a_strangers_file_are_checked(features, tmp_path, name, valu
 def test_values_of_a_strangers_file_are_checked(features, tmp_path, name, value):
     with pytest.raises(ValueError, match="is damaged"):
         load_model(crafted(features, tmp_path, attributes={name: value}))
+
+
+def scalers(tmp_path, n_parts, n_arrays):
+    """The file of a pipeline with many parts that are no steps of it, each with many arrays."""
+    scaler = {"learner": "StandardScaler", "params": {}, "parts": {}}
+    scaler["attributes"] = {"n_samples_seen_": 1, "n_features_in_": 1, "feature_names_in_": None}
+    header = {"format": FORMAT_VERSION, "learner": "Pipeline", "params": {}, "attributes": {}}
+    header |= {"steps": {"p0": scaler}, "parts": {f"p{k}": scaler for k in range(n_parts)}}
+    arrays = {f"p{k}.a{number}": np.ones(1) for k in range(n_parts) for number in range(n_arrays)}
+    write_container(tmp_path / "many", header, arrays)
+    return tmp_path / "many"
+
+
+def test_many_parts_take_no_time(tmp_path):
+    path = scalers(tmp_path, 4000, 10)
+    start = time.thread_time()
+    load_model(path)
+    assert time.thread_time() - start < 5
+
+
+def test_too_many_parts_arrays_or_levels_are_refused(features, tmp_path):
+    for n_parts, n_arrays in ((20_000, 1), (1000, 70)):
+        with pytest.raises(ValueError, match="at most 16,384 models, 16 inside each other, and 65,536 arrays"):
+            load_model(scalers(tmp_path, n_parts, n_arrays))
+    deep = {"learner": "EPLS", "params": {}}
+    for _ in range(20):
+        deep = {"learner": "ImageFeatures", "params": {"estimator": deep}}
+    with pytest.raises(ValueError, match="16 inside each other"):
+        load_model(crafted(features, tmp_path, params={"estimator": deep}))
 
 
 def test_log_pooling_needs_a_typical_code(features, tmp_path):

@@ -35,6 +35,8 @@ from .utils.files import FolderLock
 FORMAT_VERSION = 3
 _READ_FORMATS = (2, FORMAT_VERSION)
 _OUTPUTS = ("default", "pandas", "polars")  # supported by scikit-learn's set_output
+# A layer of 500 groups has 1,500 models, counting those in settings, and as many arrays.
+_MOST_MODELS, _DEEPEST, _MOST_ARRAYS = 2**14, 16, 2**16
 _NOT_SAVED = {"device", "checkpoint"}  # of the machine, not of the model
 # Parameters of EPLS that format 2 (epls 0.2.0) has in place of ``settings``.
 _SETTINGS_OF_FORMAT_2 = {"target", "loss", "optimizer", "biases", "drop_last", "max_norm", "wake"}
@@ -67,6 +69,7 @@ def save_model(model: Any, path: str | os.PathLike[str], *, notes: dict[str, Any
         :func:`read_notes`.
     """
     header, arrays = _fitted_description(model)
+    _check_extent(header, arrays)
     write_container(Path(path), header | {"format": FORMAT_VERSION, "epls": __version__, "notes": notes or {}}, arrays)
 
 
@@ -87,6 +90,23 @@ def _fitted_description(model: Any) -> tuple[dict[str, Any], dict[str, Any]]:
             header["parts"][name], of_part = _fitted_description(value)
             arrays |= {f"{name}.{key}": array for key, array in of_part.items()}
     return header, arrays
+
+
+def _check_extent(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Refuse far more models, or deeper ones, than real models have: making them could take hours."""
+    n_models = 0
+    left: list[tuple[Any, int]] = [(header, 0)]
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, dict) and "learner" in value:
+            n_models, depth = n_models + 1, depth + 1
+        if n_models > _MOST_MODELS or depth > _DEEPEST or len(arrays) > _MOST_ARRAYS:
+            raise ValueError(
+                f"a file may hold at most {_MOST_MODELS:,} models, {_DEEPEST} inside each other, and {_MOST_ARRAYS:,} "
+                f"arrays"
+            )
+        if isinstance(value, dict | list):
+            left += [(item, depth) for item in (value.values() if isinstance(value, dict) else value)]
 
 
 def _description(model: Any) -> dict[str, Any]:
@@ -149,7 +169,9 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
     """Return the results of :func:`load_model` and :func:`read_notes` from one reading of the file."""
     header, arrays = _read(Path(path))
     try:
-        return _fitted_model(header, arrays), _notes(path, header)
+        notes = _notes(path, header)
+        _check_extent({name: value for name, value in header.items() if name != "notes"}, arrays)
+        return _fitted_model(header, arrays), notes
     except RemovedError as error:
         raise ValueError(f"{path} cannot be loaded: {error}") from error
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
@@ -208,10 +230,16 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _fitted_model(header: dict[str, Any], arrays: dict[str, Any]) -> Any:
     model = _model(header)
-    state = {name: array for name, array in arrays.items() if "." not in name}
+    state: dict[str, Any] = {}
+    of_parts: dict[str, dict[str, Any]] = {part: {} for part in header["parts"]}
+    for name, array in arrays.items():
+        part, dot, rest = name.partition(".")
+        if not dot:
+            state[name] = array
+        elif part in of_parts:
+            of_parts[part][rest] = array
     for part, part_header in header["parts"].items():
-        of_part = {name.removeprefix(f"{part}."): a for name, a in arrays.items() if name.startswith(f"{part}.")}
-        state[part] = _fitted_model(part_header, of_part)
+        state[part] = _fitted_model(part_header, of_parts[part])
     _restore(model, state, header["attributes"])
     if "output" in header:  # if the user called set_output
         if header["output"] not in _OUTPUTS:  # set_output accepts anything

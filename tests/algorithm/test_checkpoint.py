@@ -13,7 +13,7 @@ from epls import EPLS, OMP, PAPER, ImageFeatures, TrainingSettings
 from epls.algorithm.activations import LOGISTIC
 from epls.algorithm.checkpoint import Checkpoint
 from epls.callbacks import OnEpoch
-from epls.data.blocks import ArrayBlocks, JoinedBlocks
+from epls.data.blocks import array_blocks, joined
 from epls.utils.container import DamagedError, VersionError, read_container, write_container
 
 
@@ -193,7 +193,7 @@ def test_the_global_random_numbers_are_left_alone(blobs, tmp_path):
 
 
 def test_blocks_and_images_go_on_too(blobs, tmp_path):
-    blocks = JoinedBlocks([ArrayBlocks(blobs[:150]), ArrayBlocks(blobs[150:])])
+    blocks = joined([array_blocks(blobs[:150]), array_blocks(blobs[150:])])
     model = EPLS(8, max_iter=4, batch_size=40, random_state=0)
     expected = clone(model).fit(blocks)
     stopped(model, blocks, tmp_path / "a", 13)
@@ -226,7 +226,7 @@ def test_a_checkpoint_of_another_version_is_refused(blobs, tmp_path):
     assert path.read_bytes() == written
 
 
-@pytest.mark.parametrize("as_blocks", [lambda X: JoinedBlocks([ArrayBlocks(X[:150]), ArrayBlocks(X[150:])])])
+@pytest.mark.parametrize("as_blocks", [lambda X: joined([array_blocks(X[:150]), array_blocks(X[150:])])])
 def test_rows_of_blocks_are_told_apart(blobs, tmp_path, as_blocks):
     """Columns that are exchanged in two rows leave mean and scale as they are."""
     stopped(EPLS(8, max_iter=4, random_state=0, batch_size=40), as_blocks(blobs), tmp_path, 2)

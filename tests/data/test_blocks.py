@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from epls import EPLS, OMP, DeepFeatures, ImageFeatures, Layer, open_shards
-from epls.data.blocks import ArrayBlocks, FileBlocks, JoinedBlocks, RowRange, as_blocks, checked_blocks
+from epls.data.blocks import Blocks, array_blocks, as_blocks, checked_blocks, joined
 
 
 @pytest.fixture(name="X")
@@ -41,16 +41,16 @@ def forms_of(X, folder):
     stored[:] = X
     yield stored
     yield da.from_array(X, chunks=(90, 4))
-    yield JoinedBlocks([ArrayBlocks(X[:100]), ArrayBlocks(X[100:])])
+    yield joined([array_blocks(X[:100]), array_blocks(X[100:])])
 
 
 @given(st.lists(st.integers(1, 9), min_size=1, max_size=8), st.data())
 def test_any_range_of_rows(sizes, data):
     X = np.arange(2 * sum(sizes)).reshape(-1, 2)
-    blocks = JoinedBlocks([ArrayBlocks(part) for part in np.split(X, np.cumsum(sizes)[:-1])])
+    blocks = joined([array_blocks(part) for part in np.split(X, np.cumsum(sizes)[:-1])])
     start = data.draw(st.integers(0, len(X) - 1))
     stop = data.draw(st.integers(start + 1, len(X)))
-    rows = RowRange(blocks, start, stop)
+    rows = blocks.part(start, stop)
     assert rows.shape == (stop - start, 2)
     assert sum(rows.sizes) == stop - start
     assert (rows.sizes > 0).all()
@@ -225,7 +225,7 @@ def test_an_earlier_fit_stays_if_blocks_fail(X):
 def test_file_blocks_know_when_a_map_is_large(X, tmp_path):
     np.save(tmp_path / "x.npy", X)
     assert as_blocks(np.load(tmp_path / "x.npy", mmap_mode="r")) is None
-    assert isinstance(as_blocks(open_shards(tmp_path / "x.npy")), FileBlocks)
+    assert isinstance(as_blocks(open_shards(tmp_path / "x.npy")), Blocks)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int64", "bool", "uint8", ">f4"])
@@ -249,29 +249,27 @@ def saved(X, folder):
 
 
 def test_each_block_is_read_once(X):
-    class Counted(ArrayBlocks):
-        n_read = 0
-
-        def read(self, number):
-            self.n_read += 1
-            return super().read(number)
-
     tall = np.repeat(X, 50, axis=0)  # one block of more rows than are encoded at a time
     model = EPLS(5, max_iter=2, random_state=0).fit(X)
-    for n_blocks, blocks in ((1, Counted(tall)), (300, Counted(X))):
-        blocks._rows = len(tall) if n_blocks == 1 else 1
-        blocks.sizes = np.full(n_blocks, blocks._rows)
+    for n_blocks, data in ((1, tall), (300, X)):
+        read = []
+
+        def rows(start, stop, data=data, read=read):
+            read.append(start)
+            return data[start:stop]
+
+        blocks = Blocks(rows, data.shape, data.dtype, [len(data) // n_blocks] * n_blocks)
         parts = list(model.iter_transform(blocks))
-        assert blocks.n_read == n_blocks
+        assert len(read) == n_blocks
         assert max(map(len, parts)) <= 4096
-        assert_allclose(np.concatenate(parts), model.transform(tall if n_blocks == 1 else X), rtol=1e-5, atol=1e-6)
+        assert_allclose(np.concatenate(parts), model.transform(data), rtol=1e-5, atol=1e-6)
 
 
 def test_data_in_parts_are_refused_where_all_are_needed(shards):
     blocks = open_shards(shards)
     model = EPLS(5, max_iter=2, random_state=0).fit(blocks)
     for call in (model.winners, model.partial_fit):
-        with pytest.raises(TypeError, match=r"needs its samples in memory.*JoinedBlocks"):
+        with pytest.raises(TypeError, match=r"needs its samples in memory, but got Blocks"):
             call(blocks)
 
 
@@ -279,5 +277,5 @@ def test_codes_as_a_table_do_not_disturb_parts(X):
     model = EPLS(5, max_iter=2, random_state=0).fit(X)
     expected = model.transform(X)
     model.set_output(transform="pandas")
-    parts = np.concatenate(list(model.iter_transform(JoinedBlocks([ArrayBlocks(X[:100]), ArrayBlocks(X[100:])]))))
+    parts = np.concatenate(list(model.iter_transform(joined([array_blocks(X[:100]), array_blocks(X[100:])]))))
     assert_array_equal(parts, expected)

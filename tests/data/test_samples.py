@@ -10,24 +10,21 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from epls.data import blocks as blocks_module
-from epls.data.blocks import FileBlocks, as_blocks, checked_blocks
+from epls.data.blocks import Blocks, as_blocks, checked_blocks
 from epls.data.samples import ArraySamples, BlockSamples, StreamSamples
 from epls.data.shuffling import batch_cuts
 
 
-class Pieces:
+class Pieces(Blocks):
     """Blocks of given sizes; each sample is its own number."""
 
     def __init__(self, sizes):
-        self.sizes = np.array(sizes, np.intp)
-        self.shape = (int(self.sizes.sum()), 1)
-        self.dtype = np.dtype(np.float64)
+        super().__init__(self.numbers, (sum(sizes), 1), np.float64, sizes)
         self.n_read = 0
 
-    def read(self, number):
+    def numbers(self, start, stop):
         self.n_read += 1
-        first = self.sizes[:number].sum()
-        return np.arange(first, first + self.sizes[number], dtype=float)[:, None]
+        return np.arange(start, stop, dtype=float)[:, None]
 
 
 def values(batches):
@@ -125,7 +122,7 @@ def test_a_reader_that_fails_tells():
 def large(tmp_path, monkeypatch):
     """A map that counts as large, in blocks of three rows."""
     monkeypatch.setattr(blocks_module, "LARGE_FILE_BYTES", 100)
-    monkeypatch.setattr(blocks_module, "_FILE_BLOCK_BYTES", 3 * 4 * 5)
+    monkeypatch.setattr(blocks_module, "_BLOCK_BYTES", 3 * 4 * 5)
     X = np.random.RandomState(0).normal(size=(40, 5)).astype(np.float32)
     np.save(tmp_path / "x.npy", X)
     return X, np.load(tmp_path / "x.npy", mmap_mode="r")
@@ -134,7 +131,7 @@ def large(tmp_path, monkeypatch):
 def test_a_file_in_blocks(large):
     X, mapped = large
     blocks = as_blocks(mapped)
-    assert isinstance(blocks, FileBlocks)
+    assert isinstance(blocks, Blocks)
     assert blocks.sizes.tolist() == [3] * 13 + [1]
     assert_array_equal(np.concatenate(list(checked_blocks(blocks))), X)
 

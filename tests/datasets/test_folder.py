@@ -86,7 +86,31 @@ def test_links_are_followed_but_not_in_circles(tmp_path):
         (tmp_path / "store" / "back").symlink_to(folder, target_is_directory=True)
     except OSError:
         pytest.skip("no links on this system")
-    assert ImageFolder(folder).names == ["linked/a.png"]
+    assert ImageFolder(folder, follow_links=True).names == ["linked/a.png"]
+    with pytest.raises(
+        ValueError, match=r"no image files .*; 1 links out of the folder are followed with follow_links"
+    ):
+        ImageFolder(folder)
+
+
+def test_links_out_of_a_folder_are_skipped_and_listed(tmp_path):
+    folder = tmp_path / "folder"
+    save(folder / "mine" / "a.png", pixels(3, 3))
+    save(tmp_path / "private" / "b.png", pixels(3, 3))
+    save(tmp_path / "folder2" / "c.png", pixels(3, 3))  # begins with the name of the folder
+    try:
+        for name, target in (("up", ".."), ("other", "../private"), ("again", "mine"), ("near", "../folder2")):
+            (folder / name).symlink_to(target, target_is_directory=True)
+        (folder / "b.png").symlink_to("../private/b.png")
+        (folder / "d.png").symlink_to("mine/a.png")
+        (folder / "note.txt").symlink_to("../private/b.png")
+    except OSError:
+        pytest.skip("no links on this system")
+    found = ImageFolder(folder)
+    assert found.names == ["again/a.png", "d.png"]  # a folder that is linked is visited once
+    skipped = {file.relative_to(folder).as_posix(): reason for file, reason in found.skipped}
+    assert skipped == dict.fromkeys(["b.png", "near", "other", "up"], "a link out of the folder")
+    assert "other/b.png" in ImageFolder(folder, follow_links=True).names
 
 
 def test_classes_are_sub_folders(tmp_path):

@@ -49,12 +49,10 @@ def test_the_parts_that_may_be_missing(stl10_folder):
     (stl10_folder / "test_X.bin").write_bytes(stl10_bytes(test))
     (stl10_folder / "test_y.bin").write_bytes(bytes([7, 1]))
     (stl10_folder / "unlabeled_X.bin").write_bytes(stl10_bytes(unlabelled))
-    (stl10_folder / "class_names.txt").write_text("a\nb\nc\nd\ne\nf\ng\nh\ni\nj\n")
     data = load_stl10(stl10_folder)
     np.testing.assert_array_equal(data.test_images, test)
     np.testing.assert_array_equal(data.test_labels, [6, 0])
     np.testing.assert_array_equal(data.unlabelled_images, unlabelled)
-    assert data.class_names == tuple("abcdefghij")
 
 
 @given(st.integers(0, IMAGE - 1), st.integers(0, 255))
@@ -129,7 +127,6 @@ def test_a_folder_instead_of_a_file(stl10_folder):
         ),
         ("fold_indices.txt", b"-1 1\n" * 10, r"fold_indices\.txt, line 1, has index -1"),
         ("fold_indices.txt", b"0 1\n" * 9 + b"2 2", r"fold_indices\.txt, line 10, has index 2 2 times"),
-        ("class_names.txt", b"cat\ndog\n", r"class_names\.txt has 2 names"),
     ],
 )
 def test_damaged_files_are_named(stl10_folder, name, content, message):

@@ -1,5 +1,7 @@
 """What a user names is opened as vectors or images, or refused with a reason."""
 
+import json
+
 import numpy as np
 import pytest
 import zarr
@@ -95,6 +97,35 @@ def test_parameters_without_meaning_are_refused(images, name, given, message):
         open_data(images.parent / name, **given)
     assert str(caught.value) == f"{message}, and {images.parent / name} is not one: leave it out"
     assert caught.value.parameter == next(iter(given))
+
+
+def test_misspelled_options_are_refused_for_all_data(images, tmp_path):
+    np.save(tmp_path / "x.npy", np.ones((3, 2)))
+    for path in (images, tmp_path / "x.npy"):
+        with pytest.raises(TypeError, match="chanels"):
+            open_data(path, chanels=None)
+
+
+@pytest.mark.parametrize(
+    ("shape", "chunks", "message"),
+    [
+        ([10**13, 2], [1, 2], "bytes that decompress to"),
+        ([4, 10**12], [4, 10**12], "bytes that decompress to"),
+        ([10**12, 8, 8], [1, 8, 8], "bytes that decompress to"),
+        ([10, 5], [10**12, 5], "bytes that decompress to"),
+        ([10, 5], [0, 5], "not a zarr array that can be read"),
+    ],
+)
+def test_zarr_arrays_of_a_stranger_do_not_fill_the_memory(tmp_path, shape, chunks, message):
+    stated = {
+        "zarr_format": 3, "node_type": "array", "shape": shape, "data_type": "float32", "fill_value": 0,
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunks}},
+        "chunk_key_encoding": {"name": "default"}, "attributes": {},
+        "codecs": [{"name": "bytes", "configuration": {"endian": "little"}}],
+    }  # fmt: skip
+    (tmp_path / "zarr.json").write_text(json.dumps(stated))
+    with pytest.raises(ValueError, match=message):
+        open_data(tmp_path)
 
 
 def test_what_is_no_data_is_refused(images, tmp_path):

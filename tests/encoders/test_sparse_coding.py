@@ -8,7 +8,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model, save_model
-from epls.data.blocks import ArrayBlocks, JoinedBlocks
+from epls.data.blocks import array_blocks, joined
 from epls.solvers.lasso import sparse_codes
 from epls.utils.threads import BLOCK_ROWS
 
@@ -101,7 +101,7 @@ def test_sparse_output_of_data_in_parts():
     X, components = random.normal(size=(700, 6)), random.normal(size=(9, 6))
     encoder = SparseCodingEncoder(components, 0.3, sparse_output=True)
     expected = SparseCodingEncoder(components, 0.3).transform(X)
-    blocks = JoinedBlocks([ArrayBlocks(X[:300]), ArrayBlocks(X[300:])])
+    blocks = joined([array_blocks(X[:300]), array_blocks(X[300:])])
     for found in (encoder.transform(blocks), sparse.vstack(list(encoder.iter_transform(blocks)))):
         assert sparse.issparse(found)
         np.testing.assert_allclose(found.toarray(), expected, atol=1e-12)

@@ -9,7 +9,7 @@ from sklearn.datasets import load_digits
 
 from epls import ImageFeatures, load_model, open_shards, save_model
 from epls.callbacks import OnEpoch
-from epls.data.blocks import ArrayBlocks
+from epls.data.blocks import array_blocks
 from epls.data.samples import ArraySamples
 from epls.learners import LEARNERS
 from epls.learners.base import Learner
@@ -139,7 +139,7 @@ def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
     with pytest.raises(ValueError, match="NaN"):
         quick(name).fit(bad)
     with pytest.raises(ValueError, match="NaN or infinite in row 333"):
-        quick(name).fit(ArrayBlocks(bad))
+        quick(name).fit(array_blocks(bad))
 
 
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))

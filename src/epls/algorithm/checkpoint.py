@@ -15,7 +15,7 @@ import numpy as np
 
 from ..callbacks import Callback
 from ..data.samples import Samples
-from ..utils.container import DamagedError, VersionError, parse_container, write_container
+from ..utils.container import DamagedError, VersionError, read_container, write_container
 from ..utils.files import FolderLock, open_regular
 from .activations import Activation
 from .progress import EpochReport, Progress
@@ -89,7 +89,7 @@ class Checkpoint(Callback):
         content = samples.from_first(self._newest() if samples.part == 0 else b"")
         if not content:
             return False
-        header, arrays = parse_container(content, _FORMAT)
+        header, arrays = read_container(content, _FORMAT)
         found = header.get("run")
         if found != _comparable(run):
             found = found if isinstance(found, dict) else {}
@@ -119,7 +119,7 @@ class Checkpoint(Callback):
             try:
                 with open_regular(path) as file:
                     content: bytes = file.read()
-                parse_container(content, _FORMAT)
+                read_container(content, _FORMAT)
             except VersionError as error:
                 raise ValueError(
                     f"{path} was written by another version of epls ({error}; this one has format {_FORMAT}): finish "

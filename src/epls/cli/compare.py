@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _TABLE, _PAGE, _CHART = _FILES = ("compare.json", "compare.html", "compare.png")
 #: Options that do not apply to vectors, and options that do not apply to images.
-_OF_IMAGES = ("n_patches", "patch_size", "stride", "channels", "skip_bad")
+_OF_IMAGES = ("n_patches", "patch_size", "stride", "channels", "skip_bad", "follow_links")
 _OF_VECTORS = ("labels", "n_labels", "scale", "columns", "drop", "key")
 _UNITS_FOR_VECTORS = 100
 
@@ -146,7 +146,8 @@ def _opened(data: Path, vectors: bool, chosen: dict[str, Any], progress: StagePr
     from ..evaluation.labelled import load_labelled_images, load_labelled_vectors
 
     if not vectors:
-        images = load_labelled_images(data, channels=chosen["channels"], skip_bad=chosen["skip_bad"], progress=progress)
+        folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links")}
+        images = load_labelled_images(data, progress=progress, **folder)
         options.tell_skipped(images)
         return images
     with options.opening():

@@ -137,7 +137,7 @@ def open_inputs(
         else:
             of_images = image_features(loaded)
             side = 1 if of_images is None else of_images.smallest_side(grid)
-            folder = {name: chosen[name] for name in ("channels", "skip_bad", "key")}
+            folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links", "key")}
             opened = open_data_for(loaded, notes, path, smallest_side=side, progress=progress, **folder)
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
@@ -170,7 +170,8 @@ def _opened(
             raise click.UsageError(f"--longest-side {side} is too small: patches and grid need {smallest_side} pixels")
     opened = open_data(
         path, smallest_side=smallest_side, longest_side=side, channels=channels, skip_bad=chosen["skip_bad"],
-        key=chosen["key"], columns=chosen.get("columns") or None, drop=chosen["drop"], progress=progress,
+        follow_links=chosen["follow_links"], key=chosen["key"], columns=chosen.get("columns") or None,
+        drop=chosen["drop"], progress=progress,
     )  # fmt: skip
     if channels == "auto" and getattr(opened, "channels", None) == "color":
         options.tell(f"{path} has gray and color images; all are converted to color", err=True)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import glob
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,55 +16,86 @@ from numpy.typing import NDArray
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
 
-_FILE_BLOCK_BYTES = 2**20
+_Rows: TypeAlias = Callable[[int, int], NDArray[Any]]
+_BLOCK_BYTES = 2**20
 #: Arrays on disk of at least this many bytes are read in parts; smaller ones are read as a whole.
 LARGE_FILE_BYTES = 2**30
 # Types that are kept, so that pixels stay bytes until they are in a batch. Others are converted to the first.
 TYPES = [np.dtype(t) for t in (np.float64, np.float32, np.uint8, np.int8, np.uint16, np.int16)]
 
 
-@runtime_checkable
-class Blocks(Protocol):
+class Blocks:
     """A table of samples that is read some rows at a time.
 
-    Attributes
+    Parameters
     ----------
+    rows : callable
+        Returns the rows from ``start`` to ``stop``, given both, which are in the same block. Threads may call it at the
+        same time.
     shape : (n_samples, n_features)
         The shape of all blocks together.
     dtype : dtype
-        The type of the values.
-    sizes : ndarray of int
+        The type of the values. Small integers and floats are kept; others become float64 when they are read.
+    sizes : sequence of int
         The number of rows of each block.
+    first_row : int, default=0
+        The number of the first row, for error messages, if these blocks are a part of other data.
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    sizes: NDArray[np.intp]
+    def __init__(
+        self, rows: _Rows, shape: Sequence[int], dtype: Any, sizes: Sequence[int] | NDArray[Any], first_row: int = 0
+    ) -> None:
+        self.rows = rows
+        self.shape = (int(shape[0]), int(shape[1]))
+        self.dtype = np.dtype(dtype) if dtype in TYPES else TYPES[0]
+        self.sizes = np.asarray(sizes, np.intp)
+        self.first_row = first_row
+        self._ends = np.cumsum(self.sizes)
 
     def read(self, number: int) -> NDArray[Any]:
         """Read the rows of a block. Several threads may read at the same time."""
+        stop = int(self._ends[number])
+        return np.asarray(self.rows(stop - int(self.sizes[number]), stop), self.dtype)
+
+    def part(self, start: int, stop: int) -> Blocks:
+        """Return consecutive rows, such as those of one process. Only blocks that contain such rows are read."""
+        sizes = np.diff(self._ends.clip(start, stop), prepend=start)
+        shape = (stop - start, self.shape[1])
+        return Blocks(partial(_after, self.rows, start), shape, self.dtype, sizes[sizes > 0], self.first_row + start)
 
 
-class FileBlocks:
+# Functions for ``rows``. They are not nested, so that blocks can be pickled.
+def _after(rows: _Rows, first: int, start: int, stop: int) -> NDArray[Any]:
+    return rows(first + start, first + stop)
+
+
+def _slice(X: Any, start: int, stop: int) -> Any:
+    return X[start:stop]
+
+
+def _computed(X: Any, start: int, stop: int) -> Any:
+    return X[start:stop].compute()  # by dask's current scheduler
+
+
+def _of_parts(parts: Sequence[Blocks], ends: NDArray[Any], start: int, stop: int) -> NDArray[Any]:
+    number = int(np.searchsorted(ends, start, side="right"))
+    first = int(ends[number]) - parts[number].shape[0]
+    return parts[number].rows(start - first, stop - first)
+
+
+class FileRows:
     """Contiguous rows of a file, read on demand. Unlike pages of a memory map, they do not stay in memory.
 
     ``offset`` is the position of the first row. ``path`` may be an address in an object store (``s3://...``).
     """
 
     def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
-        self.path = path
-        self.shape = shape
-        self.dtype = _read_as(dtype)
-        self._stored_as = dtype
+        self.path, self.shape, self.dtype = path, shape, dtype
         self._offset = offset
-        self._row_bytes = max(shape[1] * dtype.itemsize, 1)
-        self._rows = max(1, _FILE_BLOCK_BYTES // self._row_bytes)
-        self.sizes = _equal_sizes(shape[0], self._rows)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> FileBlocks:
+    def open(cls, path: str) -> FileRows:
         """Open the rows of a .npy file. Only its header is read."""
-        path = os.fspath(path)
         try:
             with _opened(path) as file:
                 n_bytes = file.seek(0, os.SEEK_END)
@@ -83,48 +115,19 @@ class FileBlocks:
             )
         return cls(path, offset, (shape[0], shape[1]), dtype)
 
-    def read(self, number: int) -> NDArray[Any]:
-        return self.rows(number * self._rows, int(self.sizes[number])).astype(self.dtype, copy=False)
+    def blocks(self) -> Blocks:
+        """Return the rows in blocks of about a megabyte."""
+        return Blocks(self, self.shape, self.dtype, _sizes(self.shape, self.dtype))
 
-    def rows(self, start: int, n_rows: int) -> NDArray[Any]:
+    def __call__(self, start: int, stop: int) -> NDArray[Any]:
         """Read some rows, in the type in which they are stored."""
-        values = np.empty((n_rows, self.shape[1]), self._stored_as)
+        values = np.empty((stop - start, self.shape[1]), self.dtype)
         with _opened(self.path) as file:
-            file.seek(self._offset + start * self._row_bytes)
+            file.seek(self._offset + start * self.shape[1] * self.dtype.itemsize)
             n_read = file.readinto(values.reshape(-1).view(np.uint8).data)
         if n_read != values.nbytes:
-            raise OSError(
-                f"{self.path} ends before row {start + n_rows} of {self.shape[0]}: it was shortened while it was read"
-            )
+            raise OSError(f"{self.path} ends before row {stop} of {self.shape[0]}: it was shortened while it was read")
         return values
-
-
-class ChunkedBlocks:
-    """The chunks of a zarr array."""
-
-    def __init__(self, X: Any) -> None:
-        self._X = X
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self._rows = int(X.chunks[0])
-        self.dtype = _type_of(X)
-        self.sizes = _equal_sizes(self.shape[0], self._rows)
-
-    def read(self, number: int) -> NDArray[Any]:
-        start = number * self._rows
-        return np.asarray(self._X[start : start + int(self.sizes[number])], self.dtype)
-
-
-class DaskBlocks:
-    """The blocks of a dask array. The current scheduler computes each block on demand."""
-
-    def __init__(self, X: Any) -> None:
-        self.X = whole_rows(X)
-        self.shape = (int(X.shape[0]), int(X.shape[1]))
-        self.dtype = _type_of(X)
-        self.sizes = np.array(self.X.chunks[0], np.intp)
-
-    def read(self, number: int) -> NDArray[Any]:
-        return np.asarray(self.X.blocks[number, 0].compute(), self.dtype)
 
 
 def whole_rows(X: Any) -> Any:
@@ -134,57 +137,19 @@ def whole_rows(X: Any) -> Any:
     return X.rechunk(dict.fromkeys(range(1, X.ndim), -1))
 
 
-class JoinedBlocks:
-    """Several tables of equal width, stacked into one."""
-
-    def __init__(self, parts: Sequence[Blocks]) -> None:
-        self._parts = list(parts)
-        self._first_blocks = np.cumsum([0, *(len(part.sizes) for part in parts)])
-        self.shape = (sum(part.shape[0] for part in parts), parts[0].shape[1])
-        self.dtype = np.result_type(*(part.dtype for part in parts))
-        if self.dtype not in TYPES:
-            self.dtype = TYPES[0]
-        self.sizes = np.concatenate([part.sizes for part in parts])
-
-    def read(self, number: int) -> NDArray[Any]:
-        part = int(np.searchsorted(self._first_blocks, number, side="right")) - 1
-        return self._parts[part].read(number - int(self._first_blocks[part])).astype(self.dtype, copy=False)
+def array_blocks(X: NDArray[Any]) -> Blocks:
+    """Return an array in memory as blocks."""
+    return Blocks(partial(_slice, X), X.shape, X.dtype, _sizes(X.shape, X.dtype))
 
 
-class RowRange:
-    """Consecutive rows of other blocks, such as those of one shard. Only blocks that contain such rows are read."""
-
-    def __init__(self, blocks: Blocks, start: int, stop: int) -> None:
-        ends = np.cumsum(blocks.sizes)
-        self._blocks = blocks
-        self._first = int(np.searchsorted(ends, start, side="right"))
-        last = int(np.searchsorted(ends, stop, side="left"))
-        starts = ends[self._first : last + 1] - blocks.sizes[self._first : last + 1]
-        self._cuts = np.column_stack(
-            [np.maximum(start - starts, 0), np.minimum(ends[self._first : last + 1], stop) - starts]
-        )
-        self.start = start
-        self.shape = (stop - start, blocks.shape[1])
-        self.dtype = blocks.dtype
-        self.sizes = (self._cuts[:, 1] - self._cuts[:, 0]).astype(np.intp)
-
-    def read(self, number: int) -> NDArray[Any]:
-        start, stop = self._cuts[number]
-        return self._blocks.read(self._first + number)[start:stop]
-
-
-class ArrayBlocks:
-    """An array in memory."""
-
-    def __init__(self, X: NDArray[Any]) -> None:
-        self._X = X
-        self.shape = (X.shape[0], X.shape[1])
-        self.dtype = X.dtype
-        self._rows = max(1, _FILE_BLOCK_BYTES // max(X[:1].nbytes, 1))
-        self.sizes = _equal_sizes(len(X), self._rows)
-
-    def read(self, number: int) -> NDArray[Any]:
-        return self._X[number * self._rows : (number + 1) * self._rows]
+def joined(parts: Sequence[Blocks]) -> Blocks:
+    """Return several tables of equal width as one."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = np.cumsum([part.shape[0] for part in parts])
+    dtype = np.result_type(*(part.dtype for part in parts))
+    sizes = np.concatenate([part.sizes for part in parts])
+    return Blocks(partial(_of_parts, parts, ends), (ends[-1], parts[0].shape[1]), dtype, sizes)
 
 
 def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> Blocks:
@@ -209,15 +174,14 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     ValueError
         If a file is not a .npy file, is truncated, or differs from the first in its number of features.
     """
-    files = _files(paths)
-    parts = [FileBlocks.open(file) for file in files]
-    for part in parts:
-        if part.shape[1] != parts[0].shape[1]:
+    files = [FileRows.open(path) for path in _files(paths)]
+    for file in files:
+        if file.shape[1] != files[0].shape[1]:
             raise ValueError(
-                f"{part.path} has {part.shape[1]} features, but {parts[0].path} has {parts[0].shape[1]}: all must have "
+                f"{file.path} has {file.shape[1]} features, but {files[0].path} has {files[0].shape[1]}: all must have "
                 f"the same number; leave out files that do not belong to the data"
             )
-    return parts[0] if len(parts) == 1 else JoinedBlocks(parts)
+    return joined([file.blocks() for file in files])
 
 
 def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -270,13 +234,15 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
         base: Any = X.base  # a view has the offset of the whole map, so its place in the file is unknown
         if X.dtype.kind not in "fiub" or X.mode == "c" or not isinstance(base, mmap.mmap):
             return None
-        return FileBlocks(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype)
-    if kind == "zarr" and hasattr(X, "chunks"):
+        return FileRows(str(X.filename), X.offset, (X.shape[0], X.shape[1]), X.dtype).blocks()
+    if (kind == "zarr" and hasattr(X, "chunks")) or (kind == "dask" and hasattr(X, "rechunk")):
         _check_table("X", X.shape)
-        return ChunkedBlocks(X)
-    if kind == "dask" and hasattr(X, "rechunk"):
-        _check_table("X", X.shape)
-        return DaskBlocks(X)
+        if np.dtype(X.dtype).kind not in "fiub":
+            raise ValueError(f"X holds values of type {X.dtype}: samples must be numbers")
+        if kind == "zarr":
+            return Blocks(partial(_slice, X), X.shape, X.dtype, _equal_sizes(X.shape[0], X.chunks[0]))
+        X = whole_rows(X)
+        return Blocks(partial(_computed, X), X.shape, X.dtype, X.chunks[0])
     if kind == "polars" and hasattr(X, "collect"):
         raise TypeError("a polars LazyFrame has not been computed yet: give X.collect()")
     return None
@@ -286,14 +252,14 @@ def refuse_blocks(X: Any, who: str) -> None:
     """Raise an error for data in parts where all data are needed at once."""
     if isinstance(X, Blocks):
         raise TypeError(
-            f"{who} needs its samples in memory, but got a {type(X).__name__}, which is read in parts: give an "
-            f"array, or learn with fit"
+            f"{who} needs its samples in memory, but got Blocks, which are read in parts: give an array, or "
+            f"learn with fit"
         )
 
 
 def checked_blocks(blocks: Blocks) -> Iterator[NDArray[Any]]:
     """Iterate over the blocks. Raise an error if a value is not finite."""
-    first = getattr(blocks, "start", 0)  # the row in the whole data, if these blocks are a part of it
+    first = blocks.first_row
     for number, size in enumerate(blocks.sizes):
         block = blocks.read(number)
         if block.dtype.kind == "f" and not np.isfinite(block).all():
@@ -310,15 +276,9 @@ def _check_table(name: str, shape: Sequence[int]) -> None:
         )
 
 
-def _type_of(X: Any) -> np.dtype[Any]:
-    dtype = np.dtype(X.dtype)
-    if dtype.kind not in "fiub":
-        raise ValueError(f"X holds values of type {dtype}: samples must be numbers")
-    return _read_as(dtype)
-
-
-def _read_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    return dtype if dtype in TYPES else TYPES[0]
+def _sizes(shape: Sequence[int], dtype: np.dtype[Any]) -> NDArray[np.intp]:
+    """Return the sizes of blocks of about a megabyte."""
+    return _equal_sizes(shape[0], max(1, _BLOCK_BYTES // max(shape[1] * dtype.itemsize, 1)))
 
 
 def _equal_sizes(n_rows: int, rows_in_block: int) -> NDArray[np.intp]:

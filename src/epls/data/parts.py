@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..utils.threads import row_blocks
-from .blocks import ArrayBlocks, Blocks, as_blocks, package_of, whole_rows
+from .blocks import Blocks, array_blocks, as_blocks, package_of, whole_rows
 
 _ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
@@ -34,10 +34,9 @@ def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
     """Iterate over the codes of samples, block by block, from any source."""
     blocks = as_blocks(X)
     if blocks is None:
-        blocks = ArrayBlocks(X)
-    n_rows = _rows_at_a_time(blocks)
-    for first, last in _runs(blocks):
-        rows = _read(blocks, first, last)
+        blocks = array_blocks(X)
+    n_rows = max(1, min(_ROWS, _BYTES // (8 * max(blocks.shape[1], 1))))
+    for rows in _joined_rows(blocks, n_rows):
         for some in row_blocks(len(rows), n_rows):
             codes = model.transform(rows[some])
             yield codes if sparse.issparse(codes) else np.asarray(codes)
@@ -49,15 +48,17 @@ def lazy_transform(model: Any, X: Any) -> Any:
     ``to_zarr`` writes them from the workers of a cluster; ``compute`` returns them to this process.
     """
     import dask
-    import dask.array as da
 
     X = whole_rows(X)
     n_codes, dtype = n_codes_of(model), _type_of_codes(model, X)
     shared = dask.delayed(model, pure=True)  # sent once, not with each block
-    codes = (dask.delayed(_codes)(shared, dtype, block) for block in X.to_delayed().reshape(-1))
-    sizes = map(int, X.chunks[0])
-    return da.concatenate(
-        [da.from_delayed(code, (size, n_codes), dtype) for code, size in zip(codes, sizes, strict=True)]
+    return X.map_blocks(
+        _codes,
+        shared,
+        dtype,
+        chunks=(X.chunks[0], (n_codes,)),
+        drop_axis=list(range(2, X.ndim)),
+        meta=np.empty((0, 0), dtype),
     )
 
 
@@ -72,28 +73,20 @@ def n_codes_of(model: Any) -> int:
     return len(model.get_feature_names_out()) if n_codes is None else int(n_codes)
 
 
-def _rows_at_a_time(blocks: Blocks) -> int:
-    return max(1, min(_ROWS, _BYTES // (8 * max(blocks.shape[1], 1))))
-
-
-def _runs(blocks: Blocks) -> Iterator[tuple[int, int]]:
-    """Return runs of consecutive blocks to read together, as (first, last + 1). Each block is read once."""
-    n_rows, first, gathered = _rows_at_a_time(blocks), 0, 0
+def _joined_rows(blocks: Blocks, n_rows: int) -> Iterator[NDArray[Any]]:
+    """Iterate over the rows of consecutive blocks that have at most ``n_rows`` together. Each block is read once."""
+    waiting: list[NDArray[Any]] = []
+    n_waiting = 0
     for number, size in enumerate(blocks.sizes):
-        if gathered + size > n_rows and gathered > 0:
-            yield first, number
-            first, gathered = number, 0
-        gathered += int(size)
-    yield first, len(blocks.sizes)
+        if waiting and n_waiting + size > n_rows:
+            yield np.concatenate(waiting)
+            waiting, n_waiting = [], 0
+        waiting.append(blocks.read(number))
+        n_waiting += int(size)
+    yield np.concatenate(waiting)
 
 
-def _read(blocks: Blocks, first: int, last: int) -> NDArray[Any]:
-    if last - first == 1:
-        return blocks.read(first)
-    return np.concatenate([blocks.read(number) for number in range(first, last)])
-
-
-def _codes(model: Any, dtype: np.dtype[Any], data: Any) -> NDArray[Any]:
+def _codes(data: Any, model: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     return np.asarray(model.transform(data), dtype)
 
 

@@ -17,7 +17,7 @@ from zipfile import ZipFile, ZipInfo
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.blocks import LARGE_FILE_BYTES, FileBlocks
+from ..data.blocks import LARGE_FILE_BYTES, FileRows
 from ..utils.files import existing_file, open_regular
 from ..utils.npy import read_npy, read_npy_header
 
@@ -162,15 +162,25 @@ def _chosen_key(keys: list[str], key: str | None) -> str | None:
 
 
 class ChunkedImages:
-    """The images of a zarr or dask array, or of :class:`FileImages`. One chunk is kept for the images that follow."""
+    """The images of a zarr or dask array, or of a memory map. One chunk is kept for the images that follow.
+
+    A map is of a whole .npy file in C order. Its images are read from the file one at a time: if it is shortened
+    meanwhile, an error is raised. With the map itself, the operating system would kill the process.
+    """
 
     def __init__(self, images: Any) -> None:
         self.shape = tuple(images.shape)
         self.ndim = len(self.shape)
-        self._images = images
-        heights = images.chunks[0]
-        per_chunk = [heights] * -(-len(self) // heights) if isinstance(heights, int) else heights
-        self._ends = np.minimum(np.cumsum(per_chunk), len(self))
+        n_images = len(self)
+        if isinstance(images, np.memmap):
+            table = (n_images, int(np.prod(self.shape[1:])))
+            self._rows: Callable[[int, int], Any] = FileRows(str(images.filename), images.offset, table, images.dtype)
+            self._ends = np.arange(1, n_images + 1)
+        else:
+            self._rows = lambda start, stop: images[start:stop]
+            sizes = images.chunks[0]  # of zarr, a number
+            per_chunk = [sizes] * -(-n_images // sizes) if isinstance(sizes, int) else sizes
+            self._ends = np.minimum(np.cumsum(per_chunk), n_images)
         self._kept: tuple[int, Any] = (-1, None)
         self._reading = threading.Lock()
 
@@ -184,22 +194,7 @@ class ChunkedImages:
         start = int(self._ends[chunk - 1]) if chunk > 0 else 0
         with self._reading:  # threads that encode neighbouring images need the same chunk
             if self._kept[0] != chunk:
-                self._kept = (chunk, np.asarray(self._images[start : int(self._ends[chunk])]))
+                read = np.asarray(self._rows(start, int(self._ends[chunk])))
+                self._kept = (chunk, read.reshape(-1, *self.shape[1:]))
             image: NDArray[Any] = self._kept[1][number - start]
             return image
-
-
-class FileImages:
-    """Images of a memory map of a whole .npy file in C order, read from the file one at a time.
-
-    If it is shortened meanwhile, an error is raised. With the map itself, the operating system would kill the process.
-    """
-
-    def __init__(self, images: np.memmap[Any, Any]) -> None:
-        self.shape = images.shape
-        self.chunks = (1, *images.shape[1:])
-        table = (len(images), int(np.prod(images.shape[1:])))
-        self._rows = FileBlocks(str(images.filename), images.offset, table, images.dtype)
-
-    def __getitem__(self, image: slice) -> NDArray[Any]:
-        return self._rows.rows(image.start, 1).reshape(self.chunks)

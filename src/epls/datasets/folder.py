@@ -90,16 +90,17 @@ class ImageFolder(Sequence[NDArray[Any]]):
     """The images of a folder and its subfolders, sorted by name.
 
     Every file is decoded at the start, so bad files are found then, not after an hour. Up to a gigabyte of decoded
-    images stays in memory; the others are decoded again when they are read, so even a huge folder needs little memory.
-    Images are read-only arrays. Hidden files and folders are skipped, and a folder that is linked from several places
-    is visited once. An image may have up to 67 million pixels (2**26) and 65,535 pixels per side; a larger one counts
-    as bad. All threads together decode at most 2**26 pixels at a time. The limit is half as many pixels for WebP files,
-    a quarter for compressed BMP files, and twice as many for JPEG files that ``longest_side`` shrinks.
+    images stays in memory; the others are decoded again when they are read. Images are read-only arrays. Hidden files
+    and folders are skipped, and a folder that is linked from several places is visited once. Links to places outside of
+    the folder are not followed: whoever packed a folder could otherwise have it show your files.
 
-    Photographs are read as bytes, gray or color. TIFF files whose bands are neither gray nor color, such as the 50
-    bands of a multispectral image, keep all bands with the stored values. The same holds for .npy files of shape
-    (height, width, channels), which are read if the folder has no other images. Such an image may have up to 134
-    million values (2**27), pixels times channels.
+    Photographs are read as bytes, gray or color. TIFF files whose bands are neither, such as the 50 bands of a
+    multispectral image, and .npy files of shape (height, width, channels), which are read if the folder has no other
+    images, keep all bands with the stored values.
+
+    A photograph may have up to 67 million pixels (2**26; half as many in WebP, a quarter in compressed BMP, twice as
+    many in JPEG files that ``longest_side`` shrinks), other images 134 million values (2**27), and a side 65,535
+    pixels. A larger image counts as bad.
 
     Parameters
     ----------
@@ -123,6 +124,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
         Whether to skip bad files instead of raising an error. Bad files cannot be read, are too small, or are of the
         less common kind. If there are as many gray as color images, the gray ones are skipped. The same holds for other
         channels and types of values.
+    follow_links : bool, default=False
+        Whether to follow links that lead out of the folder, too. Otherwise they are listed in ``skipped``.
     progress : callable or None, default=None
         Called with "look through", the number of files decoded so far and the total number of files.
 
@@ -162,6 +165,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
         smallest_side: int = 1,
         longest_side: int | None = None,
         skip_bad: bool = False,
+        follow_links: bool = False,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> None:
         if channels not in (None, "gray", "color", "all", "auto"):
@@ -177,11 +181,17 @@ class ImageFolder(Sequence[NDArray[Any]]):
         self.channels = self._decoded_to = None if channels == "auto" else channels
         self._longest_side = longest_side
         self._store = _Store(LARGEST_STORE)
-        files = sorted(_image_files(self._root), key=lambda file: file.relative_to(self._root).as_posix())
+        files, outside = _image_files(self._root, follow_links)
+        files.sort(key=lambda file: file.relative_to(self._root).as_posix())
         if not files:
             endings = ", ".join(sorted(SUFFIXES))
+            links = (
+                f"; {len(outside)} links out of the folder are followed with follow_links=True (on the command line, "
+                f"--follow-links)"
+            )
             raise ValueError(
                 f"{self._root} and its sub-folders hold no image files ({endings} or .npy): check the path"
+                f"{links if outside else ''}"
             )
         findings = self._look_through(files, smallest_side, progress)
         if channels == "auto" and {1, 3} <= {found.n_channels for found in findings if _is_photograph(found)}:
@@ -196,6 +206,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
         for file in bad:
             self._store.drop(file)
         self.skipped = [(file, refusal.text) for file, refusal in bad.items()]
+        self.skipped += [(file, "a link out of the folder") for file in outside]
         self._set_images(list(good), [image.shape for image in good.values()])
         self._type = next(iter(good.values())).dtype
 
@@ -300,18 +311,36 @@ class ImageFolder(Sequence[NDArray[Any]]):
         return f"<ImageFolder of {len(self)} images{classes}, {len(self.skipped)} files skipped>"
 
 
-def _image_files(root: Path) -> list[Path]:
-    """Return the image files or, if there are none, the arrays. Beside images, arrays may be something else."""
-    found, visited = [], set()
+def _image_files(root: Path, follow_links: bool) -> tuple[list[Path], list[Path]]:
+    """Return the image files or, if there are none, the arrays; and links out of the folder, which are not followed.
+
+    Beside images, arrays may be something else.
+    """
+    found: list[Path] = []
+    outside: list[Path] = []
+    visited: set[str] = set()
+    home = os.path.join(os.path.realpath(root), "")
+
+    def leads_out(path: str) -> bool:
+        if follow_links or not os.path.islink(path) or os.path.join(os.path.realpath(path), "").startswith(home):
+            return False
+        outside.append(Path(path))
+        return True
+
     for place, folders, files in os.walk(root, onerror=_cannot_list, followlinks=True):
         real = os.path.realpath(place)
         # Links may form cycles.
-        folders[:] = [] if real in visited else sorted(name for name in folders if not name.startswith("."))
-        if real not in visited:
-            found += [Path(place, name) for name in files if not name.startswith(".")]
+        folders[:], files = ([], []) if real in visited else (_shown(folders), _shown(files))
+        folders[:] = [name for name in folders if not leads_out(os.path.join(place, name))]
+        found += [Path(place, name) for name in files if os.path.splitext(name)[1].lower() in {*SUFFIXES, ".npy"}]
         visited.add(real)
     images = [file for file in found if file.suffix.lower() in SUFFIXES]
-    return images or [file for file in found if file.suffix.lower() == ".npy"]
+    return [file for file in images or found if not leads_out(str(file))], outside
+
+
+def _shown(names: list[str]) -> list[str]:
+    """Return the names that are not hidden, sorted."""
+    return sorted(name for name in names if not name.startswith("."))
 
 
 def _cannot_list(error: OSError) -> None:

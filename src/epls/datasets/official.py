@@ -8,10 +8,8 @@ from __future__ import annotations
 import os
 import shutil
 import tarfile
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +18,6 @@ from ..utils.files import atomic_file, existing_folder, open_regular
 
 Bytes = NDArray[np.uint8]
 Labels = NDArray[np.int64]
-_Content = TypeVar("_Content")
 _N_FOLDS = 10  # of STL-10
 
 
@@ -90,11 +87,12 @@ class Archive:
                     with atomic_file(target) as file:
                         shutil.copyfileobj(content, file, 1 << 20)
 
-    def read(self, path: Path, how: Callable[[Path], _Content]) -> _Content:
-        """Return the result of ``how`` for a file. Errors name a file that is missing or cannot be read."""
+    def read(self, path: Path) -> Bytes:
+        """Return the bytes of a file as a read-only memory map. Errors name a file that cannot be read."""
         try:
-            open_regular(path).close()
-            return how(path)
+            with open_regular(path) as file:
+                is_empty = os.fstat(file.fileno()).st_size == 0
+                return np.zeros(0, np.uint8) if is_empty else np.memmap(file, np.uint8, "r")
         except FileNotFoundError as error:
             raise FileNotFoundError(f"there is no file {path}: {self.advice}") from error
         except OSError as error:
@@ -107,7 +105,8 @@ class Archive:
         ``item`` is the name of an item, for errors. ``like`` is the required number of items and the file that
         determines it; any positive number by default.
         """
-        size = self.read(path, os.path.getsize)
+        content = self.read(path)
+        size = len(content)
         found = f"{path} has {size} bytes, which is {size / item_bytes:.10g} times the {item_bytes} of one {item}"
         if like is not None and size != like[0] * item_bytes:
             expected = like[0] * item_bytes
@@ -118,7 +117,7 @@ class Archive:
             )
         if size == 0 or size % item_bytes:
             raise ValueError(f"{found}; it must hold a whole number of them, at least one: {self.advice}")
-        return self.read(path, lambda p: np.memmap(p, np.uint8, "r", shape=(size // item_bytes, item_bytes)))
+        return content.reshape(-1, item_bytes)
 
     def labels(self, raw: Bytes, path: Path, *, first: int = 0) -> Labels:
         """Return labels counted from 0, given those of a file that counts from ``first``."""
@@ -138,13 +137,10 @@ STL10_ARCHIVE = Archive(
     url="http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz",
     md5="91f7769df0f17e558f3565bffb0c7dfb",
     folder="stl10_binary",
-    files=(
-        "train_X.bin", "train_y.bin", "fold_indices.txt", "test_X.bin", "test_y.bin", "unlabeled_X.bin",
-        "class_names.txt",
-    ),
+    files=("train_X.bin", "train_y.bin", "fold_indices.txt", "test_X.bin", "test_y.bin", "unlabeled_X.bin"),
     side=96,
     classes=("airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck"),
-)  # fmt: skip
+)
 CIFAR10_ARCHIVE = Archive(
     title="CIFAR-10",
     url="https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
@@ -240,7 +236,7 @@ def load_stl10(folder: str | os.PathLike[str], *, download: bool = False) -> STL
         test_images=test_images,
         test_labels=test_labels,
         unlabelled_images=_stl10_images(unlabelled) if unlabelled.exists() else None,
-        class_names=_stl10_classes(home / "class_names.txt"),
+        class_names=STL10_ARCHIVE.classes,
     )
 
 
@@ -257,7 +253,7 @@ def _stl10_images(path: Path, like: tuple[int, Path] | None = None) -> Bytes:
 
 
 def _stl10_folds(path: Path, n_train: int) -> Labels:
-    lines = STL10_ARCHIVE.read(path, lambda p: p.read_text("ascii", errors="replace")).splitlines()
+    lines = STL10_ARCHIVE.read(path).tobytes().decode("ascii", "replace").splitlines()
     try:
         rows = [[int(word) for word in line.split()] for line in lines]
     except ValueError as error:
@@ -281,17 +277,6 @@ def _stl10_folds(path: Path, n_train: int) -> Labels:
                 f"only once: {STL10_ARCHIVE.advice}"
             )
     return np.array(rows, dtype=np.int64)
-
-
-def _stl10_classes(path: Path) -> tuple[str, ...]:
-    if not path.exists():
-        return STL10_ARCHIVE.classes
-    names = tuple(STL10_ARCHIVE.read(path, lambda p: p.read_text("utf-8", errors="replace")).split())
-    if len(names) != len(STL10_ARCHIVE.classes):
-        raise ValueError(
-            f"{path} has {len(names)} names for {len(STL10_ARCHIVE.classes)} classes: {STL10_ARCHIVE.advice}"
-        )
-    return names
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.blocks import RowRange, as_blocks, open_shards
+from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, ChunkedImages, FileImages, check_finite, load_array
+from .arrays import ARRAYS, LARGEST_RATIO, ChunkedImages, check_expansion, check_finite, load_array
 from .folder import SUFFIXES, ImageFolder
 from .tables import TABLES, load_table
 
@@ -48,7 +50,7 @@ class Vectors:
     def part(self, rows: slice) -> Vectors:
         """Return consecutive samples. Data in blocks are not read yet, and later only the blocks with these samples."""
         blocks = as_blocks(self.X)
-        return Vectors(self.X[rows] if blocks is None else RowRange(blocks, rows.start, rows.stop), self.names)
+        return Vectors(self.X[rows] if blocks is None else blocks.part(rows.start, rows.stop), self.names)
 
     def some(self, n_rows: int) -> NDArray[Any]:
         """Return this many samples spread over the data, or all if there are fewer."""
@@ -82,7 +84,8 @@ def open_data(
     """
     path = Path(path)
     kind = _kind(path)
-    given = {name: folder.get(name) for name in ("channels", "skip_bad", "longest_side")}
+    signature(ImageFolder).bind_partial(path, **folder)  # misspelled names are errors for other data, too
+    given = {name: value for name, value in folder.items() if name not in ("expected", "smallest_side", "progress")}
     _check_parameters(path, kind, given | {"key": key, "drop": drop, "columns": columns})
     if kind in TABLES:
         return Vectors(*load_table(path, drop, columns))
@@ -154,9 +157,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
             f"{path} has an array of shape {array.shape}; vectors must have shape (n, n_features), images (n, height, "
             f"width) or (n, height, width, channels)"
         )
-    if isinstance(array, np.memmap) and array.flags.c_contiguous:
-        return ChunkedImages(FileImages(array))
-    return ChunkedImages(array) if kind == _ZARR else array
+    in_file = isinstance(array, np.memmap) and array.flags.c_contiguous
+    return ChunkedImages(array) if in_file or kind == _ZARR else array
 
 
 def _zarr_array(path: Path) -> Any:
@@ -165,6 +167,17 @@ def _zarr_array(path: Path) -> Any:
     except ImportError as error:
         raise ImportError(f'reading the zarr array {path} needs zarr: pip install "epls[zarr]"') from error
     try:
-        return zarr.open_array(path, mode="r")
+        array = zarr.open_array(path, mode="r")
+        n_values = max(math.prod(array.shape), math.prod(array.chunks))
+        if min(array.chunks, default=1) < 1:
+            raise ValueError(f"its chunks have the shape {array.chunks}")
     except Exception as error:  # zarr, its codecs and JSON raise errors of their own
         raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error
+    # A few bytes can state any shape: chunks that are missing are read as zeros.
+    content, stored = n_values * array.dtype.itemsize, 0
+    for file in path.rglob("*"):
+        stored += file.lstat().st_size
+        if content <= LARGEST_RATIO * stored:  # most chunks need not be looked at
+            return array
+    check_expansion(path, content, stored)
+    return array

@@ -75,13 +75,17 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
             _check_table(path, table.column_names, table.num_rows)
             return table.select(choose(table.schema))
         with parquet.ParquetFile(path) as file:
-            _check_table(path, file.schema_arrow.names, file.metadata.num_rows)
-            chosen = choose(file.schema_arrow)
+            schema = file.schema_arrow  # made anew by each access, which takes long for many columns
+            _check_table(path, schema.names, file.metadata.num_rows)
+            chosen = choose(schema)
             # Before reading: a value that many rows share may be stored only once.
-            n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, _unpacked_bytes(file.metadata, chosen))
+            # Those of single columns are not asked for: pyarrow ends the process if their metadata are damaged.
+            groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+            unpacked = sum(group.total_byte_size for group in groups)
+            n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, unpacked)
             check_expansion(path, n_bytes, path.stat().st_size)
             kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-            texts = [name for name in chosen if any(is_kind(file.schema_arrow.field(name).type) for is_kind in kinds)]
+            texts = [name for name in chosen if any(is_kind(schema.field(name).type) for is_kind in kinds)]
         with parquet.ParquetFile(path, read_dictionary=texts) as file:  # keeps one copy of a text that rows share
             return file.read(columns=chosen).select(chosen)
     except UnicodeDecodeError as error:
@@ -91,16 +95,6 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
             raise
         reason = " ".join(str(error).split())
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {reason}") from error
-
-
-def _unpacked_bytes(metadata: Any, names: Sequence[str]) -> int:
-    """Return the size of some columns of a Parquet file after decompression, as the file states it."""
-    chunks = (
-        metadata.row_group(group).column(k)
-        for group in range(metadata.num_row_groups)
-        for k in range(metadata.num_columns)
-    )
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema in names)
 
 
 def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
@@ -117,14 +111,15 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
     """Return the names of the columns to load, after checking that all of them hold numbers."""
     from pyarrow import types
 
-    if missing := [name for name in (*drop, *(columns or ())) if name not in set(schema.names)]:
+    there, left_out = set(schema.names), set(drop)
+    if missing := [name for name in (*drop, *(columns or ())) if name not in there]:
         similar = get_close_matches(missing[0], schema.names, n=1)
         meant = f" (did you mean {similar[0]}?)" if similar else ""
         raise ValueError(
             f"{path} has no column {listed(missing)}{meant}; it has {listed(schema.names)}"
             f"{delimiter_hint(schema.names)}"
         )
-    chosen = [name for name in (schema.names if columns is None else columns) if name not in drop]
+    chosen = [name for name in (schema.names if columns is None else columns) if name not in left_out]
     if not chosen:
         given = f", because drop leaves out all {len(schema.names)}: drop fewer" if drop else ": add some to the table"
         raise ValueError(f"no columns of {path} are left{given}")

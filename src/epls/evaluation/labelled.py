@@ -48,7 +48,12 @@ def are_vectors(path: Path) -> bool:
 
 
 def load_labelled_images(
-    path: Path, *, channels: Channels | None = None, skip_bad: bool = False, progress: Progress | None = None
+    path: Path,
+    *,
+    channels: Channels | None = None,
+    skip_bad: bool = False,
+    follow_links: bool = False,
+    progress: Progress | None = None,
 ) -> Labelled:
     """Load images of one size with their classes.
 
@@ -58,7 +63,8 @@ def load_labelled_images(
     if path.suffix.lower() == ".npz" and path.is_file():
         return _archived_images(path)
     if path.is_dir():
-        return _of_folder(ImageFolder(path, channels=channels, skip_bad=skip_bad, progress=progress), path)
+        folder = ImageFolder(path, channels=channels, skip_bad=skip_bad, follow_links=follow_links, progress=progress)
+        return _of_folder(folder, path)
     raise ValueError(f"{path} is neither a folder nor an .npz file: give a folder with a sub-folder for each class")
 
 

@@ -85,6 +85,7 @@ def open_data_for(
     *,
     channels: Any = None,
     skip_bad: bool = False,
+    follow_links: bool = False,
     key: str | None = None,
     smallest_side: int = 1,
     progress: Callable[[str, int, int], None] | None = None,
@@ -95,7 +96,7 @@ def open_data_for(
     precedence over them. The other settings are those of :func:`epls.datasets.opening.open_data`.
     """
     features = image_features(model)
-    folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad}
+    folder: dict[str, Any] = {"channels": channels, "skip_bad": skip_bad, "follow_links": follow_links}
     if features is not None and Path(path).is_dir():
         folder["channels"] = channels or _noted(notes, "channels", lambda value: isinstance(value, str))
         folder["expected"] = features.n_channels_

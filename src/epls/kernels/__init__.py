@@ -6,9 +6,36 @@ A new array, ``min``, ``max`` and a call of another function take some hundredth
 ``benchmarks/first_use.py`` measures the time.
 """
 
-from functools import partial
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
 
 from numba import njit
 
-#: Compiles a function for calls from Python and from other kernels; without the form for C, a seventh faster.
-kernel = partial(njit, cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+
+def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Compile a function for calls from Python and from other kernels; without the form for C, a seventh faster.
+
+    It is kept on the disk. If there is no place for it, every process compiles it anew.
+    """
+    if function is None:
+        return partial(kernel, **options)
+    options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True} | options
+    try:
+        return njit(function, cache=True, **options)
+    except RuntimeError:  # "no locator available": numba has looked for a place; it compiles only when called
+        _tell_of_compiling()
+        return njit(function, **options)
+
+
+@lru_cache
+def _tell_of_compiling() -> None:
+    """Warn once in a process."""
+    warnings.warn(
+        "there is no writable folder for compiled code, so every process compiles it anew, which takes seconds: "
+        "set the environment variable NUMBA_CACHE_DIR to a writable folder",
+        stacklevel=2,
+    )

@@ -8,12 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from .files import open_regular, write_atomically
@@ -48,41 +47,16 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
     write_atomically(path, save(arrays, metadata={"epls": text}))
 
 
-def read_container(path: Path, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the plain values and the arrays of a file with one of these formats.
+def read_container(source: Path | bytes, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the plain values and the arrays of a file with one of these formats, or of the content of a file.
 
     Another format is a :class:`VersionError`; all that :func:`write_container` would not write is a
     :class:`DamagedError`.
     """
-
-    def read() -> tuple[dict[str, str], dict[str, Any]]:
-        _check_size(path)
-        with safe_open(path, framework="numpy") as file:
-            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
-            return file.metadata() or {}, arrays
-
-    return _checked(read, formats)
-
-
-def parse_container(content: bytes, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Do the same for the content of a file, which another process may have sent."""
-
-    def read() -> tuple[dict[str, str], dict[str, Any]]:
-        size = int.from_bytes(content[:8], "little")
-        if size > LARGEST_HEADER + 2**20:
-            raise ForeignError(f"its header has {size:,} bytes")
-        arrays = {name: array.copy() for name, array in load(content).items()}  # training changes them
-        return json.loads(content[8 : 8 + size]).get("__metadata__", {}), arrays
-
-    return _checked(read, formats)
-
-
-def _checked(
-    read: Callable[[], tuple[dict[str, str], dict[str, Any]]], formats: tuple[int, ...]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what a function reads, if :func:`write_container` wrote it with one of these formats."""
     try:
-        metadata, arrays = read()
+        content = source if isinstance(source, bytes) else _content(source)
+        size = _header_size(content, len(content))
+        metadata = json.loads(content[8 : 8 + size]).get("__metadata__", {})
         if "epls" not in metadata:
             raise ForeignError("it was not written by epls")
         header = json.loads(metadata["epls"])
@@ -90,6 +64,7 @@ def _checked(
             raise DamagedError("its header is not a dict of settings")
         if header["format"] not in formats:
             raise VersionError(f"it has format {header['format']}, written by {_writer(header)}")
+        arrays = load(content)
         digest = header.pop("digest", None)
         whole = digest == _digest(header, arrays)
     except (SafetensorError, KeyError, TypeError, ValueError, RecursionError, MemoryError, AttributeError) as error:
@@ -101,14 +76,22 @@ def _checked(
     return header, arrays
 
 
-def _check_size(path: Path) -> None:
-    """Check that the header of a file has a reasonable size, before it is parsed."""
+def _content(path: Path) -> bytes:
+    """Return the content of a file, after checking the size of its header."""
     with open_regular(path) as file:
-        size = int.from_bytes(file.read(8), "little")
-        if size > LARGEST_HEADER + 2**20:  # text, a picture or another format
-            raise ForeignError(f"its header has {size:,} bytes")
-        if size > os.fstat(file.fileno()).st_size:
-            raise DamagedError(f"it ends before the {size:,} bytes of its header")
+        _header_size(file.read(8), os.fstat(file.fileno()).st_size)
+        file.seek(0)
+        return file.read()
+
+
+def _header_size(start: bytes, n_bytes: int) -> int:
+    """Return the size of the header of a file of ``n_bytes``, after checking that it is reasonable."""
+    size = int.from_bytes(start[:8], "little")
+    if size > LARGEST_HEADER + 2**20:  # text, a picture or another format
+        raise ForeignError(f"its header has {size:,} bytes")
+    if size > n_bytes:
+        raise DamagedError(f"it ends before the {size:,} bytes of its header")
+    return size
 
 
 def _writer(header: dict[str, Any]) -> str:

@@ -133,11 +133,6 @@ def one_blas_thread() -> Iterator[None]:
         _held.leave(holder)
 
 
-def is_held() -> bool:
-    """Return whether this thread limits the BLAS library to one thread, or works for one that does."""
-    return is_helper() or threading.get_ident() in _held.holders
-
-
 @contextmanager
 def threads_for(multiply_adds: int) -> Iterator[None]:
     """Use all threads of BLAS and OpenMP in other libraries for products of many multiply-adds, otherwise one."""
@@ -175,16 +170,6 @@ def become_helper() -> None:
 def is_helper() -> bool:
     """Return whether this is a helper thread, which uses no further threads."""
     return getattr(_this_thread, "helps", False)
-
-
-@contextmanager
-def sharing() -> Iterator[None]:
-    """Mark this thread as a helper: work within is not shared again."""
-    _this_thread.helps = True
-    try:
-        yield
-    finally:
-        _this_thread.helps = False
 
 
 _known: tuple[int, list[Any]] = (-1, [])
@@ -225,10 +210,11 @@ def do_all(work: Callable[[Task], Result], tasks: Sequence[Task], n_threads: int
     with one_blas_thread():
         # In the caller's context, which includes NumPy's errstate.
         helpers = [_helpers().submit(copy_context().run, take_tasks) for _ in range(n_threads - 1)]
+        _this_thread.helps = True  # what it does is not shared again
         try:
-            with sharing():
-                take_tasks()
+            take_tasks()
         finally:
+            _this_thread.helps = False
             begun = [helper for helper in helpers if not helper.cancel()]
             errors = [helper.exception() for helper in begun]
     for error in filter(None, errors):
@@ -254,7 +240,8 @@ def row_ranges(n_rows: int, multiply_adds: int) -> list[slice]:
 def product(A: Array, B: Array, out: Array | None = None) -> Array:
     """Return the matrix product ``A @ B`` of factors of one type, computed by as many threads as are useful."""
     multiply_adds = A.size * B.shape[1]
-    if multiply_adds < 2 * _WORTH_A_PRODUCT and is_held():  # limiting it again takes as long as a small product
+    is_limited = is_helper() or threading.get_ident() in _held.holders
+    if multiply_adds < 2 * _WORTH_A_PRODUCT and is_limited:  # limiting it again takes as long as a small product
         return np.matmul(A, B, out=out)
     with one_blas_thread():
         ranges = row_ranges(len(A), multiply_adds)
