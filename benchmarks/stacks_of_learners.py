@@ -51,7 +51,9 @@ def loaded(dataset, data, n_labels, n_tested, n_folds):
 def outcome(name, unlabelled, images, labels, folds, keep):
     """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
     learner, encoder, whiten = LEARNERS[name]
-    layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0), encoder=encoder, whiten=whiten)
+    layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0))
+    for layer in layers:
+        layer.set_params(encoder=encoder, whiten=whiten)
     stack, found = DeepFeatures(layers, mirror=True, random_state=0), {}
     found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
     found["encode"], features = timed(stack.transform, images, clock=time.process_time)

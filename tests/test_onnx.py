@@ -9,9 +9,8 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, SoftThresholdEncoder
+from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, RandomPatches, SoftThresholdEncoder
 from epls.algorithm.activations import ACTIVATIONS, Activation
-from epls.images.patches import sample_patches
 from epls.onnx import to_onnx
 
 
@@ -37,16 +36,6 @@ def test_a_learner_for_any_number_of_samples(name, digits, tmp_path):
     for n_samples in (1, 300):
         codes = run(tmp_path / "model.onnx", digits[:n_samples])
         np.testing.assert_allclose(codes, model.transform(digits[:n_samples]), atol=1e-4)
-
-
-def test_a_learner_of_patches_at_every_position(photographs, tmp_path):
-    model = EPLS(7, max_iter=3, random_state=0).fit(sample_patches(photographs, 300, 4, random_state=0))
-    to_onnx(model, tmp_path / "model.onnx", patch_shape=(4, 4, 3))
-    codes = run(tmp_path / "model.onnx", photographs.transpose(0, 3, 1, 2))
-    assert codes.shape == (3, 7, 21, 27)
-    patches = photographs[1, 5:9, 6:10].reshape(1, -1)
-    np.testing.assert_allclose(codes[1, :, 5, 6], model.transform(patches)[0], atol=1e-4)
-    assert run(tmp_path / "model.onnx", np.zeros((1, 3, 10, 50))).shape == (1, 7, 7, 47)
 
 
 @pytest.mark.parametrize(
@@ -83,15 +72,12 @@ class TestErrors:
     def test_shapes(self, digits, photographs, tmp_path):
         model = EPLS(5, max_iter=1).fit(digits)
         features = ImageFeatures(EPLS(5, max_iter=1), patch_size=6, n_patches=100).fit(photographs)
-        for settings in ({}, {"patch_shape": (6, 6, 3), "image_shape": (24, 30)}):
-            with pytest.raises(ValueError, match=r"require image_shape, the \(height, width\)"):
-                to_onnx(features, tmp_path / "model.onnx", **settings)
+        with pytest.raises(ValueError, match=r"require image_shape, the \(height, width\)"):
+            to_onnx(features, tmp_path / "model.onnx")
         with pytest.raises(ValueError, match=r"image_shape=\(24, 6\): give .* at least 7"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 6))
         with pytest.raises(ValueError, match="image_shape is for ImageFeatures and DeepFeatures"):
             to_onnx(model, tmp_path / "model.onnx", image_shape=(8, 8))
-        with pytest.raises(ValueError, match=r"64 values, which does not match patch_shape=\(5, 5\)"):
-            to_onnx(model, tmp_path / "model.onnx", patch_shape=(5, 5))
         assert not list(tmp_path.iterdir())
 
     def test_what_is_no_layer(self, photographs, tmp_path, digits):
@@ -162,3 +148,27 @@ class TestDeepFeatures:
         with pytest.raises(ValueError, match="TriangleEncoder with the components of EPLS are not the outputs"):
             to_onnx(features, tmp_path / "deep.onnx", image_shape=(24, 30))
         assert not list(tmp_path.iterdir())
+
+
+class TestCraftedModels:
+    """As from a stranger's file: nothing fills memory, and no file is written that computes NaN."""
+
+    def test_numbers_beyond_single_precision(self, photographs, tmp_path):
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=3, n_patches=200, random_state=0).fit(photographs)
+        features.estimator_.components_ = np.full(features.estimator_.components_.shape, 1e300)
+        with pytest.raises(ValueError, match="too large for the single precision"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(20, 24))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_patches_of_many_values(self, tmp_path):
+        features = ImageFeatures(RandomPatches(2), patch_size=65, n_patches=10, encoder="soft_threshold", grid=1)
+        features.fit(np.random.RandomState(0).randint(256, size=(3, 70, 70), dtype=np.uint8))
+        with pytest.raises(ValueError, match=r"patches have 4,225 values.* at most 4,096"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(70, 70))
+
+    @pytest.mark.parametrize("shape", [(2**31, 2**31), (20.5, 24), ("20", "24"), (20, 24, 3), (-5, 10), (65_536, 24)])
+    def test_images_of_no_size(self, shape, photographs, tmp_path):
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=3, n_patches=200, random_state=0).fit(photographs)
+        with pytest.raises(ValueError, match=r"give a \(height, width\) of at least 4 and at most 65535 each"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=shape)
+        to_onnx(features, tmp_path / "model.onnx", image_shape=tuple(np.array([20, 24])))

@@ -455,6 +455,9 @@ def test_too_many_parts_arrays_or_levels_are_refused(features, tmp_path):
 def test_log_pooling_needs_a_typical_code(features, tmp_path):
     with pytest.raises(ValueError, match="typical_code_"):
         load_model(crafted(features, tmp_path, attributes={"typical_code_": 0.0}))
+    for name in ("typical_code_", "contrast_floor_"):  # 0 in single precision
+        with pytest.raises(ValueError, match=name):
+            load_model(crafted(features, tmp_path, attributes={name: 1e-300}))
 
 
 def test_raw_with_arrays_of_another_shape(tmp_path):

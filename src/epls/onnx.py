@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,14 @@ from .algorithm.layer import FoldedLayer, layer_of
 from .images.coder import GroupCoder, PatchCoder
 from .images.features import ImageTransformer
 from .images.patches import patch_filters
-from .images.pooling import RegionGrid, smallest_side
+from .images.pooling import RegionGrid, n_features_of, require_map, smallest_side
 from .utils.files import write_atomically
 from .utils.optional import require
 from .utils.types import Array
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022; later programs support them too
+_MOST_VALUES = 2**12  # of a patch
+_LONGEST_SIDE = 65_535  # of an image
 _OPERATORS = {
     "absolute": "Abs",
     "identity": "Identity",
@@ -36,7 +39,6 @@ def to_onnx(
     model: Any,
     path: str | os.PathLike[str],
     *,
-    patch_shape: tuple[int, ...] | None = None,
     image_shape: tuple[int, int] | None = None,
 ) -> None:
     """Write the ``transform`` of a model as an ONNX file, in float32.
@@ -49,10 +51,6 @@ def to_onnx(
         A fitted model. Image features need the encoder "soft_threshold", or "natural" with a layer of units.
     path : path-like
         The file to write. An existing file is replaced only when the new one is complete.
-    patch_shape : (height, width) or (height, width, channels) or None, default=None
-        For a learner of flattened patches. If given, the input is images (N, channels, rows, columns) of any size, and
-        the output the codes (N, n_components, ...) at every position. The learner must have been fitted to raw patches.
-        If patches were normalised one by one, export the ``ImageFeatures`` instead.
     image_shape : (height, width) or None, default=None
         The size of the images (N, channels, height, width). Required for ImageFeatures and DeepFeatures.
 
@@ -69,15 +67,13 @@ def to_onnx(
     """
     graph = _Graph()
     if isinstance(model, ImageTransformer):
-        if patch_shape is not None or image_shape is None:
-            raise ValueError(
-                "features of images require image_shape, the (height, width) of the images, and no other shape"
-            )
+        if image_shape is None:
+            raise ValueError("features of images require image_shape, the (height, width) of the images")
         shapes = _image_features(graph, model.coders(), model.grid, model.mirror, image_shape)
     elif image_shape is not None:
-        raise ValueError("image_shape is for ImageFeatures and DeepFeatures: give patch_shape for a learner of patches")
+        raise ValueError("image_shape is for ImageFeatures and DeepFeatures: leave it out for a learner of vectors")
     else:
-        shapes = _layer(graph, layer_of(model), patch_shape)
+        shapes = _layer(graph, layer_of(model))
     write_atomically(Path(path), graph.model(*shapes))
 
 
@@ -107,7 +103,10 @@ class _Graph:
     def constant(self, array: NDArray[Any]) -> str:
         """Store numbers in the file."""
         name = f"constant{len(self._constants)}"
-        array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32, order="C")
+        with np.errstate(over="ignore"):  # reported below
+            array = np.asarray(array, np.int64 if np.issubdtype(array.dtype, np.integer) else np.float32, order="C")
+        if not np.isfinite(array).all():
+            raise ValueError("the model has numbers that are too large for the single precision of ONNX files")
         self._constants.append(self._onnx.numpy_helper.from_array(array, name))
         return name
 
@@ -135,19 +134,11 @@ class _Graph:
         return content
 
 
-def _layer(graph: _Graph, layer: FoldedLayer, patch_shape: tuple[int, ...] | None) -> tuple[Shape, Shape]:
-    bias = layer.intercept - layer.center
-    input_shape: Shape = ["N", layer.weights.shape[1]]
-    output_shape: Shape = ["N", len(layer.weights)]
-    if patch_shape is None:
-        graph.add("Gemm", layer.weights, bias, transB=1)
-    else:
-        filters = patch_filters(layer.weights, patch_shape)
-        graph.add("Conv", filters, bias)
-        input_shape = ["N", filters.shape[1], "rows", "columns"]
-        output_shape += ["row_positions", "column_positions"]
+def _layer(graph: _Graph, layer: FoldedLayer) -> tuple[Shape, Shape]:
+    """Map samples to the outputs of a layer; return the shapes of both."""
+    graph.add("Gemm", layer.weights, layer.intercept - layer.center, transB=1)
     graph.add(_operator(layer.activation))
-    return input_shape, output_shape
+    return ["N", layer.weights.shape[1]], ["N", len(layer.weights)]
 
 
 def _image_features(
@@ -155,13 +146,18 @@ def _image_features(
 ) -> tuple[Shape, Shape]:
     """Map images to the features of all layers; return the shapes of both."""
     least = smallest_side([coder.geometry for coder in coders], grid)
-    if len(image_shape) != 2 or min(image_shape) < least:  # type: ignore[redundant-expr]  # callers err
-        raise ValueError(f"image_shape={image_shape!r}: give a (height, width) of at least {least} each")
-    n_features = grid**2 * sum(coder.n_codes for coder in coders)
+    sides: list[Any] = list(image_shape)  # callers err
+    fits = all(isinstance(side, Integral) and least <= int(side) <= _LONGEST_SIDE for side in sides)
+    if len(sides) != 2 or not fits:
+        raise ValueError(
+            f"image_shape={image_shape!r}: give a (height, width) of at least {least} and at most {_LONGEST_SIDE} each"
+        )
+    n_features = n_features_of(sum(coder.n_codes for coder in coders), grid)
     if mirror:  # the mirror images follow the images
         graph.add("Slice", *(np.array([number]) for number in (-1, -(2**31), 3, -1)))
         graph.join(["input", graph.last], axis=0)
-    found, shape = [], image_shape
+    height, width = map(int, sides)
+    found, shape = [], (height, width)
     for coder in coders:
         is_last = coder is coders[-1]
         pooled, maps = _add_groups(graph, coder, grid, shape, with_maps=not is_last)
@@ -173,7 +169,7 @@ def _image_features(
     if mirror:
         graph.add("Reshape", np.array([2, -1, n_features]))
         graph.add("ReduceMean", axes=[0], keepdims=0)
-    return ["N", coders[0].n_channels, *image_shape], ["N", n_features]
+    return ["N", coders[0].n_channels, height, width], ["N", n_features]
 
 
 def _add_groups(
@@ -182,20 +178,26 @@ def _add_groups(
     """Return for each group of channels features (N, n_regions, n_codes) and map (N, n_codes, rows, columns)."""
     images, features, maps = graph.last, [], []
     positions = coder.geometry.positions(*image_shape)
+    if with_maps:
+        require_map(*coder.geometry.map_shape(*image_shape), coder.n_codes)
     regions = RegionGrid(positions, grid)
+    rows, columns = (_pooling_matrix(cuts, coder.pooling) for cuts in (regions.row_cuts, regions.column_cuts))
     for number, group in enumerate(coder.groups):
         layer = group.folded()  # first: it says which encoders are supported
         graph.last = images
         if coder.channels is not None:
             graph.add("Gather", coder.channels[number], axis=1)
         _add_patches(graph, coder.patch_shape, coder.geometry.stride, group.preparation.contrast_floor)
-        codes = _add_codes(graph, layer, group.split_sign)
-        graph.add("MatMul", _pooling_matrix(regions, coder.pooling))
+        _add_codes(graph, layer, group.split_sign)
+        codes = graph.add("Reshape", np.array([0, group.n_codes, *positions]))
+        graph.add("MatMul", columns)
+        graph.add("MatMul", graph.last, given=graph.constant(rows.T))
+        graph.add("Reshape", np.array([0, group.n_codes, grid**2]))
         if coder.pooling == "log":
             _add_log(graph, group.typical_code)
         features.append(graph.add("Transpose", perm=[0, 2, 1]))
         if with_maps:
-            graph.add("Reshape", np.array([0, group.n_codes, *positions]), given=codes)
+            graph.last = codes
             maps.append(_add_cells(graph, coder, group))
     return features, maps
 
@@ -212,6 +214,11 @@ def _add_cells(graph: _Graph, coder: PatchCoder, group: GroupCoder) -> str:
 def _add_patches(graph: _Graph, shape: tuple[int, int, int], stride: int, contrast_floor: float) -> None:
     """Map images to normalised patches (N, n_values, n_positions)."""
     n_values = int(np.prod(shape))
+    if n_values > _MOST_VALUES:
+        raise ValueError(
+            f"patches have {n_values:,} values, whose square is the size of the filters that cut them out in an ONNX "
+            f"file, but at most {_MOST_VALUES:,} are allowed: learn from smaller patches"
+        )
     # One filter for each value of a patch extracts the patches exactly, with the values as channels.
     graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[stride] * 2)
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
@@ -248,13 +255,10 @@ def _add_log(graph: _Graph, typical_code: float) -> str:
     return graph.add("Mul", size)
 
 
-def _pooling_matrix(regions: RegionGrid, pooling: str) -> Array:
-    """Return the weights of the codes at each position, row by row, in each region: (n_positions, n_regions)."""
-    rows, columns = (
-        np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0) for cuts in (regions.row_cuts, regions.column_cuts)
-    )
-    matrix: Array = np.kron(rows, columns)
-    return matrix if pooling == "sum" else matrix / regions.counts
+def _pooling_matrix(cuts: list[int], pooling: str) -> Array:
+    """Return the weights of the positions along a side of the map in each region along it: (n_positions, grid)."""
+    matrix: Array = np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0)
+    return matrix if pooling == "sum" else matrix / matrix.sum(axis=0)
 
 
 def _operator(activation: Activation) -> str:

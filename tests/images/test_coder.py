@@ -8,13 +8,13 @@ from copy import copy
 
 import numpy as np
 import pytest
+from dense_codes import code_maps
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import expit
 from sklearn.cluster import KMeans
 from sklearn.datasets import load_sample_images
-from sklearn.exceptions import NotFittedError
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, KMeansTriangle, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
@@ -57,7 +57,7 @@ def test_maps_equal_the_plain_loop(fitted, photographs, stride):
     def code(patch):
         return expit(model.components_ @ ((patch - model.mean_) / model.scale_) + model.intercept_)
 
-    for found, image in zip(features.code_maps(photographs), photographs, strict=True):
+    for found, image in zip(code_maps(features.coders()[0], photographs), photographs, strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, plain_map(features, image, code), rtol=1e-4, atol=1e-5)
 
@@ -71,7 +71,7 @@ def test_maps_of_whitened_patches_equal_the_plain_loop(photographs):
         distances = np.linalg.norm(features.estimator_.cluster_centers_ - patch, axis=1)
         return np.maximum(0, distances.mean() - distances)
 
-    for found, image in zip(features.code_maps(photographs), photographs, strict=True):
+    for found, image in zip(code_maps(features.coders()[0], photographs), photographs, strict=True):
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, plain_map(features, image, code), rtol=1e-4, atol=1e-4)
 
@@ -79,13 +79,9 @@ def test_maps_of_whitened_patches_equal_the_plain_loop(photographs):
 def test_an_image_of_one_patch_has_a_map(fitted, photographs):
     """Even where a region of the grid would be empty."""
     patch = photographs[0][:6, :6]
-    (found,) = fitted.code_maps([patch])
+    (found,) = code_maps(fitted.coders()[0], [patch])
     expected = fitted.encoder_.transform(fitted.prepare_patches(patch.reshape(1, -1)))
     np.testing.assert_allclose(found, expected[None], rtol=1e-5, atol=1e-6)
-    with pytest.raises(ValueError, match="at least 6"):
-        list(fitted.code_maps([patch[1:]]))
-    with pytest.raises(NotFittedError):
-        ImageFeatures().code_maps([patch])
 
 
 def test_positions_come_in_blocks_and_each_once(fitted, photographs):
@@ -108,7 +104,7 @@ def views(features, images, start=0):
 
 def test_sums_over_regions_are_sums_of_the_codes(fitted, photographs, device):
     features = copy(fitted).set_params(device=device, pooling="sum")
-    for (sums,), codes in zip(views(features, photographs), features.code_maps(photographs), strict=True):
+    for (sums,), codes in zip(views(features, photographs), code_maps(features.coders()[0], photographs), strict=True):
         halves = [part for rows in np.array_split(codes, 2) for part in np.array_split(rows, 2, axis=1)]
         expected = [part.sum(axis=(0, 1), dtype=float) for part in halves]
         np.testing.assert_allclose(sums.reshape(4, 7), expected, rtol=1e-5)
@@ -154,9 +150,8 @@ def test_codes_of_another_shape_than_promised_are_refused(fitted, photographs, p
     features = copy(fitted)
     features.encoder_ = Damaged(fitted.estimator_)
     message = rf"Damaged with the components of EPLS returned codes of shape {shape} for 512 samples, but must return 7"
-    for encoded in (features.transform, features.code_maps):
-        with pytest.raises(ValueError, match=message):
-            list(encoded(photographs))
+    with pytest.raises(ValueError, match=message):
+        features.transform(photographs)
 
 
 @pytest.mark.parametrize("whiten", [False, True])

@@ -273,13 +273,12 @@ def test_any_other_scale_of_the_pixels_gives_the_same_features(scale):
     np.testing.assert_allclose(features.fit_transform(images * np.float32(scale)), expected, rtol=0.02, atol=0.01)
 
 
-@pytest.mark.parametrize("iterated", [ImageFeatures.iter_transform, ImageFeatures.code_maps])
-def test_an_iterator_that_is_held_limits_nobody(iterated):
+def test_an_iterator_that_is_held_limits_nobody():
     images = load_digits().images[:9]
     features = ImageFeatures(EPLS(8, max_iter=3), patch_size=4, n_patches=500, random_state=0).fit(images)
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        rows = iterated(features, images)
+        rows = features.iter_transform(images)
         next(rows)
         assert blas_threads() == before
         assert len(list(rows)) == 8

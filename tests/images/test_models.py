@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dense_codes import code_maps
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn.pipeline import make_pipeline
@@ -9,7 +10,6 @@ from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, DeepFeatures, ImageFeatures, Layer
 from epls.datasets.opening import Vectors
-from epls.images.coder import dense_encoders
 from epls.images.models import codes_of, image_features, layers_of, learner_of, open_data_for
 
 
@@ -72,7 +72,7 @@ def test_the_part_of_an_image_that_a_unit_sees(settings, grid):
 
         def codes(image, number=number, fitted=fitted):
             below = image[:, :, None] if number == 1 else next(model.maps([image], number - 1))
-            return dense_encoders(fitted.coder(), exact=True)().codes(below)
+            return next(code_maps(fitted.coder(), [below]))
 
         before, other = codes(image), image.copy()
         assert before.shape[:2] == (3, 3)

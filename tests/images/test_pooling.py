@@ -1,11 +1,17 @@
-"""Positions and regions against plain loops over the map."""
+"""Positions and regions against plain loops over the map, and what memory they may take."""
+
+import tracemalloc
+from copy import copy
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epls.images.pooling import Geometry, RegionGrid, pool_sums, smallest_side
+from epls import EPLS, DeepFeatures, Layer
+from epls.images.pooling import Geometry, RegionGrid, n_features_of, pool_sums, require_map, smallest_side
+from epls.onnx import to_onnx
 
 SIDES, GRIDS = st.integers(3, 12), st.integers(1, 3)
 
@@ -96,3 +102,51 @@ def test_pooled_sums(pooling, expected):
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, np.reshape(expected, (2, 2)), rtol=1e-6)
     np.testing.assert_array_equal(pool_sums(np.stack([sums, sums]), counts, pooling, 0.5), [found, found])
+
+
+@pytest.fixture(scope="module")
+def stack():
+    images = np.random.RandomState(0).randint(256, size=(3, 12, 12), dtype=np.uint8)
+    layers = [Layer(EPLS(20, max_iter=1), patch_size=2, pool=1, n_patches=100) for _ in range(2)]
+    return DeepFeatures(layers, grid=1, random_state=0).fit(images)
+
+
+class TestMemory:
+    """A file of some kilobytes may ask for any grid and any map."""
+
+    @staticmethod
+    def ways(model, image, tmp_path):
+        """Return functions that encode an image in all ways that are installed."""
+        found = [lambda: model.transform(image[None]), lambda: list(model.iter_transform(image[None]))]
+        if find_spec("torch") is not None:
+            on_device = copy(model).set_params(device="cpu")
+            found.append(lambda: on_device.transform(image[None]))
+        if find_spec("onnx") is not None:
+            found.append(lambda: to_onnx(model, tmp_path / "model.onnx", image_shape=image.shape))
+        return found
+
+    @staticmethod
+    def refused(way, message):
+        tracemalloc.start()
+        with pytest.raises(ValueError, match=message):
+            way()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak < 2**26
+
+    def test_a_fine_grid_of_many_codes(self, stack, tmp_path):
+        model = copy(stack).set_params(grid=1000)
+        message = "1000 x 1000 regions of 40 codes are 40,000,000 features of an image, but at most 8,388,608"
+        image = np.zeros((1010, 1010), np.uint8)
+        for way in [*self.ways(model, image, tmp_path), model.get_feature_names_out]:
+            assert self.refused(way, message)
+
+    def test_a_map_of_many_cells_and_codes(self, stack, tmp_path):
+        message = "1,999 x 1,999 cells of 20 codes are 79,920,020 values of a map, but at most 67,108,864"
+        for way in self.ways(stack, np.zeros((2000, 2000), np.uint8), tmp_path):
+            assert self.refused(way, message)
+
+    def test_what_real_models_do_is_allowed(self):
+        assert n_features_of(2 * 1600, 20) == 1_280_000  # the paper's units with both signs, on a fine grid
+        require_map(96, 96, 1600)  # its units at stride 1
+        require_map(512, 512, 256)  # the usual first layer for images of 96 pixels, on a photograph of 2,048

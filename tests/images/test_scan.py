@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dense_codes import code_maps
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_limits
 
@@ -29,7 +30,7 @@ def codes_at_all_positions(model, image, layer):
     below = image if layer == 0 else next(model.maps([image], layer))
     fitted = model.layers_[layer]
     groups = zip(fitted.features_, fitted.channels_, strict=True)
-    return np.concatenate([next(part.code_maps([below[:, :, seen]])) for part, seen in groups], axis=2)
+    return np.concatenate([next(code_maps(part.coders()[0], [below[:, :, seen]])) for part, seen in groups], axis=2)
 
 
 @pytest.mark.parametrize("area_grid", [1, 3])

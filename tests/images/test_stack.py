@@ -331,7 +331,7 @@ def test_cells_whatever_the_order_of_blocks(rows, columns, size, stride, largest
     random = np.random.RandomState(seed)
     codes = random.normal(size=(rows, columns, 2)).astype(np.float32)
     cells = Cells((rows, columns), size, stride, largest)
-    room = cells.room(2)
+    room = cells.empty(2)
     for block in np.array_split(random.permutation(rows * columns), 3):
         cells.add(codes.reshape(-1, 2)[block], block, room)
     found = cells.pooled(room)

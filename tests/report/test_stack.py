@@ -7,13 +7,13 @@ import re
 
 import numpy as np
 import pytest
+from dense_codes import code_maps
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from epls import EPLS, DeepFeatures, Layer, NaturalEncoder
-from epls.images.coder import dense_encoders
 from epls.report import model_page
 
 SEES, STEPS = [5, 10, 20], [1, 2, 4]  # a cell of the first map sees 5 + 1 pixels, three of these 6 + 2 * 2, and so on
@@ -36,7 +36,7 @@ def codes_at_all_positions(model, image, layer):
     """By the features of each group, which know of no stack."""
     below = image if layer == 0 else next(model.maps([image], layer))
     fitted = model.layers_[layer]
-    return dense_encoders(fitted.coder(), exact=True)().codes(below)
+    return next(code_maps(fitted.coder(), [below]))
 
 
 def test_the_first_layer_has_filters_and_the_others_parts_of_images(deep_page):

@@ -10,9 +10,8 @@ from sklearn.datasets import load_sample_images
 from torch import nn
 
 from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.images.pooling import Cells, smallest_side
+from epls.images.pooling import smallest_side
 from epls.torch import coder, to_module
-from epls.torch.coder import CellStrips
 
 ENCODERS = {
     "natural": NaturalEncoder,
@@ -232,16 +231,6 @@ def test_maps_of_the_network(layer, crops):
 
 
 class TestOnADevice:
-    @pytest.mark.parametrize("layer", [1, 2])
-    def test_maps_of_mixed_sizes(self, photographs, layer):
-        features = two_layers().fit(photographs)
-        expected = list(features.maps(photographs, layer))
-        found = list(features.set_params(device="cpu").maps(photographs, layer))
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
-            assert not np.array_equal(one, other)  # torch computed it
-
     def test_mixed_sizes_and_mirror_images(self, photographs):
         images = [photographs[k % 2][50 * k : 90 + 50 * k, : 40 + 7 * (k // 2)] for k in range(6)]
         features = two_layers(mirror=True).fit(images)
@@ -267,22 +256,6 @@ class TestOnADevice:
         np.testing.assert_allclose(in_torch(features, small), features.transform(small), rtol=1e-4, atol=1e-4)
         with pytest.raises(ValueError, match=r"must have shape .* at least 30"):
             to_module(features).maps(as_tensor(small), 2)
-
-
-@given(data=st.data())
-def test_strips_are_pooled_as_whole_maps_are(data):
-    draw = data.draw
-    size, stride, rest = (draw(st.integers(*limits)) for limits in ((1, 4), (1, 6), (0, 9)))
-    shape, largest = (size + rest, size + draw(st.integers(0, 5))), draw(st.booleans())
-    codes = np.random.RandomState(draw(st.integers(0, 99))).normal(size=(*shape, 2)).astype(np.float32)
-    cells = Cells(shape, size, stride, largest)
-    room = cells.room(2)
-    cells.add(codes.reshape(-1, 2), np.arange(shape[0] * shape[1]), room)
-    strips = CellStrips(size, stride, largest)
-    cuts = sorted(draw(st.sets(st.integers(1, shape[0] - 1), max_size=5))) if shape[0] > 1 else []
-    for strip in np.split(codes, cuts):
-        strips.add(torch.tensor(strip).movedim(2, 0)[None])
-    np.testing.assert_allclose(strips.pooled()[0].movedim(0, 2), cells.pooled(room), rtol=1e-5, atol=1e-5)
 
 
 class TestTraining:

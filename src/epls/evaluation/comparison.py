@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from ..callbacks import report_epochs
 from ..images.features import ImageFeatures
 from ..images.reading import ImageCollection
-from ..images.recipes import Progress, quick_features
+from ..images.recipes import quick_features
 from ..images.stack import DeepFeatures
 from ..learners import LEARNERS
 from ..learners.base import DEFAULT_COMPONENTS, Learner
@@ -27,7 +27,7 @@ from ..learners.epls import EPLS
 from ..learners.raw import Raw
 from ..metrics import unresponsive_units
 from ..utils.settings import with_settings
-from ..utils.types import Indices
+from ..utils.types import Indices, Progress
 from ..utils.wording import counted
 from .labelled import class_numbers
 from .summary import dead_units

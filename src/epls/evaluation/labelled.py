@@ -17,7 +17,7 @@ from ..datasets.folder import Channels
 from ..datasets.labels import PREDICTED, Label, labels_of, load_label_column, plain_name
 from ..datasets.opening import Vectors, open_data
 from ..datasets.tables import TABLES, read_columns
-from ..images.recipes import Progress
+from ..utils.types import Progress
 from ..utils.wording import counted
 
 _NAMES = ("labels", "y")  # of labels in a .npz file

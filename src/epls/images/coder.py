@@ -11,7 +11,7 @@ millions of positions needs no more memory than a small image.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import pairwise
@@ -27,7 +27,7 @@ from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logis
 from ..utils.threads import BLOCK_ROWS, row_blocks
 from ..utils.types import Array, Indices
 from .patches import Preparation
-from .pooling import Cells, Geometry, RegionGrid, log_scaled, pool_sums
+from .pooling import Cells, Geometry, RegionGrid, log_scaled, pool_sums, require_map
 
 #: Called with the number of a group's first code, positions, and codes (n_positions, n_codes).
 SeeCodes: TypeAlias = Callable[[int, Indices, Array], None]
@@ -91,6 +91,11 @@ class PatchCoder:
         size = self.geometry.patch_size
         return size, size, self.n_channels if self.channels is None else self.channels.shape[1]
 
+    @property
+    def patch_values(self) -> int:
+        """The number of values of a patch."""
+        return int(np.prod(self.patch_shape))
+
 
 def stack_encoders(coders: Sequence[PatchCoder], *, exact: bool = False) -> Callable[[], StackEncoder]:
     """Return a function that creates encoders of a stack of layers, one for each thread.
@@ -131,8 +136,9 @@ def dense_encoders(coder: PatchCoder, *, exact: bool = False) -> Callable[[], De
 class DenseEncoder(ABC):
     """Encodes the patches at all positions of one image after the other, in one thread; buffers are allocated once."""
 
-    def __init__(self, coder: PatchCoder) -> None:
+    def __init__(self, coder: PatchCoder, patch_values: int) -> None:
         self._coder = coder
+        self._patches = np.empty((BLOCK_ROWS, patch_values), np.float32)
         self._places_of = lru_cache(1)(partial(_Places, coder))  # most images have one size
 
     def encode(
@@ -143,18 +149,22 @@ class DenseEncoder(ABC):
         ``see`` is called with the number of the first code of a group, some positions, and the group's codes there,
         which are valid only until it returns. It needs an exact encoder.
         """
-        return self._pooled(self._images_of_groups(image), self._places_of(*image.shape[:2], grid), with_map, see)
-
-    def codes(self, image: NDArray[Any]) -> Array:
-        """Return the codes (rows, columns, n_codes) at all positions of an image. It needs an exact encoder."""
-        shape = self._coder.geometry.positions(*image.shape[:2])
-        codes = np.empty((shape[0] * shape[1], self._coder.n_codes), np.float32)
-
-        def see(first: int, positions: Indices, found: Array) -> None:
-            codes[positions, first : first + found.shape[1]] = found
-
-        self.encode(image, 1, False, see)
-        return codes.reshape(*shape, -1)
+        if with_map:
+            require_map(*self._coder.geometry.map_shape(*image.shape[:2]), self._coder.n_codes)
+        places, first = self._places_of(*image.shape[:2], grid), 0
+        features, maps = [], []
+        for number, (group, part) in enumerate(zip(self._coder.groups, self._images_of_groups(image), strict=True)):
+            # In float64, because float32 is not precise enough for the millions of patches of a photograph.
+            sums = np.zeros((len(places.regions.counts), group.n_codes))
+            cells = places.cells.empty(group.n_codes) if with_map else None
+            self._add(number, part, places, sums, cells, None if see is None else partial(see, first))
+            features.append(self._features(number, sums, places.regions.counts))
+            if cells is not None:
+                maps.append(self._map(number, places.cells.pooled(cells)))
+            first += group.n_codes
+        if len(maps) > 1:
+            maps = [np.concatenate(maps, axis=2)]
+        return np.concatenate(features, axis=1), maps[0] if with_map else None
 
     def _images_of_groups(self, image: NDArray[Any]) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """Return, for each group, the image (height, width, n) of its channels."""
@@ -167,61 +177,49 @@ class DenseEncoder(ABC):
         return lines.reshape(len(channels), height, width, -1)
 
     @abstractmethod
-    def _pooled(
-        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
-    ) -> tuple[Array, Array | None]:
-        """Return the features and the map, given the image of each group."""
+    def _add(
+        self, number: int, image: NDArray[Any], places: _Places, sums: Array, cells: Array | None, see: Any
+    ) -> None:
+        """Add the codes of a group at all positions of its image to the regions' ``sums`` and to the ``cells``."""
+
+    @abstractmethod
+    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
+        """Return the features (n_regions, n_codes) of a group."""
+
+    @abstractmethod
+    def _map(self, number: int, pooled: Array) -> Array:
+        """Return the map of a group, in multiples of its typical code."""
 
 
 class _ExactEncoder(DenseEncoder):
     """Computes the codes of any encoder; each of ``encoders`` encodes the prepared patches of a group."""
 
     def __init__(self, coder: PatchCoder, encoders: Sequence[BlockEncoder]) -> None:
-        super().__init__(coder)
+        super().__init__(coder, coder.patch_values)
         pairs = zip(encoders, coder.groups, strict=True)
         self._encoders = [checked_encoder(encode, group.n_codes, group.name) for encode, group in pairs]
-        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape))), np.float32)
 
-    def _pooled(
-        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
-    ) -> tuple[Array, Array | None]:
-        coder, features, maps, first = self._coder, [], [], 0
-        for group, encode, image in zip(coder.groups, self._encoders, images, strict=True):
-            see_group = None if see is None else partial(see, first)
-            sums, room = self._sums_and_cells(group, encode, image, places, with_map, see_group)
-            first += group.n_codes
-            features.append(pool_sums(sums, places.regions.counts, coder.pooling, group.typical_code))
-            if with_map:
-                pooled, is_log = places.cells.pooled(room), coder.map_pooling == "log"
-                maps.append(
-                    log_scaled(pooled, group.typical_code) if is_log else pooled / np.float32(group.typical_code)
-                )
-        return np.concatenate(features, axis=1), np.concatenate(maps, axis=2) if with_map else None
-
-    def _sums_and_cells(
-        self,
-        group: GroupCoder,
-        encode: BlockEncoder,
-        image: NDArray[Any],
-        places: _Places,
-        with_map: bool,
-        see: Callable[[Indices, Array], None] | None,
-    ) -> tuple[Array, Array]:
-        """Return the sums (n_regions, n_codes) of a group's codes, and its cells, which are empty without a map."""
-        geometry, regions, cells = self._coder.geometry, places.regions, places.cells
-        # In float64, because float32 is not precise enough for the millions of patches of a photograph.
-        sums = np.zeros((len(regions.counts), group.n_codes))
-        room = cells.room(group.n_codes) if with_map else np.empty(0, np.float32)
+    def _add(
+        self, number: int, image: NDArray[Any], places: _Places, sums: Array, cells: Array | None, see: Any
+    ) -> None:
+        geometry, preparation = self._coder.geometry, self._coder.groups[number].preparation
         for some in row_blocks(places.n_positions, BLOCK_ROWS):
-            block = regions.order(some.start, some.stop)
-            corners, patches = geometry.corners(block, places.shape[1]), self._patches[: len(block)]
-            codes = encode(group.preparation.cut(image, corners, geometry.patch_size, patches))
-            regions.add(codes, block, sums)
-            if with_map:
-                cells.add(codes, block, room)
+            positions = places.regions.order(some.start, some.stop)
+            corners, patches = geometry.corners(positions, places.shape[1]), self._patches[: len(positions)]
+            codes = self._encoders[number](preparation.cut(image, corners, geometry.patch_size, patches))
+            places.regions.add(codes, positions, sums)
+            if cells is not None:
+                places.cells.add(codes, positions, cells)
             if see is not None:
-                see(block, codes)
-        return sums.astype(np.float32), room
+                see(positions, codes)
+
+    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
+        coder = self._coder
+        return pool_sums(sums.astype(np.float32), counts, coder.pooling, coder.groups[number].typical_code)
+
+    def _map(self, number: int, pooled: Array) -> Array:
+        typical = self._coder.groups[number].typical_code
+        return log_scaled(pooled, typical) if self._coder.map_pooling == "log" else pooled / np.float32(typical)
 
 
 class _LogisticEncoder(DenseEncoder):
@@ -234,45 +232,25 @@ class _LogisticEncoder(DenseEncoder):
     """
 
     def __init__(self, coder: PatchCoder) -> None:
-        super().__init__(coder)
+        super().__init__(coder, coder.patch_values + LANES)
         # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercepts are those of y.
         layers = [group.folded() for group in coder.groups]
         self._weights = [np.ascontiguousarray(layer.weights.T * -np.log2(np.e), np.float32) for layer in layers]
         self._intercepts = [((layer.center - layer.intercept) * np.log2(np.e)).astype(np.float32) for layer in layers]
-        typical_codes = [group.typical_code for group in coder.groups]
-        n_units = [len(intercept) for intercept in self._intercepts]
-        self._inverse_typical = np.repeat(1 / np.array(typical_codes), n_units).astype(np.float32)
-        self._patches = np.empty((BLOCK_ROWS, int(np.prod(coder.patch_shape)) + LANES), np.float32)
+        self._inverse_typical = [np.float32(1 / group.typical_code) for group in coder.groups]
         self._factors = np.empty(BLOCK_ROWS, np.float32)
-        self._net = np.empty(BLOCK_ROWS * max(n_units), np.float32)
+        self._net = np.empty(BLOCK_ROWS * max(group.n_codes for group in coder.groups), np.float32)
 
-    def _pooled(
-        self, images: Iterable[NDArray[Any]], places: _Places, with_map: bool, see: SeeCodes | None
-    ) -> tuple[Array, Array | None]:
+    def _add(
+        self, number: int, image: NDArray[Any], places: _Places, sums: Array, cells: Array | None, see: Any
+    ) -> None:
         assert see is None  # there is no array of codes to see
-        n_codes, first = len(self._inverse_typical), 0
-        sums = np.zeros((len(places.regions.counts), n_codes))
-        room = places.cells.room(n_codes) if with_map else np.empty((0, 0, n_codes), np.float32)
-        for number, image in enumerate(images):
-            self._add(number, image.reshape(len(image), -1), places, sums, first, room)
-            first += len(self._intercepts[number])
-        features = (sums / places.regions.counts[:, None]).astype(np.float32)
-        log_of_multiples(features, self._inverse_typical)
-        if not with_map:
-            return features, None
-        pooled = places.cells.pooled(room)
-        if self._coder.map_pooling == "log":
-            log_of_multiples(pooled.reshape(-1, n_codes), self._inverse_typical)
-        else:
-            pooled *= self._inverse_typical
-        return features, pooled
-
-    def _add(self, number: int, lines: NDArray[Any], places: _Places, sums: Array, first: int, room: Array) -> None:
-        """Add the outputs of a group at all positions to the sums of the regions, and to the cells."""
         geometry, regions, ends = self._coder.geometry, places.regions, places.stretch_ends
         floor = self._coder.groups[number].preparation.contrast_floor
         size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
         n_values, n_units = weights.shape
+        lines = image.reshape(len(image), -1)
+        cells = np.empty((0, 0, n_units), np.float32) if cells is None else cells
         for some in row_blocks(places.n_positions, BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
@@ -281,8 +259,21 @@ class _LogisticEncoder(DenseEncoder):
             np.matmul(patches[:, :n_values], weights, out=net)
             pool_logistic(
                 *(net, factors, self._intercepts[number], some.start, ends, regions.of_row, regions.of_column),
-                *(sums, first, room, geometry.pool, geometry.pool_stride),
+                *(sums, 0, cells, geometry.pool, geometry.pool_stride),
             )
+
+    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
+        return self._log(number, (sums / counts[:, None]).astype(np.float32))
+
+    def _map(self, number: int, pooled: Array) -> Array:
+        if self._coder.map_pooling == "log":
+            return self._log(number, pooled)
+        return np.multiply(pooled, self._inverse_typical[number], out=pooled)
+
+    def _log(self, number: int, means: Array) -> Array:
+        rows = means.reshape(-1, means.shape[-1])
+        log_of_multiples(rows, np.full(rows.shape[1], self._inverse_typical[number]))
+        return means
 
 
 class _Places:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from itertools import product
 from numbers import Integral
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -25,7 +25,7 @@ from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_in_rounds, map_tasks
 from ..utils.types import Array
-from .coder import DenseEncoder, GroupCoder, PatchCoder, StackEncoder, dense_encoders, stack_encoders
+from .coder import GroupCoder, PatchCoder, StackEncoder, stack_encoders
 from .patches import (
     FEWEST_PATCHES,
     Preparation,
@@ -36,11 +36,12 @@ from .patches import (
     sample_patches,
     usual_n_patches,
 )
-from .pooling import FINEST_GRID, Geometry, smallest_side
+from .pooling import FINEST_GRID, Geometry, n_features_of, smallest_side
 from .reading import ImageCollection, Images
 from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
+_TINY = float(np.finfo(np.float32).tiny)  # less is not a divisor in single precision
 #: What learns from patches, how many, and how it encodes them.
 PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit"]), None],
@@ -51,8 +52,6 @@ PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "whiten": ["boolean"],
     "random_state": ["random_state"],
 }
-Result = TypeVar("Result")
-Worker = TypeVar("Worker")
 
 
 class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
@@ -89,6 +88,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
     def fitting_images(self, X: Images) -> ImageCollection:
         """Return images after checking that ``transform`` can encode them."""
+        n_features_of(sum(coder.n_codes for coder in self.coders()), self.grid)
         return self._images(X, self.smallest_side())
 
     def _images(self, X: Images, least: int) -> ImageCollection:
@@ -168,17 +168,18 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         ndarray of str
             The names of the features.
         """
-        names = [
+        names = np.empty(self._n_features_out, object)
+        names[:] = [
             f"{self._layer_name.format(number)}region{row}{column}_code{code}"
             for number, coder in enumerate(self.coders(), 1)
             for row, column in product(range(self.grid), repeat=2)
             for code in range(coder.n_codes)
         ]
-        return np.asarray(names, dtype=object)
+        return names
 
     @property
     def _n_features_out(self) -> int:
-        return self.grid**2 * sum(coder.n_codes for coder in self.coders())
+        return n_features_of(sum(coder.n_codes for coder in self.coders()), self.grid)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -189,16 +190,16 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
 
 
 def over_images(
-    new_encoder: Callable[[], Worker],
-    result: Callable[[Worker, NDArray[Any]], Result],
+    new_encoder: Callable[[], StackEncoder],
+    result: Callable[[StackEncoder, NDArray[Any]], Array],
     images: ImageCollection,
     start: int = 0,
     *,
     held: bool,
-) -> Iterator[Result]:
+) -> Iterator[Array]:
     """Iterate over the results for images from number ``start`` on; each thread has its own encoder."""
 
-    def new_worker() -> Callable[[int], Result]:
+    def new_worker() -> Callable[[int], Array]:
         encoder = new_encoder()
         return lambda number: result(encoder, images[number])
 
@@ -282,7 +283,7 @@ class ImageFeatures(ImageTransformer):
     """
 
     saved: ClassVar[dict[str, Any]] = {
-        "contrast_floor_": Number(above=0),
+        "contrast_floor_": Number(at_least=_TINY),
         "typical_code_": Number(at_least=0),
     } | ImageTransformer.saved
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = (
@@ -448,31 +449,6 @@ class ImageFeatures(ImageTransformer):
             )
         return encoder, typical
 
-    def code_maps(self, X: Images) -> Iterator[Array]:
-        """Iterate over the codes at all positions of images, which :meth:`transform` pools.
-
-        Parameters
-        ----------
-        X : as for :meth:`transform`
-            Images. Each must be at least as large as a patch, and its codes must fit in memory.
-
-        Yields
-        ------
-        ndarray of float32 of shape (rows, columns, n_codes)
-            The codes of an image, computed with NumPy. A side has (side - patch_size) // stride + 1 positions.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_digits
-        >>> from epls import EPLS, ImageFeatures
-        >>> images = load_digits().images
-        >>> features = ImageFeatures(EPLS(20, max_iter=3), patch_size=5, n_patches=2000, random_state=0).fit(images)
-        >>> next(features.code_maps(images)).shape
-        (4, 4, 20)
-        """
-        new_encoder = dense_encoders(self.coders()[0], exact=True)
-        return over_images(new_encoder, DenseEncoder.codes, self._images(X, self.smallest_side(1)), held=True)
-
     def draw_patches(self, X: Images, n_patches: int, *, random_state: Any = None) -> Array:
         """Draw random patches, prepared as the estimator and the encoder see them: normalised, and whitened if set.
 
@@ -494,18 +470,7 @@ class ImageFeatures(ImageTransformer):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Prepare patches as the estimator and the encoder see them: normalised, and whitened if ``whiten`` is set.
-
-        Parameters
-        ----------
-        pixels : array-like of shape (n_patches, patch_size * patch_size * n_channels)
-            Patches, as :func:`epls.images.patches.sample_patches` returns them.
-
-        Returns
-        -------
-        ndarray of the same shape
-            The prepared patches.
-        """
+        """Prepare patches (n_patches, n_values) as :meth:`draw_patches` does; ``sample_patches`` returns such."""
         check_is_fitted(self)
         return self._preparation.prepare(pixels)
 
@@ -550,8 +515,8 @@ class ImageFeatures(ImageTransformer):
         super()._restore_fitted_state({}, plain)
         self.estimator_ = parts["estimator_"]
         self.whitening_ = parts["whitening_"] if self.whiten else None
-        if self.typical_code_ == 0 and self.pooling == "log":
-            raise ValueError("typical_code_ must be greater than 0 for log pooling")
+        if self.typical_code_ < _TINY and self.pooling == "log":
+            raise ValueError(f"typical_code_ must be at least {_TINY:.2g} for log pooling")
         self.encoder_ = self._new_encoder(self.estimator_)
         n_values = self.patch_size**2 * self.n_channels_
         if self.encoder_.n_features != n_values:

@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from ..data.parts import codes_in_parts
 from ..datasets.opening import Opened, Vectors, open_data
 from ..datasets.tables import TABLES
-from ..utils.types import Array, Indices
+from ..utils.types import Array, Indices, Progress
 from .features import ImageFeatures
 from .pooling import receptive_fields
 from .stack import DeepFeatures
@@ -88,7 +88,7 @@ def open_data_for(
     follow_links: bool = False,
     key: str | None = None,
     smallest_side: int = 1,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> Opened:
     """Open data for a model: images for image features, otherwise vectors with the columns it was fitted on.
 
@@ -150,7 +150,7 @@ def codes_of(model: Any, data: Opened) -> Iterator[NDArray[Any]]:
         yield row[None] if after is None else after.transform(row[None])
 
 
-def feature_rows(model: Any, data: Any, progress: Callable[[str, int, int], None]) -> Array:
+def feature_rows(model: Any, data: Any, progress: Progress) -> Array:
     """Return all rows that a model computes for data, in memory, and report progress."""
     rows: list[Array] = []
     n_done = 0

@@ -48,9 +48,7 @@ def _n_units(estimator: Any) -> int:
     return next((int(setting) for setting in settings if isinstance(setting, Integral)), 0)
 
 
-def sample_patches(
-    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
-) -> NDArray[Any]:
+def sample_patches(images: Images, n_patches: int, patch_size: int, *, random_state: Any = None) -> NDArray[Any]:
     """Draw square patches from random places of random images.
 
     Only images that patches are drawn from are read, each once, and one at a time in each thread. A memory map or a
@@ -82,7 +80,7 @@ def sample_patches(
 
 
 def sample_placed_patches(
-    images: Images | ImageCollection, n_patches: int, patch_size: int, *, random_state: Any = None
+    images: Images, n_patches: int, patch_size: int, *, random_state: Any = None
 ) -> tuple[NDArray[Any], NDArray[np.intp]]:
     """Return the result of :func:`sample_patches`, and a row for each patch: the number of its image, top and left."""
     collection = images if isinstance(images, ImageCollection) else ImageCollection(images, patch_size)

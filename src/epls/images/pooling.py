@@ -15,7 +15,9 @@ import numpy as np
 from ..kernels.codes import add_to_cells, add_to_regions
 from ..utils.types import Array, Indices
 
-FINEST_GRID = 1000  # no photograph has room for more regions
+FINEST_GRID = 1000  # no photograph has more regions
+#: Numbers that an image may become: a small file can ask for any number, and a user gives any image.
+MOST_FEATURES, MOST_MAP_VALUES = 2**23, 2**26
 
 
 @dataclass(frozen=True)
@@ -62,6 +64,25 @@ def smallest_side(layers: Sequence[Geometry], grid: int, *, with_map: bool = Fal
     least = max(sees + step * (grid - 1) for sees, step in fields)
     sees, step = fields[-1]
     return max(least, sees + step * (layers[-1].pool - 1)) if with_map else least
+
+
+def n_features_of(n_codes: int, grid: int) -> int:
+    """Return the number of features of an image with this many codes per position, in all layers, if it is allowed."""
+    if (n_features := grid**2 * n_codes) > MOST_FEATURES:
+        raise ValueError(
+            f"{grid} x {grid} regions of {n_codes:,} codes are {n_features:,} features of an image, but at most "
+            f"{MOST_FEATURES:,} are allowed: choose a smaller grid"
+        )
+    return n_features
+
+
+def require_map(rows: int, columns: int, n_codes: int) -> None:
+    """Raise an error if a map of this size would take too much memory."""
+    if (n_values := rows * columns * n_codes) > MOST_MAP_VALUES:
+        raise ValueError(
+            f"{rows:,} x {columns:,} cells of {n_codes:,} codes are {n_values:,} values of a map, but at most "
+            f"{MOST_MAP_VALUES:,} are allowed: give smaller images, or learn layers with a larger pool or stride"
+        )
 
 
 class RegionGrid:
@@ -121,18 +142,18 @@ class Cells:
         rows, columns = ((side - size) // stride + 1 for side in shape)
         self.shape = (rows, columns)
 
-    def room(self, n_codes: int) -> Array:
+    def empty(self, n_codes: int) -> Array:
         """Return empty cells for a map with this many codes."""
         return np.full((*self.shape, n_codes), -np.inf if self._largest else 0, np.float32)
 
-    def add(self, codes: Array, positions: Indices, room: Array) -> None:
+    def add(self, codes: Array, positions: Indices, cells: Array) -> None:
         """Add a block of codes (n_positions, n_codes) at some positions to the cells."""
         rows, columns = np.divmod(positions, self._n_columns)
-        add_to_cells(codes, rows, columns, self._size, self._stride, self._largest, room)
+        add_to_cells(codes, rows, columns, self._size, self._stride, self._largest, cells)
 
-    def pooled(self, room: Array) -> Array:
+    def pooled(self, cells: Array) -> Array:
         """Return the smaller map after all positions have been added."""
-        return room if self._largest else np.divide(room, np.float32(self._size**2), out=room)
+        return cells if self._largest else np.divide(cells, np.float32(self._size**2), out=cells)
 
 
 def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
@@ -148,4 +169,6 @@ def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -
 
 def log_scaled(codes: Array, typical_code: float) -> Array:
     """Compute log(1 + code / typical), with the sign of the code, since some learners have signed codes."""
-    return np.copysign(np.log1p(np.abs(codes) / codes.dtype.type(typical_code)), codes)
+    scaled = np.abs(codes)
+    scaled /= codes.dtype.type(typical_code)
+    return np.copysign(np.log1p(scaled, out=scaled), codes, out=scaled)

@@ -12,17 +12,23 @@ from numpy.typing import NDArray
 
 from ..data.blocks import package_of
 from ..datasets.arrays import ChunkedImages
+from ..datasets.decoding import require_pillow
 from ..datasets.folder import ImageFolder
-from ..utils.types import Indices
+from ..utils.threads import map_tasks
+from ..utils.types import Indices, Progress
 from ..utils.wording import listed
 
-Images: TypeAlias = NDArray[Any] | Sequence[Any] | str | os.PathLike[str]
+Images: TypeAlias = "NDArray[Any] | Sequence[Any] | ImageCollection | str | os.PathLike[str]"
 
 # Pixels of these types are kept; others are converted to float32.
 _TYPES = (np.dtype(np.uint8), np.dtype(np.float32))
 _SIZES_LOOKED_AT = 100
 # Modes of Pillow images whose numbers are gray values or red, green and blue.
 _MODES_OF_NUMBERS = ("L", "RGB", "I", "I;16", "F")
+
+_LARGEST_SIDE = 128  # of images of one size, which are used without resizing
+_SIDE, _SIDE_OF_MANY = 96, 64  # otherwise images are resized to at most this many pixels per side
+MANY_IMAGES = 20_000
 
 #: Squares of such pixels, summed over patches of any size that fits in memory, do not overflow float32.
 LARGEST_PIXEL = 1e14
@@ -39,6 +45,8 @@ class ImageCollection:
     def __init__(
         self, images: Images, smallest_side: int, n_channels: int | None = None, whole_numbers: bool | None = None
     ) -> None:
+        if isinstance(images, ImageCollection):
+            images = images.images
         if isinstance(images, str | os.PathLike):
             images = ImageFolder(images, smallest_side=smallest_side)
         if package_of(images) in ("zarr", "dask") and hasattr(images, "chunks"):
@@ -61,7 +69,7 @@ class ImageCollection:
             raise ValueError("no images were given: at least one is needed")
         if n_channels is None and isinstance(images, np.ndarray | ChunkedImages):
             _warn_of_one_image(images.shape, smallest_side)
-        self.images = images
+        self.images: Any = images
         self.smallest_side = smallest_side
         first = _as_array(images[0])
         self.n_channels = int(np.prod(first.shape[2:])) if n_channels is None else n_channels
@@ -158,6 +166,41 @@ class _Subset(Sequence[NDArray[Any]]):
 
     def __getitem__(self, number: Any) -> Any:
         return self._images[int(self._numbers[number])]
+
+
+def of_one_size(images: ImageCollection, progress: Progress = lambda stage, done, total: None) -> Any:
+    """Return images of one size: unchanged, or all resized to a square, whatever their shape.
+
+    If all images are less high or wide than the square, so is the size that they get: it enlarges none of the largest.
+    """
+    shapes = {tuple(shape[:2]) for shape in images.shapes()}
+    if len(shapes) == 1 and max(max(shapes)) <= _LARGEST_SIDE:
+        return images.images
+    side = _SIDE_OF_MANY if len(images) > MANY_IMAGES else _SIDE
+    height, width = (min(side, max(sides)) for sides in zip(*shapes, strict=True))
+    small: NDArray[Any] = np.empty((len(images), height, width, images.n_channels), images[0].dtype)
+    tasks = map_tasks(lambda: lambda number: resized(images[number], height, width), range(len(images)))
+    for number, image in enumerate(tasks):
+        small[number] = image
+        progress("shrink", number + 1, len(images))
+    return small
+
+
+def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
+    """Resize an image (height, width, channels) of bytes or float32. Each pixel is the mean of the area it covers."""
+    Image = require_pillow()
+    if image.shape[:2] == (height, width):
+        return image
+    if image.dtype == np.uint8 and image.shape[2] in (1, 3):
+        picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
+        small = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
+        return small.reshape(height, width, -1)
+    bands = [
+        np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.BOX))
+        for band in np.ascontiguousarray(image.transpose(2, 0, 1), np.float32)
+    ]
+    found = np.stack(bands, axis=2)
+    return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
 
 
 def _as_array(image: Any) -> NDArray[Any]:

@@ -5,26 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from threading import Lock
-from typing import Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from ..callbacks import report_epochs
-from ..datasets.decoding import require_pillow
 from ..learners.epls import EPLS
-from ..utils.threads import map_tasks
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from .features import ImageFeatures
 from .models import ImageModel, feature_rows
-from .reading import ImageCollection, Images
+from .reading import MANY_IMAGES, ImageCollection, Images, of_one_size
 from .stack import DeepFeatures, Layer, usual_layers
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-
-_LARGEST_SIDE = 128  # of images of one size, which are used without resizing
-_SIDE, _SIDE_OF_MANY = 96, 64  # otherwise images are resized to this many pixels per side
-_MANY_IMAGES = 20_000
 _PIXELS_FOR_A_STACK = 1_000 * 96 * 96  # of all images; with more, a second layer would take many minutes
 _SIDE_FOR_A_STACK = 48  # pixels
 _PATCHES_OF_A_GROUP, _EPOCHS_OF_A_GROUP = 12_000, 20  # of a stack: fewer than usual
@@ -62,7 +52,7 @@ def quick_features(
     side = min(height, width)
     patch_size = max(1, min(_LARGEST_PATCH, side // 4 + 2, side - 1))
     n_patches = min(_PATCHES, n_images * (height - patch_size + 1) * (width - patch_size + 1))
-    n_units = min(_UNITS_FOR_MANY if n_images > _MANY_IMAGES else _UNITS, max(1, n_patches // _PATCHES_PER_UNIT))
+    n_units = min(_UNITS_FOR_MANY if n_images > MANY_IMAGES else _UNITS, max(1, n_patches // _PATCHES_PER_UNIT))
     return ImageFeatures(
         EPLS(n_units),
         patch_size=patch_size,
@@ -94,38 +84,6 @@ def learned_features(
         report_epochs(model.estimator, lambda done, total: progress("learn", done, total))
     model.fit(images)
     return feature_rows(model, images, progress), model
-
-
-def of_one_size(images: ImageCollection, progress: Progress = lambda stage, done, total: None) -> Any:
-    """Return images of one size: unchanged, or all resized to a square, whatever their shape."""
-    shapes = {tuple(shape[:2]) for shape in images.shapes()}
-    if len(shapes) == 1 and max(max(shapes)) <= _LARGEST_SIDE:
-        return images.images
-    side = min(_SIDE_OF_MANY if len(images) > _MANY_IMAGES else _SIDE, max(max(shape) for shape in shapes))
-    first = images[0]
-    small: NDArray[Any] = np.empty((len(images), side, side, images.n_channels), first.dtype)
-    tasks = map_tasks(lambda: lambda number: resized(images[number], side, side), range(len(images)))
-    for number, image in enumerate(tasks):
-        small[number] = image
-        progress("shrink", number + 1, len(images))
-    return small
-
-
-def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
-    """Resize an image (height, width, channels) of bytes or float32. Each pixel is the mean of the area it covers."""
-    Image = require_pillow()
-    if image.shape[:2] == (height, width):
-        return image
-    if image.dtype == np.uint8 and image.shape[2] in (1, 3):
-        picture = Image.fromarray(image[..., 0] if image.shape[2] == 1 else image)
-        small = np.asarray(picture.resize((width, height), Image.Resampling.BOX))
-        return small.reshape(height, width, -1)
-    bands = [
-        np.asarray(Image.fromarray(band).resize((width, height), Image.Resampling.BOX))
-        for band in np.ascontiguousarray(image.transpose(2, 0, 1), np.float32)
-    ]
-    found = np.stack(bands, axis=2)
-    return np.rint(found).astype(image.dtype) if image.dtype.kind in "ui" else found
 
 
 def tell_epochs(layers: Sequence[Layer], progress: Progress) -> None:

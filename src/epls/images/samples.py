@@ -122,5 +122,5 @@ class ImagePatchSamples(Samples):
         n_drawn = min(n_rows * n_columns, self._patches_per_image)
         drawn = random.permutation(sample_without_replacement(n_rows * n_columns, n_drawn, random_state=random))
         corners = geometry.corners(drawn[start:stop].astype(np.intp), n_columns)
-        room = np.empty((len(corners[0]), self._patch_size**2 * self._images.n_channels), np.float32)
-        return self._preparation.cut(image, corners, self._patch_size, room)
+        buffer = np.empty((len(corners[0]), self._patch_size**2 * self._images.n_channels), np.float32)
+        return self._preparation.cut(image, corners, self._patch_size, buffer)

@@ -19,7 +19,6 @@ from sklearn.utils.validation import check_is_fitted
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from ..utils.fields import COUNTS, Number, Saved
-from ..utils.optional import torch_room
 from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
@@ -175,18 +174,7 @@ class Layer(Saved, BaseEstimator):
         return self
 
     def with_encoder(self, X: Images, encoder: str | Encoder) -> Layer:
-        """Return the fitted layer with another encoder, and with the components learned here.
-
-        Parameters
-        ----------
-        X, encoder
-            As for :meth:`ImageFeatures.with_encoder`; X are images, or maps of the layer below.
-
-        Returns
-        -------
-        Layer
-            A copy that shares what was learned with this one.
-        """
+        """Do the same as :meth:`ImageFeatures.with_encoder`; ``X`` are images, or maps of the layer below."""
         check_is_fitted(self)
         other = copy(self).set_params(encoder=encoder)
         other._validate_params()
@@ -401,13 +389,10 @@ class DeepFeatures(ImageTransformer):
         Yields
         ------
         ndarray of float32 of shape (rows, columns, n_codes)
-            The pooled codes of an image.
+            The pooled codes of an image, computed with NumPy.
         """
         coders = layers_up_to(layer, self.coders())
         images = self._images(X, smallest_side([coder.geometry for coder in coders], 1, with_map=True))
-        if self.device is not None:
-            found: Iterator[Array] = torch_room("coder").maps(coders, images, self.device)
-            return found
         return over_images(stack_encoders(coders), _map_of, images, held=True)
 
     def coders(self) -> list[PatchCoder]:
@@ -471,8 +456,6 @@ def usual_layers(
     *,
     n_layers: int | None = None,
     estimator: Any = None,
-    encoder: str | Encoder = "natural",
-    whiten: bool = False,
 ) -> list[Layer]:
     """Return the default layers for images of some size.
 
@@ -487,9 +470,7 @@ def usual_layers(
     n_layers : int or None, default=None
         The number of layers. None uses two, or one if the image is too small for a second.
     estimator : estimator or None, default=None
-        A learner with ``n_components`` for all layers. None uses ``EPLS()``.
-    encoder, whiten
-        The settings of all layers; see :class:`Layer`.
+        A learner with ``n_components`` for all layers, which have its own encoder and whitening. None uses ``EPLS()``.
 
     Returns
     -------
@@ -508,7 +489,10 @@ def usual_layers(
         raise ValueError(
             f"layers require a learner with n_components, but {type(learner).__name__} has none: give another learner"
         )
-    shared: dict[str, Any] = {"encoder": encoder, "whiten": whiten}
+    shared: dict[str, Any] = {
+        "encoder": getattr(learner, "own_encoder", "natural"),
+        "whiten": getattr(learner, "whitens", False),
+    }
     side = min(height, width)
     patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH
     positions = side - patch_size + 1

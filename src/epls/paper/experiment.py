@@ -25,14 +25,14 @@ from ..evaluation.summary import dead_units
 from ..images.features import ImageFeatures
 from ..images.models import ImageModel
 from ..images.pooling import RegionGrid, pool_sums
-from ..images.recipes import Progress, tell_epochs
+from ..images.recipes import tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners import LEARNERS
 from ..learners.base import Learner, UnitLearner
 from ..learners.epls import EPLS
 from ..metrics import dead_outputs
 from ..utils.threads import row_blocks
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from .judge import cross_validated, judge
 from .task import LabelledImages, Task
 
@@ -253,8 +253,7 @@ class _Run:
     def _learned_stack(self) -> tuple[DeepFeatures, dict[str, Any], float]:
         """Return a stack whose layers have the learner, what its features depend on, and the seconds of learning."""
         learner, settings, images = self._learner, self._settings, self._task.unlabelled
-        own: dict[str, Any] = {"encoder": learner.own_encoder, "whiten": learner.whitens}
-        layers = usual_layers(*images.shape[1:3], n_layers=settings.layers, estimator=learner, **own)
+        layers = usual_layers(*images.shape[1:3], n_layers=settings.layers, estimator=learner)
         described = [repr(layer.get_params()) for layer in layers]
         inputs = self._source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..algorithm.settings import PAPER, TrainingSettings, batch_rows, norm_limit
 from ..evaluation.cache import Cache
-from ..images.recipes import Progress
+from ..utils.types import Progress
 from .experiment import ALPHAS, Experiment, new_learner, run_experiment
 from .task import Task
 

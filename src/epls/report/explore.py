@@ -15,9 +15,9 @@ from ..datasets.labels import Label
 from ..datasets.opening import Vectors
 from ..images.models import ImageModel, feature_rows, image_features, layers_of
 from ..images.reading import ImageCollection, Images
-from ..images.recipes import Progress, learned_features
+from ..images.recipes import learned_features
 from ..plotting import filter_pictures
-from ..utils.types import Array, Indices
+from ..utils.types import Array, Indices, Progress
 from ..utils.wording import counted
 from .page import as_color, page, sheet_of, short, shrunk
 from .similarity import (

@@ -20,11 +20,10 @@ from ..images.features import ImageFeatures
 from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of
 from ..images.patches import sample_placed_patches
 from ..images.reading import ImageCollection, Images
-from ..images.recipes import Progress
 from ..images.stack import DeepFeatures
 from ..plotting import colors_shown, false_colors, filter_pictures
 from ..utils.sklearn import safe_indexing
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from ..utils.wording import counted
 from .page import as_bytes, as_color, bar_tiles, page, sheet_of, short, shrunk, thumbnail_of, values_of
 from .stack import part_layers

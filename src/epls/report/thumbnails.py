@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..images.reading import ImageCollection
-from ..images.recipes import Progress, resized
+from ..images.reading import ImageCollection, resized
 from ..plotting import false_colors
 from ..utils.threads import map_tasks
-from ..utils.types import Array
+from ..utils.types import Array, Progress
 from .page import as_bytes, as_color, jpeg, sheet, values_of
 
 _BYTES = 15_000_000  # of all pictures together, approximately

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from ..images.coder import GroupCoder, PatchCoder
 from ..images.patches import patch_filters
-from ..images.pooling import RegionGrid, smallest_side
+from ..images.pooling import RegionGrid, n_features_of, require_map, smallest_side
 from ..images.reading import ImageCollection
 from ..images.stack import layers_up_to
 from ..utils.types import Array
@@ -67,7 +67,7 @@ class ImageNetwork(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(CoderModule(coder) for coder in coders)
         self.grid, self.mirror, self.n_channels = grid, mirror, coders[0].n_channels
-        self.n_features = grid**2 * sum(coder.n_codes for coder in coders)
+        self.n_features = n_features_of(sum(coder.n_codes for coder in coders), grid)
         self._geometries = [coder.geometry for coder in coders]
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
@@ -133,7 +133,7 @@ class ImageNetwork(nn.Module):
             rows, columns = layer.geometry.positions(height, width)
             most = max(most, rows * columns * layer.n_elements)
             height, width = (max(0, side) for side in layer.geometry.map_shape(height, width))
-            most = max(most, height * width * layer.n_codes)
+            most = max(most, rows * width * layer.n_codes)
         return most
 
 
@@ -164,21 +164,23 @@ class CoderModule(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return the features (N, grid * grid, n_codes) of images, and their maps (N, n_codes, rows, columns)."""
         regions = RegionGrid(self.geometry.positions(*images.shape[2:]), grid)
+        if with_map:  # rows are pooled last
+            require_map(regions.row_cuts[-1], self.geometry.map_shape(*images.shape[2:])[1], self.n_codes)
         features, maps = [], []
         for number, group in enumerate(self.groups):
             part = images if self.channels is None else images[:, self.channels[number]]
-            cells = CellStrips(self.geometry.pool, self.geometry.pool_stride, self.map_pooling == "max")
-            sums = self._sums(group, part, regions, cells if with_map else None)
+            strips: list[torch.Tensor] = []
+            sums = self._sums(group, part, regions, strips if with_map else None)
             features.append(self._pooled(group, sums, regions))
-            if with_map:
-                pooled = cells.pooled()
+            if with_map:  # a strip ends anywhere in a cell, so rows are pooled last
+                pooled = self._over_cells(torch.cat(strips, dim=2), 2)
                 maps.append(group.log_scaled(pooled) if self.map_pooling == "log" else pooled / group.typical_code)
         return torch.cat(features, dim=2), torch.cat(maps, dim=1) if with_map else None
 
     def _sums(
-        self, group: _PatchCodes, images: torch.Tensor, regions: RegionGrid, cells: CellStrips | None
+        self, group: _PatchCodes, images: torch.Tensor, regions: RegionGrid, strips: list[torch.Tensor] | None
     ) -> torch.Tensor:
-        """Return the sums (N, n_regions, n_codes) of codes over each region; give ``cells`` the codes of each strip."""
+        """Return the sums (N, n_regions, n_codes) of codes over each region; add to ``strips`` those for the map."""
         columns = regions.column_cuts
         strip = max(1, _STRIP_ELEMENTS // (len(images) * columns[-1] * self.n_elements))
         sums = []
@@ -187,10 +189,15 @@ class CoderModule(nn.Module):
             for row in range(first, end, strip):
                 codes = self._codes(group, images, row, min(row + strip, end))
                 parts.append(torch.stack([c.sum((2, 3)) for c in codes.split(np.diff(columns).tolist(), dim=3)], dim=1))
-                if cells is not None:
-                    cells.add(codes)
+                if strips is not None:
+                    strips.append(self._over_cells(codes, 3))
             sums.append(torch.stack(parts).sum(dim=0))
         return torch.cat(sums, dim=1)
+
+    def _over_cells(self, codes: torch.Tensor, axis: int) -> torch.Tensor:
+        """Pool codes (N, n_codes, rows, columns) over one side of the cells of a map."""
+        windows = codes.unfold(axis, self.geometry.pool, self.geometry.pool_stride)
+        return windows.amax(dim=-1) if self.map_pooling == "max" else windows.mean(dim=-1)
 
     def _codes(self, group: _PatchCodes, images: torch.Tensor, row: int, end: int) -> torch.Tensor:
         """Return the codes (N, n_codes, rows, columns) of some rows of patches."""
@@ -280,70 +287,21 @@ class _TriangleCodes(_PatchCodes):
         return (distances.mean(dim=1, keepdim=True) - distances).clamp(min=0)
 
 
-class CellStrips:
-    """Codes that come as strips of rows, pooled over small squares of positions as in :class:`.pooling.Cells`."""
-
-    def __init__(self, size: int, stride: int, largest: bool = False) -> None:
-        self._size, self._stride = size, stride
-        self._pool: Callable[..., torch.Tensor] = functional.max_pool2d if largest else functional.avg_pool2d
-        self._found: list[torch.Tensor] = []
-        self._rest: list[torch.Tensor] = []  # rows of cells that are not complete
-        self._skipped = 0  # rows between two cells that are still to come
-
-    def add(self, codes: torch.Tensor) -> None:
-        """Take the next rows of codes, (N, n_codes, rows, columns)."""
-        n_skipped = min(self._skipped, codes.shape[2])
-        self._skipped -= n_skipped
-        rows = torch.cat([*self._rest, codes[:, :, n_skipped:]], dim=2)
-        n_cells = max(0, (rows.shape[2] - self._size) // self._stride + 1)
-        if n_cells:
-            self._found.append(self._pool(rows, self._size, self._stride))
-        n_done = n_cells * self._stride
-        self._skipped += max(0, n_done - rows.shape[2])
-        self._rest = [rows[:, :, n_done:]]
-
-    def pooled(self) -> torch.Tensor:
-        """Return the smaller map (N, n_codes, rows, columns), when all rows have been added."""
-        return torch.cat(self._found, dim=2)
-
-
 def views(
     coders: Sequence[PatchCoder], images: ImageCollection, start: int, grid: int, mirror: bool, device: str
 ) -> Iterator[Array]:
-    """Iterate over the features of images, as :meth:`epls.images.features.ImageTransformer.views` does."""
-    place = resolve_device(device)
-    network = ImageNetwork(coders, grid, mirror).to(place)
-    return _computed(network.views, network, images, start, place)
-
-
-def maps(coders: Sequence[PatchCoder], images: ImageCollection, device: str) -> Iterator[Array]:
-    """Iterate over the maps (rows, columns, n_codes) of images in the last layer."""
-    place = resolve_device(device)
-    network = ImageNetwork(coders).to(place)
-
-    def maps_of(pixels: torch.Tensor) -> torch.Tensor:
-        return network.maps(pixels, len(coders)).permute(0, 2, 3, 1).contiguous()
-
-    return _computed(maps_of, network, images, 0, place)
-
-
-def _computed(
-    result: Callable[[torch.Tensor], torch.Tensor],
-    network: ImageNetwork,
-    images: ImageCollection,
-    start: int,
-    device: torch.device,
-) -> Iterator[Array]:
-    """Iterate over results for images from number ``start`` on.
+    """Iterate over the features of images, as :meth:`epls.images.features.ImageTransformer.views` does.
 
     Images of one size that follow one another are computed together, as many as fit in a strip.
     """
+    place = resolve_device(device)
+    network = ImageNetwork(coders, grid, mirror).to(place)
     group: list[NDArray[Any]] = []
 
     def of_group() -> Iterator[Array]:
-        pixels = torch.from_numpy(np.stack(group).astype(np.float32)).to(device).movedim(3, 1)
+        pixels = torch.from_numpy(np.stack(group).astype(np.float32)).to(place).movedim(3, 1)
         with torch.inference_mode():
-            found = result(pixels)
+            found = network.views(pixels)
         yield from found.numpy(force=True)
 
     for number in range(start, len(images)):

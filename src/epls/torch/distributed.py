@@ -8,9 +8,8 @@ and are never sent.
 *Balance.* All processes know the sizes of all mini-batches, so each of them knows which wins the others will give. Over
 all processes, the wins of any two units differ by at most one after every step, see :func:`shares`.
 
-*The same bits.* Sums over processes are those of gloo's ring: their order follows from the number of processes, and all
-processes receive the same bits. Moments are merged in the order of the processes. So a seed fixes the result for a
-number of processes, and one process learns what ``fit`` without shards learns.
+*The same bits.* Sums over processes are those of gloo's ring, and moments are merged in the order of the processes. So
+a seed fixes the result for a number of processes, and one process learns what ``fit`` without shards learns.
 
 *Failures.* If a process dies, its connections close, and the others raise a ``ConnectionError``. The first process
 writes checkpoints; after a restart, it sends the newest one to the others, which check it as if it were a file.
@@ -158,19 +157,19 @@ class Processes:
     def __init__(self) -> None:
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
         self._device = "cuda" if distributed.get_backend() == "nccl" else "cpu"
-        self._room = np.empty(0)
+        self._buffer = np.empty(0)
 
     def add_up(self, *arrays: NDArray[Any]) -> None:
         """Replace arrays by their sums over the processes, in one exchange and in the type of the first."""
         n_values = sum(array.size for array in arrays)
-        if len(self._room) != n_values or self._room.dtype != arrays[0].dtype:
-            self._room = np.empty(n_values, arrays[0].dtype)
+        if len(self._buffer) != n_values or self._buffer.dtype != arrays[0].dtype:
+            self._buffer = np.empty(n_values, arrays[0].dtype)
         cuts = np.cumsum([0, *(array.size for array in arrays)])
         for array, (start, stop) in zip(arrays, pairwise(cuts), strict=True):
-            self._room[start:stop] = array.reshape(-1)
-        self._reduce(self._room, distributed.ReduceOp.SUM)
+            self._buffer[start:stop] = array.reshape(-1)
+        self._reduce(self._buffer, distributed.ReduceOp.SUM)
         for array, (start, stop) in zip(arrays, pairwise(cuts), strict=True):
-            array[...] = self._room[start:stop].reshape(array.shape)
+            array[...] = self._buffer[start:stop].reshape(array.shape)
 
     def largest(self, array: NDArray[Any]) -> None:
         """Replace an array by the largest values of all processes."""
@@ -190,10 +189,10 @@ class Processes:
         sizes[self.rank] = len(content)
         with _told():
             distributed.all_reduce(sizes)
-            room = torch.zeros(max(int(sizes.max()), 1), dtype=torch.uint8, device=self._device)
-            room[: len(own)] = own.to(self._device)
-            found = [torch.empty_like(room) for _ in range(self.size)]
-            distributed.all_gather(found, room)
+            buffer = torch.zeros(max(int(sizes.max()), 1), dtype=torch.uint8, device=self._device)
+            buffer[: len(own)] = own.to(self._device)
+            found = [torch.empty_like(buffer) for _ in range(self.size)]
+            distributed.all_gather(found, buffer)
         return [part[:n].cpu().numpy().tobytes() for part, n in zip(found, sizes.tolist(), strict=True)]
 
     def from_first(self, content: bytes) -> bytes:
@@ -201,13 +200,13 @@ class Processes:
         with _told():
             size = torch.tensor([len(content)], device=self._device)
             distributed.broadcast(size, 0)
-            room = torch.zeros(int(size), dtype=torch.uint8)
+            buffer = torch.zeros(int(size), dtype=torch.uint8)
             if self.rank == 0 and content:
-                room = torch.frombuffer(bytearray(content), dtype=torch.uint8)
-            if len(room) > 0:
-                room = room.to(self._device)
-                distributed.broadcast(room, 0)
-        return room.cpu().numpy().tobytes()
+                buffer = torch.frombuffer(bytearray(content), dtype=torch.uint8)
+            if len(buffer) > 0:
+                buffer = buffer.to(self._device)
+                distributed.broadcast(buffer, 0)
+        return buffer.cpu().numpy().tobytes()
 
     def gather_values(self, find: Callable[[], Any]) -> list[Any]:
         """Return the plain values that a function finds in each process. If it fails in one, all raise an error."""

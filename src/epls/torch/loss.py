@@ -23,16 +23,13 @@ class EPLSLoss(nn.Module):
     """Enforce population and lifetime sparsity on the outputs of any network.
 
     The network computes net inputs, before the activation. For each mini-batch, this loss finds the nearest outputs in
-    which one unit is active for each sample and all units are active equally often. It returns the loss between the
-    outputs and this target that matches f: for the logistic function, the cross-entropy. You choose the optimiser. If
-    the network computes feature maps, every position is a sample.
+    which one unit is active for each sample and all units are active equally often, and returns the loss between the
+    outputs and this target that matches f: for the logistic function, the cross-entropy. If the network computes
+    feature maps, every position is a sample.
 
     The outputs are f(net + bias), with biases that belong to this loss. They are not learned but steered: the mean
     output of every unit moves from one half to 1 / ``n_components`` over the first quarter of training
-    (:mod:`epls.algorithm.steering` explains why). **Before that, outputs are dense**: without ``n_steps``, it takes
-    1000 steps. Meanwhile, the target of every unit is raised by the planned excess of its mean output over its share.
-    So the network need not lower all outputs, which is the job of the biases. The last layer of the network may have
-    its own biases, but does not need them.
+    (:mod:`epls.algorithm.steering` explains why). **Before that, outputs are dense.**
 
     In training mode, each call is a step: it counts the wins and moves the biases. After ``eval()``, it does neither.
     ``state_dict`` holds the wins, the biases and the number of steps, so training can resume from it exactly.
@@ -143,13 +140,10 @@ class EPLSLoss(nn.Module):
     def wake(self, nets: Iterable[torch.Tensor]) -> None:
         """Raise the biases of units that are active for no sample, until they are half active for one.
 
-        A unit is active for a sample if its output is at least half way from inactive to active: 0.5 for the logistic
-        function. If a tight cluster of samples is worth several shares, its units split it between them, and each has a
-        low output for the whole cluster.
-
-        Call this once, after training, as :class:`epls.EPLS` does. After long training there are few such units. After
-        short training there are many, because outputs are not near the target yet, and raising them destroys the
-        sparsity. A warning is issued if they are more than a quarter of the units. In that case, train longer.
+        A unit is active for a sample if its output is at least half way from inactive to active. Call this once, after
+        training, as :class:`epls.EPLS` does. After short training there are many such units, because outputs are not
+        near the target yet, and raising them destroys the sparsity: if they are more than a quarter of the units, a
+        warning is issued.
 
         Parameters
         ----------
