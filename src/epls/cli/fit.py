@@ -116,7 +116,7 @@ def command(
     text = (
         f"{counted(notes['units'], 'features')} learned from "
         f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
-        f"dead units: {notes['unresponsive units']}; population sparsity "
+        f"never active units: {notes['never active units']}; population sparsity "
         f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
         f"per sample, or one sample per unit)"
     )

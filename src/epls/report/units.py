@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..data.moments import unit_rows
-from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
+from ..metrics import lifetime_sparsity, never_active, population_sparsity
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 from ..utils.wording import counted
@@ -57,14 +57,14 @@ class UnitStatistics:
     redundancy: Array  # the absolute cosine to the nearest component
     lifetime_sparsity: Array
     population_sparsity: Array  # of each sample
-    dead: Indices  # the units that respond to all samples alike
+    never_active: Indices
 
 
 def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
     """Compute figures of units from codes (n_samples, n_all_units) and the components of the units (n, n_features).
 
     ``n_top`` strongest samples are found for each unit. ``units`` are the units to compute figures for, all by default:
-    similar units are searched among them, but wins, population sparsity and dead units consider all units.
+    similar units are searched among them, but wins, population sparsity and ``never_active`` consider all units.
     """
     answers = np.abs(codes)
     wins, own = _wins(answers), codes
@@ -88,7 +88,7 @@ def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices 
         redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(components)),
         lifetime_sparsity=lifetime_sparsity(own),
         population_sparsity=population_sparsity(codes),
-        dead=unresponsive_units(codes),
+        never_active=never_active(codes),
     )
 
 
@@ -187,13 +187,13 @@ def layer_content(
         "lifetime": rounded(statistics.lifetime_sparsity),
         "redundancy": rounded(statistics.redundancy),
     } | (measures or {})
-    dead = counted(len(statistics.dead), "dead units")
+    silent = f"{counted(len(statistics.never_active), 'units')} never active"
     population = f"{statistics.population_sparsity.mean():.2f}"
     lifetime = f"{statistics.lifetime_sparsity.mean():.2f}"
     most = f"{statistics.redundancy.max():.2f}"
     if_all = "0 if all respond equally"
     told = [
-        ("Dead units", f"{dead}. A dead unit responds to all {samples} in the same way."),
+        ("Never active", f"{silent}: they hardly respond to any of the {samples}."),
         ("Population sparsity", f"{population}. It is 1 if one unit responds to each of the {samples}, {if_all}."),
         ("Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."),
         ("Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."),
@@ -208,9 +208,9 @@ def layer_content(
         "histogram": statistics.histogram.tolist(),
         "nearest": _neighbors(statistics.nearest, statistics.cosines),
         "together": _neighbors(statistics.together, statistics.correlations),
-        "dead": np.flatnonzero(np.isin(numbers, statistics.dead)).tolist(),
+        "never_active": np.flatnonzero(np.isin(numbers, statistics.never_active)).tolist(),
         "facts": [list(fact) for fact in (*facts, *told)],
-        "summary": [*about, dead, *sparsities, f"most similar pair: cosine {most}"],
+        "summary": [*about, silent, *sparsities, f"most similar pair: cosine {most}"],
         "charts": _charts(learners, statistics),
     }
 
