@@ -107,7 +107,8 @@ def main():
         verdict = "" if r["finite"] and r["last error"] < r["first error"] and not r["never active"] else " **FAILED**"
         print(
             f"| {name}{verdict} | {len(X):,} x {X.shape[1]} | {r['first error']:.2f} to {r['last error']:.3f} "
-            f"| {r['spread']} | {r['never active']} | {r['least largest']:.2f} | {r['mean output']:.2f} | {r['seconds']:.1f} |",
+            f"| {r['spread']} | {r['never active']} | {r['least largest']:.2f} | {r['mean output']:.2f} "
+            f"| {r['seconds']:.1f} |",
             flush=True,
         )
 
