@@ -1,4 +1,4 @@
-# make demo   install, learn from bundled data, end with figures, and with pictures and a page in demo_output/
+# make demo   install, learn from bundled data, end with figures, and with a picture and two pages in demo_output/
 # make test   install what the tests need and run them: ten minutes on two cores
 # make test-fast  the same without the slow ones: a minute or two
 # make test-nightly  the same with the benchmarks' short forms, and with more examples of each property

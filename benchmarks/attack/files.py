@@ -6,10 +6,13 @@
 
 Damaged files have bits flipped, bytes set, parts cut, doubled or cleared. Crafted files have settings, values or
 arrays replaced and a checksum that is right: whoever writes one may give a model other outputs, but must neither crash
-the process, nor let it hang, nor fill its memory. Every file is opened in a child process whose memory is limited.
+the process, nor let it hang, nor fill its memory. Oversized files have few bytes and ask for much: stacks with fine
+grids, small cells and long strides that encode a photograph of a megapixel; thousands of groups of channels, models
+inside models, arrays that belong to nothing. Every file is opened in a child process whose memory is limited.
 """
 
 import contextlib
+import copy
 import json
 import tempfile
 from pathlib import Path
@@ -28,6 +31,12 @@ VALUES = [
     None, True, -1, 0, 1, 2, 600, 10**6, 2**31, 2**63, 10**30, -0.5, 0.5, 1e-300, 1e300, "", "log", "evil", "natural",
     "a" * 1000, [], [1], {}, {"learner": "EPLS", "params": {}}, [[]] * 50,
 ]  # fmt: skip
+
+
+FORMATS = (3, 5)  # of models, of checkpoints
+SIZES = [1, 2, 3, 7, 30, 300, 1000, 10**4, 2**31]  # of grids, cells, strides and patches
+MANY = [3, 100, 1000, 5000, 20_000]  # groups, models inside models, arrays
+PHOTOGRAPH = np.random.RandomState(0).randint(256, size=(1, 1024, 1024), dtype=np.uint8)
 
 
 class Stop(epls.Checkpoint):
@@ -104,8 +113,9 @@ def subjects(folder):
 
 
 def crafted(path, target, random):
-    """A model file with something replaced, and a checksum that is right."""
-    header, arrays = read_container(path, 3)
+    """A model file or a checkpoint with something replaced, and a checksum that is right."""
+    header, arrays = read_container(path, *FORMATS)
+    version = header["format"]
     holders = []
 
     def walk(value):
@@ -126,19 +136,61 @@ def crafted(path, target, random):
             changes = (np.zeros(shape, random.choice([np.float32, np.float64, np.int8])), arrays[name] * np.nan,
                        arrays[name] * 1e300, arrays[name].T, np.atleast_1d(arrays[name])[:1])  # fmt: skip
             arrays[name] = changes[random.randint(len(changes))]
-    header["format"] = 2
+    header["format"] = 2 + random.randint(2) if version == 3 else version  # models of format 2 can be read
     write_container(target, header, arrays)
+
+
+def oversized(path, target, random):
+    """A small file of a stack or of image features that asks for much; return whether it is for the photograph."""
+    header, arrays = read_container(path, *FORMATS)
+    kind = random.randint(4)
+    number = MANY[random.randint(len(MANY))]
+    highest = header["parts"].get("layer2")
+    if kind == 0 and highest is not None:  # the groups of a layer, again and again
+        number = min(number, 15_000)  # a header of more is too long to be written
+        highest["params"]["n_groups"] = number
+        group = highest["parts"].pop("group0")
+        highest["parts"] = {f"group{k}": group for k in range(number)}
+        highest["attributes"]["channels_"] = [highest["attributes"]["channels_"][0]] * number
+        of_group = {k.removeprefix("layer2.group0"): a for k, a in arrays.items() if k.startswith("layer2.group0.")}
+        arrays = {k: a for k, a in arrays.items() if not k.startswith("layer2.")}
+        arrays |= {f"layer2.group{k}{name}": a for k in range(number) for name, a in of_group.items()}
+    elif kind == 1:  # a chain of models
+        model, whole = header, copy.deepcopy(header)
+        for _ in range(min(number, 300)):
+            model["parts"] = {"part": copy.deepcopy(whole) | {"parts": {}}}
+            model = model["parts"]["part"]
+    elif kind == 2:
+        arrays |= {f"{'layer1.' * random.randint(3)}{k}": np.zeros(1, np.float32) for k in range(number)}
+    else:
+        settings = [header["params"]]
+        settings += [part["params"] for part in header["parts"].values() if part["learner"] == "Layer"]
+        for chosen in settings:
+            for name in {"grid", "stride", "pool", "pool_stride", "mirror"} & set(chosen):
+                if random.randint(2):
+                    chosen[name] = bool(random.randint(2)) if name == "mirror" else SIZES[random.randint(len(SIZES))]
+    header["format"] = 3
+    write_container(target, header, arrays)
+    return kind == 3
 
 
 def attack(folder, random, n_files):
     """The outcome of each of some files; runs in a child."""
     opened = [(path, read, read(path)) for path, read in subjects(folder)]
+    of_images = [(path, read) for path, read, _ in opened if path.stem in ("images", "stack")]
+    for path, _ in of_images:
+        epls.load_model(path).transform(PHOTOGRAPH)  # compiles, and gets its threads
     limit_memory()
     target = folder / "mutated"
     for _ in range(n_files):
         path, read, expected = opened[random.randint(len(opened))]
         is_crafted = path.suffix in (".epls", ".safetensors") and random.randint(3) == 0
-        if is_crafted:
+        is_large = random.randint(20) == 0
+        if is_large:
+            path, read = of_images[random.randint(len(of_images))]
+            if oversized(path, target, random):
+                read = lambda target: epls.load_model(target).transform(PHOTOGRAPH)  # noqa: E731
+        elif is_crafted:
             crafted(path, target, random)
         else:
             target.write_bytes(damaged(path.read_bytes(), random))
@@ -151,8 +203,9 @@ def attack(folder, random, n_files):
             outcome = f"BAD: {type(error).__name__}: {error}"[:200]
         else:
             same = np.shape(found) == np.shape(expected) and np.array_equal(found, expected)
-            outcome = "the same" if same else "another model" if is_crafted else f"BAD: {path.name} gives other outputs"
-        yield "crafted: " * is_crafted + outcome
+            may_differ = is_crafted or is_large
+            outcome = "the same" if same else "another model" if may_differ else f"BAD: {path.name} gives other outputs"
+        yield ("oversized: " if is_large else "crafted: " * is_crafted) + outcome
 
 
 if __name__ == "__main__":

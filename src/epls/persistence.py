@@ -36,7 +36,7 @@ FORMAT_VERSION = 3
 _READ_FORMATS = (2, FORMAT_VERSION)
 _OUTPUTS = ("default", "pandas", "polars")  # supported by scikit-learn's set_output
 # A layer of 500 groups has 1,500 models, counting those in settings, and as many arrays.
-_MOST_MODELS, _DEEPEST, _MOST_ARRAYS = 2**14, 16, 2**16
+_MOST_MODELS, _DEEPEST, _MOST_ARRAYS = 2**13, 16, 2**16
 _NOT_SAVED = {"device", "checkpoint"}  # of the machine, not of the model
 # Parameters of EPLS that format 2 (epls 0.2.0) has in place of ``settings``.
 _SETTINGS_OF_FORMAT_2 = {"target", "loss", "optimizer", "biases", "drop_last", "max_norm", "wake"}

@@ -1,11 +1,7 @@
-"""Pictures of filters as arrays, and plots of what a model learned.
-
-Functions that draw on axes need matplotlib (``pip install "epls[plot]"``).
-"""
+"""Pictures of filters, as arrays and on axes of matplotlib (``pip install "epls[plot]"``)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,24 +47,28 @@ def filter_grid(
         raise ValueError(f"n_filters={n_filters}: give at least 1, or None for all")
     if n_filters is not None and n_filters < len(flat):
         flat = flat[check_random_state(random_state).permutation(len(flat))[:n_filters]]
-    tiles = filter_pictures(flat.reshape(-1, *shape))
-    n_columns = int(np.ceil(np.sqrt(len(tiles))))
+    lines = ((0, 0), (1, 0), (1, 0), (0, 0))  # black, above and to the left of each filter
+    picture = tiled(np.pad(filter_pictures(flat.reshape(-1, *shape)), lines))
+    return np.pad(picture, ((0, 1), (0, 1), (0, 0)))
+
+
+def tiled(tiles: NDArray[np.uint8], n_columns: int | None = None) -> NDArray[np.uint8]:
+    """Arrange tiles (n, height, width, 3) in rows of one picture, which is nearly square by default."""
+    n_columns = n_columns or int(np.ceil(np.sqrt(len(tiles))))
     n_rows = -(-len(tiles) // n_columns)
-    height, width = shape[:2]
-    picture = np.zeros((n_rows * (height + 1) + 1, n_columns * (width + 1) + 1, 3), np.uint8)  # black lines between
-    for k, tile in enumerate(tiles):
-        row, column = divmod(k, n_columns)
-        top, left = row * (height + 1) + 1, column * (width + 1) + 1
-        picture[top : top + height, left : left + width] = tile
-    return picture
+    _, height, width, _ = tiles.shape
+    room = np.zeros((n_rows * n_columns, height, width, 3), np.uint8)
+    room[: len(tiles)] = tiles
+    picture = room.reshape(n_rows, n_columns, height, width, 3).transpose(0, 2, 1, 3, 4)
+    return np.ascontiguousarray(picture.reshape(n_rows * height, n_columns * width, 3))
 
 
 def filter_pictures(filters: NDArray[np.floating]) -> NDArray[np.uint8]:
-    """Convert filters (n, height, width, channels) to bytes, with one or three channels. Zero is mid gray."""
+    """Convert filters (n, height, width, channels) to bytes of red, green and blue. Zero is mid gray."""
     filters = false_colors(filters)
     largest = np.abs(filters).max(axis=(1, 2, 3), keepdims=True)
     scaled = filters / np.where(largest > 0, largest, 1) / 2 + 0.5
-    return np.rint(scaled * 255).astype(np.uint8)
+    return np.broadcast_to(np.rint(scaled * 255).astype(np.uint8), (*filters.shape[:3], 3))
 
 
 def false_colors(pixels: NDArray[Any]) -> NDArray[Any]:
@@ -128,62 +128,9 @@ def plot_filters(
     ax: Axes | None = None,
 ) -> Axes:
     """Draw :func:`filter_grid`, with the same parameters, on matplotlib axes."""
-    axes = _axes(ax, figsize=(6, 6))
+    axes: Axes = (
+        ax or require("matplotlib.pyplot", "plot", "plotting").subplots(layout="constrained", figsize=(6, 6))[1]
+    )
     axes.imshow(filter_grid(components, patch_shape, n_filters=n_filters, random_state=random_state))
     axes.set_axis_off()
-    return axes
-
-
-def plot_loss_curve(loss_curve: ArrayLike, *, ax: Axes | None = None) -> Axes:
-    """Plot the error per sample for each epoch, the ``loss_curve_`` of a fitted learner, on axes or a new figure."""
-    errors = np.asarray(loss_curve)
-    axes = _axes(ax, figsize=(5, 3))
-    axes.plot(np.arange(1, len(errors) + 1), errors)
-    axes.set(xlabel="epoch", ylabel="squared error per sample", yscale="log")
-    axes.locator_params(axis="x", integer=True)
-    return axes
-
-
-def plot_wins(winners: ArrayLike, n_components: int, *, ax: Axes | None = None) -> Axes:
-    """Plot a histogram of the wins of units, given each sample's winner (``EPLS.winners``), on axes or a new figure."""
-    counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
-    wins, units = np.unique(counts, return_counts=True)
-    axes = _axes(ax, figsize=(5, 3))
-    axes.bar(wins, units, width=0.8)
-    axes.set(xlabel="wins", ylabel="units")
-    axes.locator_params(axis="x", integer=True)
-    return axes
-
-
-def plot_comparison(
-    names: Sequence[str], accuracies: Sequence[float], deviations: Sequence[float], *, ax: Axes | None = None
-) -> Axes:
-    """Plot accuracies as bars, with the best at the top.
-
-    Parameters
-    ----------
-    names : sequence of str
-        The names of the bars.
-    accuracies, deviations : sequence of float
-        The percentage classified correctly, and its standard deviation over folds.
-    ax : matplotlib axes, optional
-        The axes to draw on. By default, a new figure.
-    """
-    order = np.argsort(accuracies)
-    axes = _axes(ax, figsize=(7, 0.8 + 0.32 * len(names)))
-    values = np.asarray(accuracies)[order]
-    colors = ["tab:orange" if names[k].startswith("epls") else "tab:blue" for k in order]
-    axes.barh(np.arange(len(names)), values, xerr=np.asarray(deviations)[order], color=colors, height=0.7)
-    axes.set_yticks(np.arange(len(names)), [names[k] for k in order])
-    for place, value in enumerate(values):
-        axes.annotate(f" {value:.1f}", (0, place), va="center", color="white" if value > 10 else "black")
-    axes.set_xlabel("% correct (line: standard deviation over folds)")
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
-
-
-def _axes(ax: Axes | None, **figure: Any) -> Axes:
-    if ax is not None:
-        return ax
-    axes: Axes = require("matplotlib.pyplot", "plot", "plotting").subplots(layout="constrained", **figure)[1]
     return axes

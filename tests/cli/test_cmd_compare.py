@@ -28,7 +28,7 @@ def classes(tmp_path_factory):
     return folder
 
 
-def test_table_chart_and_json(classes, tmp_path, capsys):
+def test_table_and_json(classes, tmp_path, capsys):
     chosen = ["--learner", "epls", "--learner", "raw", "--learner", "omp"]
     code, out, _ = epls(capsys, "compare", classes, "--output", tmp_path, *SMALL, *chosen)
     assert code == 0
@@ -43,8 +43,6 @@ def test_table_chart_and_json(classes, tmp_path, capsys):
     assert 0 <= entries["epls, natural"]["n_never_active"] <= 6
     best = max(entries.values(), key=lambda entry: entry["accuracy"])
     assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]
-    with Image.open(tmp_path / "compare.png") as chart:
-        assert chart.width > 500
 
 
 def test_archives(tmp_path, capsys):

@@ -67,7 +67,7 @@ def test_every_form_has_the_same_figures(data, capsys, arguments, accuracies_of_
     assert [entry["name"] for entry in entries] == ["raw columns", "pca, 4", "kmeans"]
     assert [entry["failed"] for entry in entries] == [None, None, None]
     np.testing.assert_allclose(entries[0]["folds"], accuracies_of_the_columns)
-    assert (data / "epls-compare" / "compare.png").exists()
+    assert (data / "epls-compare" / "compare.html").exists()
 
 
 def test_the_table_is_printed_and_not_replaced(data, capsys):
@@ -104,20 +104,10 @@ def test_a_full_disk_leaves_no_file_and_the_table_is_printed(data, capsys, monke
     assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
 
 
-def test_no_chart_of_another_comparison_is_left(data, capsys, monkeypatch):
-    """Where matplotlib is missing, there is no new one."""
+def test_another_comparison_replaces_the_files(data, capsys):
     assert epls(capsys, "compare", "numbers.parquet", *SMALL)[0] == 0
-    files = {"compare.html", "compare.json", "compare.png", "stages"}
-    assert {path.name for path in (data / "epls-compare").iterdir()} == files
-
-    def missing(*_):
-        raise ImportError("matplotlib is missing")
-
-    monkeypatch.setattr("epls.plotting.plot_comparison", missing)
-    code, _, err = epls(capsys, "compare", "numbers.parquet", *SMALL, "--set", "kmeans.max_iter=3", "--force")
-    assert code == 0
-    assert "no compare.png: matplotlib is missing" in err
-    assert {path.name for path in (data / "epls-compare").iterdir()} == files - {"compare.png"}
+    assert epls(capsys, "compare", "numbers.parquet", *SMALL, "--set", "kmeans.max_iter=3", "--force")[0] == 0
+    assert {path.name for path in (data / "epls-compare").iterdir()} == {"compare.html", "compare.json", "stages"}
     page = (data / "epls-compare" / "compare.html").read_text()
     assert "kmeans, max_iter=3" in page
 

@@ -17,7 +17,7 @@ def test_tells_what_is_there(work, capsys):
     code, out, err = epls(capsys, "inspect", work / "photos.epls")
     assert (code, err) == (0, "")
     assert re.search(r"units +12 *\n", out)
-    assert "10 x 10 pixels, 3 channel(s)" in out
+    assert "channels that a unit sees: 3 of 3, patches: 10 x 10 pixels" in " ".join(out.split())
     assert "population sparsity" in " ".join(out.split())
 
 

@@ -47,7 +47,7 @@ def test_from_fit_to_report(data, kind, tmp_path, capsys):
         assert ("names" in features) == ("folder" in kind)
     code, out, _ = epls(capsys, "inspect", model)
     assert code == 0
-    assert "4 x 4 pixels, 50 channel(s)" in out
+    assert "channels that a unit sees: 50 of 50, patches: 4 x 4 pixels" in " ".join(out.split())
     assert epls(capsys, "report", model, "--data", data / kind, "-o", page)[0] == 0
     assert "blue is the mean of 0 to 16, green of 16 to 33, red of 33 to 49" in page.read_text()
 

@@ -13,7 +13,7 @@ from epls import EPLS, ImageFeatures
 from epls.datasets.labels import Label
 from epls.images.reading import ImageCollection
 from epls.report import explore
-from epls.report.explore import packed
+from epls.report.page import packed
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
 
 
@@ -161,8 +161,9 @@ def test_many_pictures_stay_small():
 
 def test_pictures_of_several_sizes_and_types():
     images = [np.random.RandomState(k).uniform(size=(5 + 60 * k, 50, 7)).astype(np.float32) for k in range(5)]
-    made = thumbnails_of(ImageCollection(images, 1), lambda *progress: None)
-    assert made.side == 224
-    assert made.sizes[0].tolist() == [200, 20]
-    assert made.sizes[4].tolist() == [46, 224]  # of 245 x 50 pixels
-    assert looks(made.fingerprints).shape == (5, 7)
+    fingerprints, made = thumbnails_of(ImageCollection(images, 1), lambda *progress: None)
+    assert made["side"] == 224
+    sizes = unpacked(made["sizes"], np.uint8).reshape(-1, 2)
+    assert sizes[0].tolist() == [200, 20]
+    assert sizes[4].tolist() == [46, 224]  # of 245 x 50 pixels
+    assert looks(fingerprints).shape == (5, 7)

@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from epls.report.units import N_BINS, filter_statistics, unit_statistics
+from epls.report.units import N_BINS, filter_statistics, layer_content, strongest_samples
+
+
+def figures(codes, components):
+    found = layer_content(codes, components, [None], "samples", facts=[], about=[])
+    return found, found["units"]
 
 
 @pytest.fixture
@@ -18,49 +23,49 @@ def components():
 
 
 def test_figures_of_each_unit(codes, components):
-    found = unit_statistics(codes, components, n_top=5)
+    found, units = figures(codes, components)
+    strongest = strongest_samples(codes, 5)
     for unit in range(7):
         answers = np.abs(codes[:, unit])
-        assert found.mean[unit] == pytest.approx(answers.mean(), rel=1e-5)
-        assert found.often[unit] == pytest.approx(sum(a > answers.max() / 2 for a in answers) / 200)
-        assert found.wins[unit] == sum(np.abs(row).argmax() == unit for row in codes)
-        assert_array_equal(found.strongest[unit], np.argsort(-answers)[:5])
+        assert units["mean"][unit] == pytest.approx(answers.mean(), rel=1e-5)
+        assert units["often"][unit] == pytest.approx(sum(a > answers.max() / 2 for a in answers) / 200)
+        assert units["wins"][unit] == sum(np.abs(row).argmax() == unit for row in codes)
+        assert_array_equal(strongest[unit], np.argsort(-answers)[:5])
         edges = np.linspace(0, answers.max(), N_BINS + 1)
-        assert_allclose(found.histogram[unit], np.histogram(answers, edges)[0], atol=1)  # an answer on an edge
-        assert found.histogram[unit].sum() == 200
-    assert found.wins.sum() == 200
+        assert_allclose(found["histogram"][unit], np.histogram(answers, edges)[0], atol=1)  # an answer on an edge
+        assert found["histogram"][unit].sum() == 200
+    assert units["wins"].sum() == 200
 
 
 def test_neighbors(codes, components):
-    found = unit_statistics(codes, components, n_top=1)
+    found, units = figures(codes, components)
     cosines = np.abs(components @ components.T) / np.outer(*[np.linalg.norm(components, axis=1)] * 2)
     correlations = np.corrcoef(np.abs(codes).T)
     for unit in range(7):
         others = [k for k in range(7) if k != unit]
-        assert_array_equal(found.nearest[unit], sorted(others, key=lambda k: -cosines[unit, k]))
-        assert_array_equal(found.together[unit], sorted(others, key=lambda k: -correlations[unit, k]))
-        assert_allclose(found.cosines[unit], cosines[unit, found.nearest[unit]], rtol=1e-5)
-        assert_allclose(found.correlations[unit], correlations[unit, found.together[unit]], atol=1e-5)
+        for pairs, similarities in ((found["nearest"][unit], cosines), (found["together"][unit], correlations)):
+            similar = sorted(others, key=lambda k, all_of=similarities[unit]: -all_of[k])
+            assert [k for k, _ in pairs] == similar
+            assert_allclose([similarity for _, similarity in pairs], similarities[unit, similar], rtol=1e-3)
+        assert units["redundancy"][unit] == pytest.approx(cosines[unit, others].max(), rel=1e-5)
 
 
 def test_units_that_never_answer_and_few_samples():
     codes = np.array([[0.0, 1.0], [0.0, 2.0]])
-    found = unit_statistics(codes, np.zeros((2, 3)), n_top=9)
-    assert found.strongest.shape == (2, 2)
-    assert found.often.tolist() == [0, 0.5]
-    assert found.wins.tolist() == [0, 2]
-    assert np.isfinite(found.correlations).all()
-    assert np.isfinite(found.cosines).all()
+    found, units = figures(codes, np.zeros((2, 3)))
+    assert [samples.shape for samples in strongest_samples(codes, 9)] == [(2,), (2,)]
+    assert units["often"].tolist() == [0, 0.5]
+    assert units["wins"].tolist() == [0, 2]
+    assert np.isfinite([found["together"], found["nearest"]]).all()
 
 
 def test_ties_and_silence_are_no_wins():
     codes = np.array([[0.0, 0.0, 0.0], [2.0, -2.0, 1.0], [0.0, 1.0, 3.0]])
-    assert unit_statistics(codes, np.eye(3), n_top=1).wins.tolist() == [0, 0, 1]
+    assert figures(codes, np.eye(3))[1]["wins"].tolist() == [0, 0, 1]
 
 
 def test_one_unit_has_no_neighbors():
-    found = unit_statistics(np.ones((3, 1)), np.ones((1, 2)), n_top=1)
-    assert found.nearest.shape == (1, 0)
+    assert figures(np.ones((3, 1)), np.ones((1, 2)))[0]["nearest"] == [[]]
 
 
 def wave(angle, frequency, side=16):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     from ..evaluation.comparison import ComparedLearner
     from ..evaluation.labelled import Labelled
 
-_TABLE, _PAGE, _CHART = _FILES = ("compare.json", "compare.html", "compare.png")
+_TABLE, _PAGE = "compare.json", "compare.html"
 #: Options that do not apply to vectors, and options that do not apply to images.
 _OF_IMAGES = ("n_patches", "patch_size", "stride", "channels", "skip_bad", "follow_links")
 _OF_VECTORS = ("labels", "n_labels", "scale", "columns", "drop", "key")
@@ -39,7 +37,7 @@ _UNITS_FOR_VECTORS = 100
 @options.patches
 @options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled vectors.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
-              help="Folder for the table, the page, the chart and finished rows.")  # fmt: skip
+              help="Folder for the table, the page and finished rows.")  # fmt: skip
 @options.image_folder
 @click.option("--labels", metavar="COLUMN|FILE",
               help="The labels of vectors: a column of the table, or a .npy, .csv or .parquet file. A column row in it "
@@ -81,7 +79,7 @@ def command(
     kinds = ("images", "vectors") if vectors else ("vectors", "images")
     reason = f"is for {kinds[0]}, but {data} holds {kinds[1]}: leave it out"
     options.refuse(context, dict.fromkeys(_OF_IMAGES if vectors else _OF_VECTORS, reason))
-    options.check_output_folder(output, *_FILES)
+    options.check_output_folder(output, _TABLE, _PAGE)
     with options.limited(threads), StageProgress() as progress:
         labelled = _opened(data, vectors, chosen, progress)
         wanted = _vector_learners(given, labelled, chosen) if vectors else _image_learners(given, labelled, chosen)
@@ -127,9 +125,8 @@ def command(
     files: list[str] = []
     try:
         filters = {name: record["filters"] for name, record in records.items()}
-        title = "Learners compared"
-        page = partial(comparison_page, rows, facts, settings=plain, filters=filters, title=title)
-        files = _write(report, {_PAGE: lambda: page().encode(), _CHART: partial(_chart, rows)}, output)
+        page = comparison_page(rows, facts, settings=plain, filters=filters, title="Learners compared")
+        files = _write(output, {_TABLE: json.dumps(report, indent=1, allow_nan=False), _PAGE: page})
     finally:  # the figures may have taken hours: show them even if the disk is full
         if as_json:
             options.print_json(report | {"files": files})
@@ -247,42 +244,14 @@ def _plain_settings(learner: Any) -> dict[str, Any]:
     return {name: value if isinstance(value, plain) else str(value) for name, value in params.items()}
 
 
-def _write(report: dict[str, Any], makers: dict[str, Callable[[], bytes]], output: Path) -> list[str]:
-    """Write the table as JSON and, if their libraries are installed, as a page and a chart; return the file names.
-
-    Files of an earlier comparison in the same folder are replaced or removed.
-    """
+def _write(output: Path, contents: dict[str, str]) -> list[str]:
+    """Write some files, all of them or, on an error, none; return their names."""
     from ..utils.files import atomic_file
 
-    contents = {output / _TABLE: json.dumps(report, indent=1, allow_nan=False).encode()}
-    for name, made in makers.items():
-        try:
-            contents[output / name] = made()
-        except ImportError as error:
-            options.tell(f"no {name}: {error}", err=True)
-    stale = [output / name for name in _FILES if output / name not in contents and (output / _TABLE).exists()]
-    with ExitStack() as files:  # all files, or on an error none: they replace earlier ones when all are on the disk
-        for path, content in contents.items():
-            file = files.enter_context(atomic_file(path))
-            file.write(content)
+    with ExitStack() as files:  # they replace earlier ones when all are on the disk
+        for name, content in contents.items():
+            file = files.enter_context(atomic_file(output / name))
+            file.write(content.encode())
             file.flush()
             os.fsync(file.fileno())
-    for path in stale:
-        path.unlink(missing_ok=True)
-    return [str(path) for path in contents]
-
-
-def _chart(rows: Sequence[ComparedLearner]) -> bytes:
-    """Return a chart of the accuracies as a PNG file."""
-    from ..plotting import plot_comparison
-
-    done = [row for row in rows if row.failed is None]
-    axes = plot_comparison([row.name for row in done], [row.accuracy for row in done], [row.std for row in done])
-    figure = axes.get_figure(root=True)
-    assert figure is not None  # it was made for these axes
-    import matplotlib.pyplot as plt  # plot_comparison has said so if it is missing
-
-    try:
-        return options.png_of(figure, dpi=150)
-    finally:
-        plt.close(figure)
+    return [str(output / name) for name in contents]

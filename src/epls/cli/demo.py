@@ -18,7 +18,6 @@ from epls import EPLS
 from epls.evaluation.summary import layer_summary
 from epls.images.recipes import quick_features
 from epls.metrics import noise_filters
-from epls.plotting import plot_filters, plot_loss_curve, plot_wins
 from epls.report import Learned, explore, model_page
 from epls.utils.files import write_atomically
 
@@ -36,11 +35,6 @@ sample, or one sample per unit)"""
 
 def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
     """Learn from patches of scikit-learn's two photographs; draw the filters and write a page about them."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
     photographs = load_sample_images().images
     features: Any = quick_features(len(photographs), *photographs[0].shape[:2], layers=1, random_state=seed)
     if quick:
@@ -51,15 +45,7 @@ def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
     seconds = time.perf_counter() - started
     model, patches = features.estimator_, features.draw_patches(photographs, n_patches, random_state=seed)
     codes, winners = model.transform(patches), model.winners(patches)
-    figure, axes = plt.subplots(1, 3, figsize=(15, 5), layout="constrained")
-    plot_filters(model.components_, (size, size, 3), ax=axes[0]).set_title("100 of the filters")
-    plot_loss_curve(model.loss_curve_, ax=axes[1]).set_title("training")
-    plot_wins(winners, n_components, ax=axes[2]).set_title("wins per unit")
-    write_atomically(output / "training.png", options.png_of(figure, dpi=110))
-    figure, only = plt.subplots(figsize=(6, 6), layout="constrained")
-    plot_filters(model.components_, (size, size, 3), ax=only)
-    write_atomically(output / "filters.png", options.png_of(figure, dpi=150))
-    plt.close("all")
+    options.write_filters(features, output / "filters.png")
     page = model_page(features, photographs, title="Filters of two photographs")
     write_atomically(output / "report.html", page.encode())
     return {
@@ -104,7 +90,7 @@ def explore_digits(output: Path, n_digits: int, seed: int) -> None:
 
 @click.command("demo")
 @click.option("--output", type=click.Path(path_type=Path), default=Path("demo_output"), show_default=True,
-              help="Folder for the pictures.")  # fmt: skip
+              help="Folder for the picture and the pages.")  # fmt: skip
 @click.option("--quick", is_flag=True, help="Use small sizes, to check that everything runs.")
 @options.random_state
 @options.threads
@@ -126,7 +112,7 @@ def command(output: Path, quick: bool, random_state: int, threads: int | None, a
         n_digits = 200 if quick else 1797
         tell(f"\n3. A page to look through {n_digits:,} digits: a map, groups, neighbours, outliers")
         explore_digits(output, n_digits, random_state)
-    files = [str(output / name) for name in ("filters.png", "training.png", "report.html", "explore.html")]
+    files = [str(output / name) for name in ("filters.png", "report.html", "explore.html")]
     means = {name: float(scores.mean()) for name, scores in digits.items()}
-    text = f"\nPictures: {files[0]}, {files[1]}\nPages to open in a browser: {files[2]}, {files[3]}"
+    text = f"\nPicture: {files[0]}\nPages to open in a browser: {files[1]}, {files[2]}"
     options.print_result(as_json, {"filters": filters, "digits": means, "files": files}, text)

@@ -74,19 +74,15 @@ def _text(value: Any) -> str:
 
 
 def _show_units(console: Console, model: Any, notes: dict[str, Any]) -> None:
-    """List the columns of vectors that the first units depend on most."""
-    import numpy as np
+    """List the inputs that the first units of a learner of vectors depend on most."""
     from rich.text import Text
 
     from ..images.models import image_features, learner_of, noted_columns
+    from ..report.model import input_names, strongest_inputs
 
-    components = getattr(learner_of(model), "components_", None) if image_features(model) is None else None
-    if components is None:
+    if image_features(model) is not None or not hasattr(learner_of(model), "components_"):
         return
-    names = noted_columns(notes) or getattr(model, "feature_names_in_", None)
-    if names is None or len(names) != components.shape[1]:
-        names = [f"feature {k}" for k in range(components.shape[1])]
-    for unit, component in enumerate(components[:_UNITS_LISTED]):
-        strongest = np.argsort(-np.abs(component))[:_FEATURES_LISTED]
-        told = ", ".join(f"{names[k]} {component[k]:+.3g}" for k in strongest)
+    components, names = learner_of(model).components_[:_UNITS_LISTED], input_names(model, noted_columns(notes))
+    for unit, inputs in enumerate(strongest_inputs(components, names, _FEATURES_LISTED)):
+        told = ", ".join(f"{name} {weight:+.3g}" for name, weight in inputs)
         console.print(Text(options.one_line(f"unit {unit}: {told}")), overflow="fold")

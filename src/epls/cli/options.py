@@ -290,11 +290,23 @@ def _check_writable(folder: Path) -> None:
         raise click.ClickException(f"not allowed to write to the folder {folder}: choose another one")
 
 
-def png_of(figure: Any, dpi: int) -> bytes:
-    """Return a matplotlib figure as the content of a file, to be written as a whole."""
+def write_filters(features: Any, path: Path) -> list[str]:
+    """Write a picture of the filters of image features, if Pillow is installed; return the names of the files."""
+    from ..plotting import filter_grid
+    from ..utils.files import write_atomically
+    from ..utils.optional import require
+
+    try:
+        image = require("PIL.Image", "images", "the picture")
+    except ImportError as error:
+        tell(f"no picture of the filters: {error}", err=True)
+        return []
+    shape = (features.patch_size, features.patch_size, features.n_channels_)
+    grid = filter_grid(features.encoder_.components(), shape)
     picture = io.BytesIO()
-    figure.savefig(picture, dpi=dpi)
-    return picture.getvalue()
+    image.fromarray(grid.repeat(6, axis=0).repeat(6, axis=1)).save(picture, "PNG")
+    write_atomically(path, picture.getvalue())
+    return [str(path)]
 
 
 def limited(threads: int | None) -> Any:

@@ -100,7 +100,7 @@ def command(
             figures, features = run_experiment(settings, task, cache, progress)
             beside = paper_beside(dataset, replace(settings, alpha=figures["settings"]["alpha"]), task)
             report = figures | {"dataset": dataset, "protocol": task.protocol, "paper": beside}
-            picture = _filters(features, output / f"{name}-filters.png")
+            picture = options.write_filters(features, output / f"{name}-filters.png")
             report["files"] = [str(output / f"{name}.json"), *picture]
     write_atomically(output / f"{name}.json", json.dumps(report, indent=1, allow_nan=False).encode())
     lines = [*_table_lines(report, name), str(output / f"{name}.json")] if table else _lines(report, name)
@@ -165,26 +165,6 @@ def _settings(
         seed=random_state,
         **chosen,
     )
-
-
-def _filters(features: Any, path: Path) -> list[str]:
-    """Write a picture of the filters, if Pillow is installed; return the names of the files."""
-    import io
-
-    from ..plotting import filter_grid
-    from ..utils.files import write_atomically
-
-    try:
-        from PIL import Image
-    except ImportError:
-        options.tell('no picture of the filters, since Pillow is not installed: pip install "epls[images]"', err=True)
-        return []
-    shape = (features.patch_size, features.patch_size, features.n_channels_)
-    grid = Image.fromarray(filter_grid(features.encoder_.components(), shape))
-    picture = io.BytesIO()
-    grid.resize((grid.width * 4, grid.height * 4), Image.Resampling.NEAREST).save(picture, "PNG")
-    write_atomically(path, picture.getvalue())
-    return [str(path)]
 
 
 def _table_lines(table: dict[str, Any], name: str) -> list[str]:

@@ -10,10 +10,11 @@ import numpy as np
 from ..algorithm.layer import activation_of
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
+from ..images.coder import PatchCoder
 from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
-from ..images.stack import DeepFeatures, Layer
+from ..images.stack import DeepFeatures
 from ..metrics import lifetime_sparsity, never_active, population_sparsity, redundancy
 from ..utils.threads import row_blocks
 from ..utils.types import Array
@@ -79,8 +80,26 @@ def _mean(values: Sequence[float]) -> float:
 
 def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     """Describe a model: its classes, sizes, settings, and the notes of its file (:func:`epls.read_notes`)."""
+    steps = getattr(model, "steps", [("", model)])
+    kind = ", ".join(type(step).__name__ for _, step in steps)
+    facts: dict[str, Any] = {"kind": kind if steps[0][1] is model else f"Pipeline of {kind}"}
     features = image_features(model)
-    facts = {"kind": _kind(model)} | (_stack_facts(features) if isinstance(features, DeepFeatures) else _facts(model))
+    if features is None:
+        learner = learner_of(model)
+        facts["learner"] = type(learner).__name__
+        if hasattr(learner, "components_"):
+            facts["units"], facts["values a unit sees"] = learner.components_.shape
+        facts |= _training([learner])
+    else:
+        layers, coders = layers_of(features), features.coders()
+        settings = features.get_params(deep=False)
+        facts |= {
+            "units": sum(layer.n_units for layer in layers),
+            "features of an image": features._n_features_out,
+            "smallest image": f"{features.smallest_side()} x {features.smallest_side()} pixels",
+            "settings": {name: value for name, value in settings.items() if name not in ("estimator", "layers")},
+            "layers": [_layer_facts(*of) for of in zip(layers, [*coders[:-1], None], strict=True)],
+        }
     if notes.get("feature_names"):
         facts["columns"] = notes["feature_names"]
     told = {"kind", "units", "epochs", "feature_names"}
@@ -88,45 +107,11 @@ def model_facts(model: Any, notes: dict[str, Any]) -> dict[str, Any]:
     return facts | {"measured when it was learned": measured or "nothing: the file was not written by epls fit"}
 
 
-def _facts(model: Any) -> dict[str, Any]:
-    """Describe a model with one learner."""
-    learner = learner_of(model)
-    facts: dict[str, Any] = {"learner": type(learner).__name__}
-    components = getattr(learner, "components_", None)
-    if components is not None:
-        facts["units"], facts["values a unit sees"] = components.shape
-    features = image_features(model)
-    if features is not None:
-        (layer,) = layers_of(features)
-        facts["patches"] = f"{layer.patch_size} x {layer.patch_size} pixels, {layer.n_channels} channel(s)"
-        facts["features of an image"] = features._n_features_out
-        facts["settings"] = {key: value for key, value in features.get_params(deep=False).items() if key != "estimator"}
-    facts["settings of the learner"] = learner.get_params(deep=False)
-    curve = getattr(learner, "loss_curve_", None)
-    if curve:
-        facts["epochs"], facts["error, first and last"] = len(curve), [float(curve[0]), float(curve[-1])]
-    return facts
-
-
-def _stack_facts(features: DeepFeatures) -> dict[str, Any]:
-    """Describe layers, each with a learner for each of its groups."""
-    layers = layers_of(features)
-    return {
-        "units": sum(layer.n_units for layer in layers),
-        "features of an image": features._n_features_out,
-        "smallest image": f"{features.smallest_side()} x {features.smallest_side()} pixels",
-        "settings": {key: value for key, value in features.get_params(deep=False).items() if key != "layers"},
-        "layers": [
-            _layer_facts(layer, made_from, is_last=layer is layers[-1])
-            for layer, made_from in zip(layers, features.layers_, strict=True)
-        ],
-    }
-
-
-def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str, Any]:
-    learners = [group.estimator_ for group in layer.groups]
+def _layer_facts(layer: ModelLayer, mapped: PatchCoder | None) -> dict[str, Any]:
+    """Describe a layer, and how its map for the next layer is made, if there is one."""
     below = "pixels" if layer.sees == layer.patch_size else "pixels of the map below"
-    facts: dict[str, Any] = {
+    learners = [group.estimator_ for group in layer.groups]
+    facts = {
         "learner": type(learners[0]).__name__,
         "units": layer.n_units,
         "groups": len(learners),
@@ -135,14 +120,20 @@ def _layer_facts(layer: ModelLayer, made_from: Layer, is_last: bool) -> dict[str
         "part of the image that a unit sees": f"{layer.sees} x {layer.sees} pixels",
         "encoder": type(layer.groups[0].encoder_).__name__,
     }
-    if not is_last:
-        every = made_from.geometry.pool_stride
-        facts["map for the next layer"] = (
-            f"{made_from.pooling} pooling of {made_from.pool} x {made_from.pool} positions, every {every}"
-        )
-    epochs = [getattr(learner, "n_iter_", None) for learner in learners]
-    if all(epochs):
+    if mapped is not None:
+        pool, every = mapped.geometry.pool, mapped.geometry.pool_stride
+        facts["map for the next layer"] = f"{mapped.map_pooling} pooling of {pool} x {pool} positions, every {every}"
+    return facts | _training(learners)
+
+
+def _training(learners: Sequence[Any]) -> dict[str, Any]:
+    """Describe how one learner, or one for each group, was trained."""
+    facts: dict[str, Any] = {}
+    if epochs := _largest([getattr(learner, "n_iter_", None) for learner in learners]):
         facts["epochs"] = epochs
+    curves = [getattr(learner, "loss_curve_", []) for learner in learners]
+    if all(curves):
+        facts["error, first and last"] = [float(np.mean([curve[epoch] for curve in curves])) for epoch in (0, -1)]
     return facts | {"settings of the learner": learners[0].get_params(deep=False)}
 
 
@@ -153,8 +144,3 @@ def never_active_units(features: ImageFeatures, images: Any, n_patches: int = _S
     codes = (encoder.transform(patches[some]) for some in row_blocks(len(patches), _SAMPLES))
     largest = np.max([(np.abs(c) if activation is None else c).max(axis=0) for c in codes], axis=0)
     return len(never_active(largest[np.newaxis], activation))
-
-
-def _kind(model: Any) -> str:
-    steps = getattr(model, "steps", None)
-    return type(model).__name__ if steps is None else "Pipeline of " + ", ".join(type(s).__name__ for _, s in steps)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from ..images.recipes import learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices, Progress
 from ..utils.wording import counted
-from .page import as_color, page, sheet_of, short, shrunk
+from .page import packed, page, sheet_of, short, shrunk
 from .similarity import (
     Group,
     comparable,
@@ -33,7 +32,7 @@ from .similarity import (
     similarity,
     traits,
 )
-from .thumbnails import LOOKS, Thumbnails, looks, thumbnails_of
+from .thumbnails import LOOKS, looks, thumbnails_of
 
 _FEWEST = 3
 _LONELY = 60
@@ -118,19 +117,22 @@ def explore(
         raise ValueError(f"groups={groups!r}: give a number of groups, 'density', or None to choose the number")
     random = check_random_state(random_state)
     vectors = _as_vectors(data)
-    images = ImageCollection(data, 1) if vectors is None else None
-    n_samples = len(vectors if images is None else images)  # type: ignore[arg-type]
+    samples = ImageCollection(data, 1) if vectors is None else vectors
+    n_samples = len(samples)
     if n_samples < _FEWEST:
         said = counted(n_samples, "samples")
         raise ValueError(f"the data have {said}, but a map needs at least {_FEWEST}: give more")
-    content = _about_names(images, names, n_samples) | _about_labels(labels, n_samples)
+    content = _about_names(samples, names) | _about_labels(labels, n_samples)
     rows, model, basis = _features(data, vectors, features, random, progress)
     if len(rows) != n_samples:
         raise ValueError(f"features has {len(rows)} rows, but there are {n_samples} samples: give a row for each")
-    shown: Any = vectors if images is None else thumbnails_of(images, progress)
-    content |= _analysis(rows, shown, model, groups, random, progress, content["labels"])
+    shown: NDArray[Any]
+    if isinstance(samples, ImageCollection):
+        shown, about = thumbnails_of(samples, progress)
+    else:
+        shown, about = samples, _about_columns(samples, columns)
+    content |= about | _analysis(rows, shown, model, groups, random, progress, content["labels"])
     content["basis"] = basis
-    content |= _about_pictures(shown) if isinstance(shown, Thumbnails) else _about_columns(shown, columns)
     progress("arrange", _STAGES, _STAGES)
     return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
 
@@ -169,9 +171,10 @@ def _about_units(model: ImageModel) -> str:
     return f"{sum(n_units):,} units of {layers}"
 
 
-def _about_names(images: ImageCollection | None, names: Sequence[str] | None, n_samples: int) -> dict[str, Any]:
-    if names is None and images is not None:
-        names = getattr(images.images, "names", None)
+def _about_names(samples: ImageCollection | Array, names: Sequence[str] | None) -> dict[str, Any]:
+    n_samples = len(samples)
+    if names is None and isinstance(samples, ImageCollection):
+        names = getattr(samples.images, "names", None)
     column = "row" if names is None else "file"
     if names is None:
         names = [str(number) for number in range(n_samples)]
@@ -204,16 +207,20 @@ def _about_labels(labels: Sequence[Label | str | None] | None, n_samples: int) -
 
 def _analysis(
     rows: Array,
-    shown: Thumbnails | Array,
+    shown: NDArray[Any],
     model: ImageModel | None,
     groups: int | Literal["density"] | None,
     random: np.random.RandomState,
     progress: Progress,
     labels: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates."""
+    """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates.
+
+    Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`.
+    """
+    are_images = shown.ndim > 2
     progress("arrange", 0, _STAGES)
-    X = comparable(rows, random, keep_length=not isinstance(shown, Thumbnails))
+    X = comparable(rows, random, keep_length=not are_images)
     found = similarity(X)
     progress("arrange", 1, _STAGES)
     positions = map_positions(X, random)
@@ -222,7 +229,7 @@ def _analysis(
     found_groups = described(X, numbers)
     cells = grid_positions(positions)
     progress("arrange", 3, _STAGES)
-    sets = duplicate_pictures(found, shown.fingerprints) if isinstance(shown, Thumbnails) else duplicate_vectors(found)
+    sets = duplicate_pictures(found, shown) if are_images else duplicate_vectors(found)
     of_labels = shares(labels.pop("each"), found_groups) if labels else [[]] * len(found_groups)
     about = [
         {
@@ -237,9 +244,9 @@ def _analysis(
         for group, counts in zip(found_groups, of_labels, strict=True)
     ]
     units = None
-    if isinstance(shown, Thumbnails):
+    if are_images:
         # What people would see first: brighter, more colorful and so on.
-        for entry, strongest in zip(about, traits(looks(shown.fingerprints), found_groups), strict=True):
+        for entry, strongest in zip(about, traits(looks(shown), found_groups), strict=True):
             entry["traits"] = [LOOKS[look][0 if difference > 0 else 1] for look, difference in strongest]
         units = None if model is None else _add_units(about, found_groups, rows, model)
     else:
@@ -281,20 +288,8 @@ def _add_units(
         more = [(unit, difference) for unit, difference in strongest if difference > 0][:_N_UNITS]
         entry["units"] = [[unit, short(difference)] for unit, difference in more]
     size = first.patch_size
-    tiles = as_color(filter_pictures(components.reshape(-1, size, size, layer.n_channels)))
+    tiles = filter_pictures(components.reshape(-1, size, size, layer.n_channels))
     return sheet_of(shrunk(tiles, _FILTER_SIDE))
-
-
-def _about_pictures(shown: Thumbnails) -> dict[str, Any]:
-    return {
-        "kind": "images",
-        "sheets": shown.sheets,
-        "side": shown.side,
-        "across": shown.across,
-        "perSheet": shown.per_sheet,
-        "sizes": packed(shown.sizes, np.uint8),
-        "colors": packed(shown.colors, np.uint8),
-    }
 
 
 def _about_columns(vectors: Array, columns: Sequence[str] | None) -> dict[str, Any]:
@@ -313,9 +308,3 @@ def _about_columns(vectors: Array, columns: Sequence[str] | None) -> dict[str, A
         "unusual": packed(strongest, np.uint32),
         "values": packed(np.take_along_axis(vectors, strongest, axis=1), np.float32),
     }
-
-
-def packed(values: Any, dtype: Any) -> str:
-    """Encode numbers as text for a typed array in the page. It is much smaller and faster than JSON."""
-    little: NDArray[Any] = np.ascontiguousarray(values, np.dtype(dtype).newbyteorder("<"))
-    return base64.b64encode(little.tobytes()).decode()

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -20,14 +19,13 @@ from ..images.features import ImageFeatures
 from ..images.models import ImageModel, ModelLayer, image_features, layers_of, learner_of
 from ..images.patches import sample_placed_patches
 from ..images.reading import ImageCollection, Images
-from ..images.stack import DeepFeatures
-from ..plotting import colors_shown, false_colors, filter_pictures
+from ..plotting import colors_shown, filter_pictures
 from ..utils.sklearn import safe_indexing
 from ..utils.types import Array, Progress
 from ..utils.wording import counted
-from .page import as_bytes, as_color, bar_tiles, page, sheet_of, short, shrunk, thumbnail_of, values_of
+from .page import as_picture, bar_tiles, page, sheet_of, short, shrunk, values_of
 from .stack import part_layers
-from .units import TOP, filter_statistics, layer_content, n_samples_for, rounded, some_of, unit_statistics
+from .units import TOP, apart, filter_statistics, layer_content, n_samples_for, some_of, strongest_samples
 
 _TOP_FEATURES = 8
 _MOST_IMAGES, _MOST_IMAGES_OF_A_STACK = 200, 300
@@ -75,10 +73,8 @@ def model_page(
     features = image_features(model)
     if features is None:
         content = {"layers": [_vector_layer(model, X, feature_names, random)], "images": []}
-    elif isinstance(features, DeepFeatures):
-        content = _of_stack(features, X, random, lambda done, total: progress("encode", done, total))
     else:
-        content = _of_images(features, X, random)
+        content = _of_images(features, X, random, lambda done, total: progress("encode", done, total))
     progress("report", 1, 2)
     html = page("model", title, content)
     progress("report", 2, 2)
@@ -95,14 +91,12 @@ def _vector_layer(model: Any, X: Any, names: Sequence[str] | None, random: np.ra
     if not hasattr(samples, "columns"):
         samples = check_array(samples)
     codes = _checked_codes(np.asarray(model.transform(samples)), components)
-    statistics = unit_statistics(codes, components, n_top=TOP)
-    names = _feature_names(model, components.shape[1], names)
-    strongest = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :_TOP_FEATURES]
     seen = some_of(len(codes), len(X), "samples")
     content = layer_content(
-        statistics,
-        "samples",
+        codes,
+        components,
         [learner],
+        "samples",
         facts=[
             ("Model", f"{type(learner).__name__}, {len(components)} units"),
             ("A unit sees", f"{components.shape[1]} features"),
@@ -111,20 +105,20 @@ def _vector_layer(model: Any, X: Any, names: Sequence[str] | None, random: np.ra
         ],
         about=[f"{type(learner).__name__}, {len(components):,} units of {components.shape[1]:,} features", seen],
     )
-    content["kind"] = "vectors"
-    content["tiles"] = sheet_of(bar_tiles(components))
-    content["features"] = [
-        [[names[k], short(components[unit, k])] for k in features] for unit, features in enumerate(strongest)
-    ]
-    content["top"] = [
-        [{"sample": int(numbers[k]), "answer": short(abs(codes[k, unit]))} for k in tops]
-        for unit, tops in enumerate(statistics.strongest)
-    ]
-    return content
+    return content | {
+        "kind": "vectors",
+        "tiles": sheet_of(bar_tiles(components)),
+        "features": strongest_inputs(components, input_names(model, names), _TOP_FEATURES),
+        "top": [
+            [{"sample": int(numbers[k]), "answer": short(abs(codes[k, unit]))} for k in top]
+            for unit, top in enumerate(strongest_samples(codes, TOP))
+        ],
+    }
 
 
-def _feature_names(model: Any, n_features: int, names: Sequence[str] | None) -> list[str]:
-    """Return the names of the learner's inputs: the columns, or the outputs of the steps before it."""
+def input_names(model: Any, names: Sequence[str] | None) -> list[str]:
+    """Return the names of the inputs of a model's learner: the columns, or the outputs of the steps before it."""
+    n_features = learner_of(model).components_.shape[1]
     if names is None:
         names = getattr(model, "feature_names_in_", None)
     if isinstance(model, Pipeline) and len(model.steps) > 1:
@@ -138,6 +132,12 @@ def _feature_names(model: Any, n_features: int, names: Sequence[str] | None) -> 
     return [str(name) for name in names]
 
 
+def strongest_inputs(components: Array, names: Sequence[str], n_inputs: int) -> list[list[tuple[str, float]]]:
+    """For each unit, return the inputs with the largest weights, and these weights."""
+    strongest = np.argsort(-np.abs(components), axis=1, kind="stable")[:, :n_inputs]
+    return [[(names[k], short(own[k])) for k in of_unit] for own, of_unit in zip(components, strongest, strict=True)]
+
+
 def _checked_codes(codes: Array, components: Array) -> Array:
     """Return codes after checking that there is one for each component."""
     if codes.shape[1] != len(components):
@@ -148,132 +148,101 @@ def _checked_codes(codes: Array, components: Array) -> Array:
     return codes
 
 
-def _some_images(
-    model: ImageModel, X: Images, most: int, random: np.random.RandomState
-) -> tuple[ImageCollection, ImageCollection]:
-    """Return all images, and up to ``most`` of them to show, large enough for a unit of each layer."""
-    images = ImageCollection(X, model.smallest_side(1), model.n_channels_, model.whole_numbers_)
-    return images, images.some(np.sort(random.permutation(len(images))[:most]))
-
-
-def _of_images(model: ImageFeatures, X: Images, random: np.random.RandomState) -> dict[str, Any]:
-    images, shown = _some_images(model, X, _MOST_IMAGES, random)
+def _of_images(
+    features: ImageModel, X: Images, random: np.random.RandomState, progress: Callable[[int, int], None]
+) -> dict[str, Any]:
+    layers = layers_of(features)
+    images = ImageCollection(X, features.smallest_side(1), features.n_channels_, features.whole_numbers_)
+    most = _MOST_IMAGES if len(layers) == 1 else _MOST_IMAGES_OF_A_STACK
+    shown = images.some(np.sort(random.permutation(len(images))[:most]))
+    seen = some_of(len(shown), len(images), "images")
     values = values_of(shown)
-    layer = _filter_layer(model, shown, len(images), values, random)
-    return {"layers": [layer], "images": [thumbnail_of(shown[k], shown.name(k), values) for k in range(len(shown))]}
+    contents: list[dict[str, Any]] = []
+    if len(layers[0].groups) == 1:  # otherwise its units see different channels, and have no filters to draw
+        contents.append(_filter_layer(layers[0].groups[0], shown, seen, values, random))
+    parts, thumbnails = part_layers(features, len(contents), shown, seen, values, random, progress)
+    contents += parts
+    for k, (content, layer) in enumerate(zip(contents, layers, strict=True)):
+        groups = f" in {len(layer.groups)} groups" if len(layer.groups) > 1 else ""
+        n_units = layer.n_units if len(layers) > 1 else len(content["units"]["number"])
+        learner = f"{type(layer.groups[0].estimator_).__name__}, {n_units:,} units{groups}"
+        field = _about_field(layer, k)
+        if len(layers) == 1:
+            facts, about = ("Model", learner), f"{learner} of {layer.sees} x {layer.sees} pixels"
+        else:
+            facts, about = ("Layer", f"{k + 1} of {len(layers)}: {learner}"), f"each unit sees {field}"
+            content["about"] = f"{n_units:,} units, each sees {layer.sees} x {layer.sees} pixels"
+            content["intro"] = _intro(content, k, len(shown))
+        content["facts"][:0] = [facts, ("A unit sees", field)]
+        content["summary"].insert(0, about)
+    return {"layers": contents, "images": thumbnails}
 
 
 def _filter_layer(
     model: ImageFeatures,
     shown: ImageCollection,
-    n_images: int,
+    seen: str,
     values: tuple[float, float],
     random: np.random.RandomState,
 ) -> dict[str, Any]:
-    """Return the content about a layer that sees pixels of the shown images, out of ``n_images``."""
+    """Return the content about a layer that sees pixels of the shown images; ``seen`` says which these are."""
     components = model.encoder_.components()
     n_samples = min(n_samples_for(len(components)), max(_VALUES // components.shape[1], 1000))
     pixels, places = sample_placed_patches(shown, n_samples, model.patch_size, random_state=random)
     places, different = np.unique(places, axis=0, return_index=True)  # small images have fewer than are drawn
     pixels = pixels[different]
     codes = _checked_codes(NaturalEncoder(model.estimator_).transform(model.prepare_patches(pixels)), components)
-    # More than are shown, because overlapping patches look much the same.
-    statistics = unit_statistics(codes, components, n_top=_CANDIDATES * TOP)
-    size, learner = model.patch_size, type(model.estimator_).__name__
-    shape = (size, size, model.n_channels_)
-    filters = components.reshape(-1, *shape)
-    whitened = ", whitened" if model.whiten else ""
-    settings = f"stride {model.stride}, {model.pooling} pooling"
-    seen = f"{counted(len(codes), 'patches', 'patch')} from {some_of(len(shown), n_images, 'images')}"
+    size = model.patch_size
+    filters = components.reshape(-1, size, size, model.n_channels_)
+    seen = f"{counted(len(codes), 'patches', 'patch')} from {seen}"
+    encoded = f"{type(model.encoder_).__name__}, stride {model.stride}, {model.pooling} pooling"
     content = layer_content(
-        statistics,
-        "patches",
+        codes,
+        components,
         [model.estimator_],
+        "patches",
         facts=[
-            ("Model", f"{learner}, {len(components)} units"),
-            ("A unit sees", f"{size} x {size} pixels {_in_channels(model.n_channels_)}{whitened}"),
             ("Shown here", seen),
-            (
-                "Outputs",
-                f"the learner's own; features of images are computed by {type(model.encoder_).__name__}, {settings}",
-            ),
+            ("Outputs", f"the learner's own; features of images are computed by {encoded}"),
         ],
-        about=[f"{learner}, {len(components):,} units of {size} x {size} pixels", seen],
-        measures={name: rounded(figures) for name, figures in filter_statistics(filters).items()},
+        about=[seen],
+        measures=filter_statistics(filters),
     )
     if (told := colors_shown(model.n_channels_)) is not None:
-        content["facts"].append(["Colors", f"filters and images are shown in false colors: {told}"])
-    content["kind"] = "images"
-    content["tiles"] = sheet_of(as_color(filter_pictures(shrunk(filters, _LARGEST_TILE))))
+        content["facts"].append(("Colors", f"filters and images are shown in false colors: {told}"))
     tile_bytes = 3 * min(size, _LARGEST_TILE) ** 2
     n_top = min(TOP, max(1, _PATCH_BYTES // (tile_bytes * len(components))))
-    top = [_apart(samples, places, size, n_top) for samples in statistics.strongest]
+    # More than are shown, because overlapping patches look much the same.
+    strongest = strongest_samples(codes, _CANDIDATES * TOP)
+    top = [samples[apart(places[samples], size, n_top)] for samples in strongest]
     used = np.unique(np.concatenate(top))
-    tiles = shrunk(as_bytes(false_colors(pixels[used].reshape(-1, *shape)), *values), _LARGEST_TILE)
-    content["patches"] = sheet_of(as_color(tiles))
-    content["size"] = size
-    content["top"] = [
-        [
-            {"tile": int(np.searchsorted(used, k)), "place": places[k].tolist(), "answer": short(abs(codes[k, unit]))}
-            for k in samples
-        ]
-        for unit, samples in enumerate(top)
-    ]
-    return content
-
-
-def _apart(samples: NDArray[np.intp], places: NDArray[np.intp], size: int, n_top: int) -> list[int]:
-    """Return the first of these patches, without those that overlap by half with an earlier one."""
-    chosen: list[int] = []
-    for k in samples:
-        away = np.abs(places[chosen] - places[k])
-        if not ((away[:, 0] == 0) & (away[:, 1] <= size // 2) & (away[:, 2] <= size // 2)).any():
-            chosen.append(int(k))
-            if len(chosen) == n_top:
-                break
-    return chosen
-
-
-def _of_stack(
-    features: DeepFeatures, X: Images, random: np.random.RandomState, progress: Callable[[int, int], None]
-) -> dict[str, Any]:
-    layers = layers_of(features)
-    images, shown = _some_images(features, X, _MOST_IMAGES_OF_A_STACK, random)
-    values = values_of(shown)
-    contents: list[dict[str, Any]] = []
-    if len(layers[0].groups) == 1:  # otherwise its units see different channels, and have no filters to draw
-        first = _filter_layer(layers[0].groups[0], shown, len(images), values, random)
-        del first["facts"][:2], first["summary"][0]  # model and what a unit sees are described for each layer below
-        contents.append(first)
-    parts, thumbnails = part_layers(features, len(contents), shown, len(images), values, random, progress)
-    contents += parts
-    for k, (content, layer) in enumerate(zip(contents, layers, strict=True)):
-        groups = f" in {len(layer.groups)} groups" if len(layer.groups) > 1 else ""
-        learner = f"{type(layer.groups[0].estimator_).__name__}, {layer.n_units:,} units{groups}"
-        field = _about_field(layer, k)
-        content["facts"][:0] = [["Layer", f"{k + 1} of {len(layers)}: {learner}"], ["A unit sees", field]]
-        content["summary"].insert(0, f"each unit sees {field}")
-        content["about"] = f"{layer.n_units:,} units, each sees {layer.sees} x {layer.sees} pixels"
-        content["intro"] = _intro(content, k, len(shown))
-    return {"layers": contents, "images": thumbnails}
-
-
-def _in_channels(n_channels: int) -> str:
-    return {1: "in gray", 3: "in color"}.get(n_channels, f"in {n_channels} channels")
+    patches = as_picture(pixels[used].reshape(-1, *filters.shape[1:]), values)
+    return content | {
+        "kind": "images",
+        "tiles": sheet_of(filter_pictures(shrunk(filters, _LARGEST_TILE))),
+        "patches": sheet_of(shrunk(patches, _LARGEST_TILE)),
+        "size": size,
+        "top": [
+            [
+                {"tile": int(np.searchsorted(used, k)), "place": places[k], "answer": short(abs(codes[k, unit]))}
+                for k in samples
+            ]
+            for unit, samples in enumerate(top)
+        ],
+    }
 
 
 def _about_field(layer: ModelLayer, k: int) -> str:
     """Describe what a unit of the ``k``-th layer sees."""
-    n_seen, pixels = len(layer.channels[0]), f"{layer.sees} x {layer.sees} pixels of the image"
+    n_seen, n_channels, pixels = len(layer.channels[0]), layer.n_channels, f"{layer.sees} x {layer.sees} pixels"
     whitened = ", whitened" if layer.groups[0].whiten else ""
+    if k == 0 and n_seen == n_channels:
+        colors = {1: "gray", 3: "color"}.get(n_seen, f"{n_seen} channels")
+        return f"{pixels} in {colors}{whitened}"
     if k == 0:
-        return (
-            f"{pixels}, {n_seen} of {layer.n_channels} channels{whitened}"
-            if n_seen < layer.n_channels
-            else f"{pixels} {_in_channels(n_seen)}{whitened}"
-        )
-    units = f"{n_seen} of the {layer.n_channels:,} units of layer {k}" if n_seen < layer.n_channels else f"layer {k}"
-    return f"{pixels}, through {units} at {layer.patch_size} x {layer.patch_size} places{whitened}"
+        return f"{pixels}, {n_seen} of {n_channels} channels{whitened}"
+    units = f"{n_seen} of the {n_channels:,} units of layer {k}" if n_seen < n_channels else f"layer {k}"
+    return f"{pixels} of the image, through {units} at {layer.patch_size} x {layer.patch_size} places{whitened}"
 
 
 def _intro(content: dict[str, Any], k: int, n_images: int) -> str:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..images.reading import ImageCollection, resized
-from ..plotting import false_colors
+from ..plotting import tiled
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Progress
-from .page import as_bytes, as_color, jpeg, sheet, values_of
+from .page import as_picture, jpeg, packed, values_of
 
 _BYTES = 15_000_000  # of all pictures together, approximately
 _BYTES_PER_PIXEL = 0.5
@@ -33,21 +32,12 @@ LOOKS = [
 ]
 
 
-@dataclass(frozen=True)
-class Thumbnails:
-    """Small pictures of images, each at the upper left of a square tile of a sheet."""
+def thumbnails_of(images: ImageCollection, progress: Progress) -> tuple[NDArray[np.uint8], dict[str, Any]]:
+    """Read each image once and create its small picture. With many images, the pictures are smaller.
 
-    sheets: list[str]  # as data addresses
-    side: int  # height and width of a tile
-    across: int  # tiles in a row of a sheet
-    per_sheet: int
-    sizes: NDArray[np.uint8]  # width and height of each picture
-    colors: NDArray[np.uint8]  # the mean color of each image
-    fingerprints: NDArray[np.uint8]  # (n_images, 16, 16, 3): even smaller pictures, all square
-
-
-def thumbnails_of(images: ImageCollection, progress: Progress) -> Thumbnails:
-    """Read each image once and create its small picture. With many images, the pictures are smaller."""
+    Returned are even smaller pictures, all square, to compare images, (n_images, 16, 16, 3); and the content of a page:
+    sheets of tiles, each with a picture at its upper left, the size of each picture, and the mean color of each image.
+    """
     n_images = len(images)
     longest = max(max(shape[:2]) for shape in images.shapes())
     side = tile_side(n_images, longest)
@@ -69,10 +59,18 @@ def thumbnails_of(images: ImageCollection, progress: Progress) -> Thumbnails:
         tile[: picture.shape[0], : picture.shape[1]] = picture
         tiles.append(tile)
         if len(tiles) == per_sheet or number == n_images - 1:
-            sheets.append(jpeg(sheet(np.stack(tiles), across)))
+            sheets.append(jpeg(tiled(np.stack(tiles), across)))
             tiles.clear()
         progress("draw", number + 1, n_images)
-    return Thumbnails(sheets, side, across, per_sheet, sizes, colors, fingerprints)
+    return fingerprints, {
+        "kind": "images",
+        "sheets": sheets,
+        "side": side,
+        "across": across,
+        "perSheet": per_sheet,
+        "sizes": packed(sizes, np.uint8),
+        "colors": packed(colors, np.uint8),
+    }
 
 
 def tile_side(n_images: int, longest: int) -> int:
@@ -82,7 +80,7 @@ def tile_side(n_images: int, longest: int) -> int:
 
 
 def _small(image: NDArray[Any], values: tuple[float, float], side: int) -> NDArray[np.uint8]:
-    colors = as_color(as_bytes(false_colors(image), *values))
+    colors = as_picture(image, values)
     height, width = colors.shape[:2]
     scale = side / max(height, width)
     if scale >= 1:  # pixels of tiny images become squares, which JPEG does not blur

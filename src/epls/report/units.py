@@ -3,12 +3,12 @@ the content of a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from ..algorithm.layer import activation_of
 from ..data.moments import unit_rows
 from ..metrics import lifetime_sparsity, never_active, population_sparsity
 from ..utils.threads import row_blocks
@@ -19,7 +19,6 @@ from .page import bar_chart, line_chart, short
 N_BINS = 20
 N_NEIGHBORS = 6
 TOP = 9  # strongest patches, samples or parts of images for each unit
-_UNITS_AT_A_TIME = 64
 _SAMPLES_AT_A_TIME = 2048
 _CODES = 48_000_000  # 192 MB; a few times as much is needed
 _MOST_SAMPLES = 30_000
@@ -40,72 +39,101 @@ _MEASURES = [
 ]
 
 
-@dataclass(frozen=True)
-class UnitStatistics:
-    """Figures of each of ``n`` units over some samples. A response is the absolute value of a code."""
+def layer_content(
+    codes: Array,
+    components: Array,
+    learners: Sequence[Any],
+    samples: str,
+    *,
+    facts: Sequence[tuple[str, str]],
+    about: Sequence[str],
+    numbers: Indices | None = None,
+    measures: Mapping[str, Array | Indices] | None = None,
+) -> dict[str, Any]:
+    """Gather what is known of the units of a layer, of whatever kind, from codes (n_samples, n_all_units).
 
-    mean: Array
-    largest: Array
-    often: Array  # the fraction of samples with a response above half of the unit's largest
-    wins: Indices  # the number of samples for which the unit responds more strongly than all others
-    histogram: Indices  # (n, 20), from 0 to the unit's largest response
-    strongest: Indices  # (n, n_top): the samples with the strongest responses, the strongest first
-    nearest: Indices  # (n, n_neighbors): the units with the most similar components
-    cosines: Array  # their absolute cosines
-    together: Indices  # (n, n_neighbors): the units with the most similar responses
-    correlations: Array  # the correlations of their responses
-    redundancy: Array  # the absolute cosine to the nearest component
-    lifetime_sparsity: Array
-    population_sparsity: Array  # of each sample
-    never_active: Indices
-
-
-def unit_statistics(codes: Array, components: Array, n_top: int, units: Indices | None = None) -> UnitStatistics:
-    """Compute figures of units from codes (n_samples, n_all_units) and the components of the units (n, n_features).
-
-    ``n_top`` strongest samples are found for each unit. ``units`` are the units to compute figures for, all by default:
-    similar units are searched among them, but wins, population sparsity and ``never_active`` consider all units.
+    A response is the absolute value of a code. ``components`` (n, n_features) are those of the units that are shown,
+    and ``numbers`` say which these are, by default all. Similar units are searched among them, and given by their
+    position; wins, population sparsity and never active units consider all units. ``learners`` have learned the units, one or
+    one for each group, and ``samples`` says what the samples are called, such as "patches". Key figures are appended to
+    ``facts``, a list of names and values, and to ``about``, the summary in one line. ``measures`` are further measures
+    that units can be sorted by.
     """
+    shown = slice(None) if numbers is None else numbers
+    numbers = np.arange(len(components)) if numbers is None else numbers
     answers = np.abs(codes)
-    wins, own = _wins(answers), codes
-    if units is not None:
-        own, answers, wins = codes[:, units], answers[:, units], wins[units]
+    wins = _wins(answers)[shown]
+    answers = answers[:, shown]
+    largest = answers.max(axis=0)
+    of_samples, of_units = population_sparsity(codes), lifetime_sparsity(codes[:, shown])
+    silent = never_active(codes, activation_of(learners[0]))
     unit_components = unit_rows(np.asarray(components, np.float32))
-    nearest, cosines = _most_similar(np.abs(unit_components @ unit_components.T))
-    together, correlations = _most_similar(_correlations(answers))
-    strongest, often, histogram = _by_unit(answers, min(n_top, len(answers)))
-    return UnitStatistics(
-        mean=answers.mean(axis=0, dtype=np.float64),
-        largest=answers.max(axis=0),
-        often=often,
-        wins=wins,
-        histogram=histogram,
-        strongest=strongest,
-        nearest=nearest,
-        cosines=cosines,
-        together=together,
-        correlations=correlations,
-        redundancy=cosines[:, 0] if cosines.shape[1] else np.zeros(len(components)),
-        lifetime_sparsity=lifetime_sparsity(own),
-        population_sparsity=population_sparsity(codes),
-        never_active=never_active(codes),
-    )
+    cosines = np.abs(unit_components @ unit_components.T)
+    np.fill_diagonal(cosines, 0)
+    redundancy = cosines.max(axis=1)
+    units = {
+        "number": numbers,
+        "mean": answers.mean(axis=0, dtype=np.float64),
+        "largest": largest,
+        "often": (answers > largest / 2).mean(axis=0),
+        "wins": wins,
+        "lifetime": of_units,
+        "redundancy": redundancy,
+    } | dict(measures or {})
+    told_silent = f"{counted(len(silent), 'units')} never active"
+    population, lifetime, most = (f"{value:.2f}" for value in (of_samples.mean(), of_units.mean(), redundancy.max()))
+    if_all = "0 if all respond equally"
+    told = [
+        ("Never active", f"{told_silent}: they hardly respond to any of the {samples}."),
+        ("Population sparsity", f"{population}. It is 1 if one unit responds to each of the {samples}, {if_all}."),
+        ("Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."),
+        ("Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."),
+    ]
+    sparsities = [f"population sparsity {population}", f"lifetime sparsity {lifetime}"]
+    names = ("key", "name", "unit", "explanation")
+    measured = [[text.format(samples=samples) for text in texts] for texts in _MEASURES if texts[0] in units]
+    return {
+        "samples": samples,
+        "units": units,
+        "measures": [dict(zip(names, texts, strict=True)) for texts in measured],
+        "histogram": [_histogram(answers[:, k], largest[k]) for k in range(len(components))],
+        "nearest": _most_similar(cosines),
+        "together": _most_similar(_correlations(answers)),
+        "never_active": np.flatnonzero(np.isin(numbers, silent)),
+        "facts": [*facts, *told],
+        "summary": [*about, told_silent, *sparsities, f"most similar pair: cosine {most}"],
+        "charts": _charts(learners, wins, of_samples, of_units),
+    }
 
 
-def _by_unit(answers: Array, n_top: int) -> tuple[Indices, Array, Indices]:
-    """Compute the strongest samples, shares of strong responses and histograms, some units at a time."""
-    strongest, often, histograms = [], [], []
-    for units in row_blocks(answers.shape[1], _UNITS_AT_A_TIME):
-        some = np.ascontiguousarray(answers[:, units].T)
-        largest = some.max(axis=1, keepdims=True)
-        candidates = np.argpartition(some, some.shape[1] - n_top, axis=1)[:, -n_top:]
-        order = np.argsort(-np.take_along_axis(some, candidates, axis=1), axis=1, kind="stable")
-        strongest.append(np.take_along_axis(candidates, order, axis=1))
-        often.append((some > largest / 2).mean(axis=1))
-        bins = np.minimum((some / np.where(largest > 0, largest, 1) * N_BINS).astype(np.intp), N_BINS - 1)
-        bins += np.arange(len(some))[:, None] * N_BINS
-        histograms.append(np.bincount(bins.ravel(), minlength=len(some) * N_BINS).reshape(-1, N_BINS))
-    return np.concatenate(strongest), np.concatenate(often), np.concatenate(histograms)
+def strongest_samples(codes: Array, n_top: int) -> list[Indices]:
+    """For each unit, return the samples with the strongest responses, the strongest first."""
+    found = []
+    for unit in range(codes.shape[1]):  # one at a time, which takes little memory
+        answers = np.abs(codes[:, unit])
+        candidates = np.argpartition(answers, len(answers) - min(n_top, len(answers)))[-n_top:]
+        found.append(candidates[np.argsort(-answers[candidates], kind="stable")])
+    return found
+
+
+def apart(places: Indices, size: int, n_top: int, most_of_image: int = TOP) -> list[int]:
+    """Choose the first of these places (image, top, left) that do not overlap by half with an earlier one."""
+    chosen: list[int] = []
+    for k, place in enumerate(places):
+        away = np.abs(places[chosen] - place)
+        same_image = away[:, 0] == 0
+        overlaps = same_image & (away[:, 1:] <= size // 2).all(axis=1)
+        if same_image.sum() < most_of_image and not overlaps.any():
+            chosen.append(k)
+            if len(chosen) == n_top:
+                break
+    return chosen
+
+
+def _histogram(answers: Array, largest: float) -> Indices:
+    """Count responses in bins from 0 to the largest."""
+    bins = np.minimum((answers / (largest if largest > 0 else 1) * N_BINS).astype(np.intp), N_BINS - 1)
+    return np.bincount(bins, minlength=N_BINS)
 
 
 def _wins(answers: Array) -> Indices:
@@ -120,12 +148,11 @@ def _wins(answers: Array) -> Indices:
     return wins
 
 
-def _most_similar(similarities: Array) -> tuple[Indices, Array]:
+def _most_similar(similarities: Array) -> list[list[tuple[int, float]]]:
     """For each row, return the columns and values of its largest entries off the diagonal, the largest first."""
     np.fill_diagonal(similarities, -np.inf)
-    n_neighbors = min(N_NEIGHBORS, len(similarities) - 1)
-    columns = np.argsort(-similarities, axis=1, kind="stable")[:, :n_neighbors]
-    return columns, np.take_along_axis(similarities, columns, axis=1)
+    columns = np.argsort(-similarities, axis=1, kind="stable")[:, : min(N_NEIGHBORS, len(similarities) - 1)]
+    return [[(int(k), short(row[k])) for k in own] for row, own in zip(similarities, columns, strict=True)]
 
 
 def _correlations(answers: Array) -> Array:
@@ -160,67 +187,7 @@ def filter_statistics(filters: Array) -> dict[str, Array]:
     return {"frequency": np.hypot(down, right), "orientation": orientation, "color": color}
 
 
-def layer_content(
-    statistics: UnitStatistics,
-    samples: str,
-    learners: Sequence[Any],
-    *,
-    facts: Sequence[Sequence[str]],
-    about: Sequence[str],
-    numbers: Indices | None = None,
-    measures: dict[str, list[Any]] | None = None,
-) -> dict[str, Any]:
-    """Return the part of a page about a layer that is the same for all kinds of layers.
-
-    ``samples`` says what the samples are called: "patches", for example. The key figures are appended to ``facts``, a
-    list of names and values, and to ``about``, the summary in one line. ``numbers`` are those of the units in the
-    model, if not all are shown; similar units are given by their position here. ``measures`` are further measures that
-    units can be sorted by.
-    """
-    numbers = np.arange(len(statistics.mean)) if numbers is None else numbers
-    units = {
-        "number": numbers.tolist(),
-        "mean": rounded(statistics.mean),
-        "largest": rounded(statistics.largest),
-        "often": rounded(statistics.often),
-        "wins": statistics.wins.tolist(),
-        "lifetime": rounded(statistics.lifetime_sparsity),
-        "redundancy": rounded(statistics.redundancy),
-    } | (measures or {})
-    silent = f"{counted(len(statistics.never_active), 'units')} never active"
-    population = f"{statistics.population_sparsity.mean():.2f}"
-    lifetime = f"{statistics.lifetime_sparsity.mean():.2f}"
-    most = f"{statistics.redundancy.max():.2f}"
-    if_all = "0 if all respond equally"
-    told = [
-        ("Never active", f"{silent}: they hardly respond to any of the {samples}."),
-        ("Population sparsity", f"{population}. It is 1 if one unit responds to each of the {samples}, {if_all}."),
-        ("Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."),
-        ("Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."),
-    ]
-    sparsities = [f"population sparsity {population}", f"lifetime sparsity {lifetime}"]
-    names = ("key", "name", "unit", "explanation")
-    measured = [[text.format(samples=samples) for text in texts] for texts in _MEASURES if texts[0] in units]
-    return {
-        "samples": samples,
-        "units": units,
-        "measures": [dict(zip(names, texts, strict=True)) for texts in measured],
-        "histogram": statistics.histogram.tolist(),
-        "nearest": _neighbors(statistics.nearest, statistics.cosines),
-        "together": _neighbors(statistics.together, statistics.correlations),
-        "never_active": np.flatnonzero(np.isin(numbers, statistics.never_active)).tolist(),
-        "facts": [list(fact) for fact in (*facts, *told)],
-        "summary": [*about, silent, *sparsities, f"most similar pair: cosine {most}"],
-        "charts": _charts(learners, statistics),
-    }
-
-
-def _neighbors(units: Indices, similarities: Array) -> list[list[list[float]]]:
-    pairs = zip(units, similarities, strict=True)
-    return [[[int(k), short(s)] for k, s in zip(*pair, strict=True)] for pair in pairs]
-
-
-def _charts(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[str, str]]:
+def _charts(learners: Sequence[Any], wins: Indices, of_samples: Array, of_units: Array) -> list[dict[str, str]]:
     """Return charts of the training and of the figures of units."""
     charts = []
     curve = _mean_curve([np.asarray(getattr(learner, "loss_curve_", []), float) for learner in learners])
@@ -229,16 +196,16 @@ def _charts(learners: Sequence[Any], statistics: UnitStatistics) -> list[dict[st
         explanation = f"The error per sample in each epoch{mean}: it should fall and level off."
         charts.append(("Training", explanation, line_chart(curve, "epoch", "error")))
     # A single unit with many wins would squeeze all others.
-    most = max(int(np.ceil(np.percentile(statistics.wins, 99))), 1)
-    counts, _ = np.histogram(np.minimum(statistics.wins, most), bins=min(N_BINS, most + 1), range=(0, most))
+    most = max(int(np.ceil(np.percentile(wins, 99))), 1)
+    counts, _ = np.histogram(np.minimum(wins, most), bins=min(N_BINS, most + 1), range=(0, most))
     svg = bar_chart(counts, 0, most, "wins (last bar: this many or more)", "units")
     told = "The number of samples for which a unit is the strongest. A narrow peak means equal shares."
     charts.append(("Wins per unit", told, svg))
     of_sample = "The sparsity of each sample: near 1, few units respond to it; near 0, all respond equally."
     of_unit = "The sparsity of each unit: near 1, it responds to few samples; near 0, to all equally."
     for title, values, of_what, told in (
-        ("Population sparsity", statistics.population_sparsity, "samples", of_sample),
-        ("Lifetime sparsity", statistics.lifetime_sparsity, "units", of_unit),
+        ("Population sparsity", of_samples, "samples", of_sample),
+        ("Lifetime sparsity", of_units, "units", of_unit),
     ):
         counts, _ = np.histogram(values, bins=N_BINS, range=(0, 1))
         charts.append((title, told, bar_chart(counts, 0, 1, title.lower(), of_what)))
@@ -251,11 +218,6 @@ def _mean_curve(curves: Sequence[Array]) -> Array:
     if min(map(len, curves)) == 0:
         return np.empty(0)
     return np.mean([np.pad(curve, (0, n_epochs - len(curve)), mode="edge") for curve in curves], axis=0)
-
-
-def rounded(values: Array) -> list[float]:
-    """Return numbers with as many digits as a page needs."""
-    return [short(value) for value in values]
 
 
 def some_of(n_shown: int, n_all: int, what: str) -> str:
