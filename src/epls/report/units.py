@@ -54,7 +54,7 @@ def layer_content(
 
     A response is the absolute value of a code. ``components`` (n, n_features) are those of the units that are shown,
     and ``numbers`` say which these are, by default all. Similar units are searched among them, and given by their
-    position; wins, population sparsity and never active units consider all units. ``learners`` have learned the units, one or
+    position; wins, population sparsity and silent units consider all. ``learners`` have learned the units, one or
     one for each group, and ``samples`` says what the samples are called, such as "patches". Key figures are appended to
     ``facts``, a list of names and values, and to ``about``, the summary in one line. ``measures`` are further measures
     that units can be sorted by.
