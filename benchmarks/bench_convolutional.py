@@ -38,7 +38,7 @@ def outcome(images, labels, folds, options, sampling):
         "std": round(float(np.std(percents, ddof=1)), 2),
         "error": round(learner.loss_curve_[-1], 4),
         "redundancy": round(float(redundancy(learner.components_).mean()), 3),
-        "dead": learner.epoch_reports_[-1].n_never_active,
+        "never active": learner.epoch_reports_[-1].n_never_active,
         "epochs": learner.n_iter_,
         "seconds": round(seconds, 1),
     }

@@ -26,7 +26,6 @@ from epls import balanced_assignment
 from epls.algorithm.settings import batch_rows, enough_epochs
 from epls.algorithm.target import AuctionTarget, ExactTarget, LargestTarget, LiteralTarget
 from epls.kernels.auction import auction
-from epls.metrics import win_spread
 
 STAGES = (0.0, 0.06, 0.12, 0.18, 0.25, 0.5, 1.0)  # of a training; its outputs are sparse from 0.25 on
 
@@ -69,7 +68,7 @@ def assigned(target, outputs, batch_size):
         seconds += time.perf_counter() - started
     winners = np.concatenate(winners)
     mean = outputs[np.arange(len(outputs)), winners].mean(dtype=np.float64)
-    return mean, win_spread(winners, target.n_components), seconds
+    return mean, int(np.ptp(np.bincount(winners, minlength=target.n_components))), seconds
 
 
 def best_of_epoch(outputs):

@@ -28,7 +28,7 @@ from stl10_proxy import judged
 
 from epls import EPLS, PAPER, TrainingSettings
 from epls.datasets import load_stl10
-from epls.metrics import dead_outputs, noise_filters
+from epls.metrics import never_active, noise_filters
 
 LENGTH = replace(PAPER, tol=None)
 MENDS = {
@@ -65,7 +65,7 @@ def on_vectors(X, n_components, settings, seed):
     return codes, {
         "epochs": model.n_iter_,
         "error": round(model.loss_curve_[-1], 4),
-        "dead outputs": len(dead_outputs(codes)),
+        "never active": len(never_active(codes, "logistic")),
         "noise filters %": round(100 * len(noise_filters(model.components_, X)) / n_components, 2),
     }
 
@@ -93,8 +93,8 @@ def mean(results, kind, row, seeds, figure):
 
 
 def tell_table(results, kinds, rows, seeds):
-    """Rows of a Markdown table: for each kind of data accuracies, dead outputs and noise filters."""
-    figures = {"accuracy": ".1f", "natural, sum": ".1f", "natural, log": ".1f", "dead outputs": ".0f"}
+    """Rows of a Markdown table: for each kind of data accuracies, units that are never active and noise filters."""
+    figures = {"accuracy": ".1f", "natural, sum": ".1f", "natural, log": ".1f", "never active": ".0f"}
     figures |= {"noise filters %": ".0f", "epochs": ".0f"}
     columns = [
         (kind, figure)

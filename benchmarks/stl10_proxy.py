@@ -6,7 +6,7 @@
 
 DATA holds the official stl10_binary folder (train_X.bin, train_y.bin, fold_indices.txt). For each of the 10 folds a
 classifier is trained on its 1,000 images and tested on the other 4,000 training images. Also told: the share of noise
-filters, dead outputs, and how near the target came to the exact optimum in training.
+filters, units that are never active, and how near the target came to the exact optimum in training.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import epls
 from epls import EPLS, ImageFeatures
 from epls.datasets import load_stl10
 from epls.images.pooling import RegionGrid, pool_sums
-from epls.metrics import dead_outputs, noise_filters, redundancy
+from epls.metrics import never_active, noise_filters, redundancy
 from epls.plotting import filter_grid
 
 PATCH = 10
@@ -64,7 +64,7 @@ def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=No
         "training seconds": round(seconds, 1),
         "error": round(model.loss_curve_[-1], 4),
         "noise filters %": round(100 * len(noise_filters(model.components_, patches)) / components, 2),
-        "dead outputs": len(dead_outputs(largest[None])),
+        "never active": len(never_active(largest[None], "logistic")),
         "smallest largest output": round(float(largest.min()), 3),
         "mean output x units": round(mean * components, 3),
         "redundancy above 0.9 %": round(100 * float(np.mean(redundancy(model.components_) > 0.9)), 2),

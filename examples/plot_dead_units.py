@@ -19,7 +19,7 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 
 from epls import EPLS, SparseCodingEncoder, ZCAWhitening
 from epls.images.patches import normalize_patches, sample_patches
-from epls.metrics import dead_outputs
+from epls.metrics import never_active
 
 N_UNITS, SIZE = 100, 6
 N_OLD, N_NEW = 8_000, 10_000
@@ -77,7 +77,8 @@ for kind, (old, new) in kinds.items():
         shares = np.sort(used)[::-1] * N_UNITS / N_NEW
         usage[kind, name] = shares
         print(f"{kind:16} {name:10} dead: {np.sum(used == 0)} of {N_UNITS}, most used: {shares[0]:.1f} equal shares")
-    print(f"{kind:16} EPLS units whose output stays below 0.1 for all new patches: {len(dead_outputs(strengths))}")
+    n_silent = len(never_active(strengths, "logistic"))
+    print(f"{kind:16} EPLS units whose output stays below 0.1 for all new patches: {n_silent}")
 
 # %%
 # How often each unit is used

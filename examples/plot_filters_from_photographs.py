@@ -15,7 +15,7 @@ from sklearn.datasets import load_sample_images
 
 from epls import EPLS
 from epls.images.patches import normalize_patches, sample_patches
-from epls.metrics import dead_outputs, noise_filters, population_sparsity, win_spread
+from epls.metrics import never_active, noise_filters, population_sparsity
 from epls.plotting import plot_filters
 
 SIZE = 10
@@ -33,13 +33,13 @@ patches = normalize_patches(sample_patches(photographs, 50_000, SIZE, random_sta
 model = EPLS(N_UNITS, random_state=0).fit(patches)
 
 # %%
-# What came of it: a unit is dead if no patch brings its output to a tenth of its range, and a filter is noise if it
-# looks mostly at directions in which the patches hardly vary.
+# What came of it: a unit is never active if no patch brings its output to a tenth of its range, and a filter is noise
+# if it looks mostly at directions in which the patches hardly vary.
 
 codes = model.transform(patches)
 print(f"epochs: {model.n_iter_}")
-print(f"wins of any two units differ by at most {win_spread(model.winners(patches), N_UNITS)}")
-print(f"dead units: {len(dead_outputs(codes))} of {N_UNITS}")
+print(f"wins of any two units differ by at most {np.ptp(np.bincount(model.winners(patches), minlength=N_UNITS))}")
+print(f"units that are never active: {len(never_active(codes, model.activation))} of {N_UNITS}")
 print(f"noise filters: {len(noise_filters(model.components_, patches))} of {N_UNITS}")
 print(f"population sparsity: {population_sparsity(codes).mean():.2f} (1: a single unit is active for a patch)")
 

@@ -31,15 +31,17 @@ def test_sparsity_of_known_codes():
     np.testing.assert_allclose(metrics.population_sparsity([[1, 1, 0, 0, 0]]), [0.75])
 
 
-def test_dead_outputs_go_by_the_target_values():
-    tanh_codes = [[-1.0, -0.95, 0.9], [-0.9, -1.0, -1.0]]
-    assert metrics.dead_outputs(tanh_codes, inactive=-1.0, active=1.0).tolist() == [0, 1]
-    assert metrics.dead_outputs(tanh_codes, inactive=-1.0, active=1.0, threshold=0.01).tolist() == []
+def test_never_active_goes_by_the_target_values():
+    tanh_codes = [[-1.0, -0.95, 0.9, -0.7], [-0.9, -1.0, -1.0, -1.0]]
+    assert metrics.never_active(tanh_codes, "tanh").tolist() == [0, 1]
+    assert metrics.never_active(np.full((2, 3), 0.05), "logistic").tolist() == [0, 1, 2]
 
 
-def test_win_spread_counts_units_that_never_won():
-    assert metrics.win_spread([0, 0, 1, 1], 2) == 0
-    assert metrics.win_spread([0, 0, 1, 1], 3) == 2
+@pytest.mark.parametrize("scale", [1e-3, 1, 1e3])
+def test_never_active_of_codes_of_any_scale(scale):
+    codes = scale * np.array([[0.0, -0.9, 0.05, 1.0], [0.0, 0.0, -0.06, 0.3]])
+    assert metrics.never_active(codes).tolist() == [0, 2]
+    assert metrics.never_active(0 * codes).tolist() == [0, 1, 2, 3]
 
 
 def test_redundancy_against_the_full_matrix_of_cosines():

@@ -52,29 +52,35 @@ class OnEpoch(Callback):
             self._report(context.task_id + 1, context.parent.max_subtasks)
 
 
+def report_epochs(learner: Any, report: Callable[[int, int], None]) -> None:
+    """Let a learner call ``report(epochs_done, epochs_at_most)`` after each epoch, if it can."""
+    if HAS_CALLBACKS and hasattr(learner, "set_callbacks"):
+        learner.set_callbacks(OnEpoch(report))
+
+
 class Epochs(CallbackSupportMixin):
-    """An estimator whose ``fit`` has epochs."""
+    """An estimator whose ``fit`` has epochs. Callbacks need scikit-learn 1.9; before it, nobody is told of epochs."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set callbacks for the next fits.
+        """Set callbacks for the next fits. This needs scikit-learn 1.9.
 
         Parameters
         ----------
         *callbacks : callback instances
-            Those of this library, such as :class:`epls.callbacks.OnEpoch`; from scikit-learn 1.9 on, any.
+            Those of this library, such as :class:`epls.callbacks.OnEpoch`, or of others.
 
         Returns
         -------
         self
         """
-        if not HAS_CALLBACKS:
-            for callback in callbacks:
-                if not isinstance(callback, Callback):
-                    raise TypeError(
-                        f"callbacks such as {callback!r} need scikit-learn 1.9 or later, but this is "
-                        f"{sklearn.__version__}: upgrade it, or use OnEpoch and Checkpoint of epls"
-                    )
-        return super().set_callbacks(*callbacks)
+        if HAS_CALLBACKS:
+            return super().set_callbacks(*callbacks)
+        if callbacks:
+            raise ImportError(
+                f"callbacks, such as OnEpoch and Checkpoint, need scikit-learn 1.9 or later, but this is "
+                f"{sklearn.__version__}: upgrade it, or fit without them"
+            )
+        return self
 
     @property
     def callbacks(self) -> tuple[Any, ...]:
@@ -83,6 +89,8 @@ class Epochs(CallbackSupportMixin):
 
     def begin_fit(self, n_epochs: int) -> Any:
         """Set up the callbacks of a fit with at most ``n_epochs`` epochs; return scikit-learn's context."""
+        if not HAS_CALLBACKS:
+            return None
         return self._init_callback_context(max_subtasks=n_epochs).call_on_fit_task_begin(estimator=self)
 
     def epochs(
@@ -100,6 +108,9 @@ class Epochs(CallbackSupportMixin):
         earlier training that this one continues. ``attributes`` returns the attributes of a fitted estimator, for
         callbacks that need one.
         """
+        if not HAS_CALLBACKS:
+            yield from range(n_epochs)
+            return
         fit_task = fit_task or self.begin_fit(n_epochs)
         try:
             for epoch in range(n_epochs):

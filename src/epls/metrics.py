@@ -1,4 +1,4 @@
-"""Measures of what a model learned: sparsity, balance, dead outputs, redundant and noisy filters."""
+"""Measures of what a model learned: sparsity, units that are never active, redundant and noisy filters."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array
 
+from .algorithm.activations import Activation, resolve_activation
 from .utils.threads import row_blocks
 from .utils.types import Array, Indices
 
@@ -66,49 +67,33 @@ def lifetime_sparsity(outputs: ArrayLike) -> Array:
     return _sparsity(check_array(outputs), axis=0)
 
 
-def dead_outputs(outputs: ArrayLike, *, inactive: float = 0.0, active: float = 1.0, threshold: float = 0.1) -> Indices:
-    """Find units whose largest output never gets far from inactive.
+def never_active(codes: ArrayLike, activation: str | Activation | None = None) -> Indices:
+    """Find units that are never active: no sample brings them a tenth of the way from inactive to active.
 
     Parameters
     ----------
-    outputs : array-like of shape (n_samples, n_components)
+    codes : array-like of shape (n_samples, n_components)
         Codes of all training samples.
-    inactive, active : float
-        The two target values of the activation function.
-    threshold : float, default=0.1
-        A unit is dead if its largest output is below this fraction of the way from inactive to active.
+    activation : str, Activation or None, default=None
+        The activation of the units, which defines inactive and active. None is for codes of any kind and scale: 0 is
+        inactive, and the median over the units of their largest absolute code is active.
 
     Returns
     -------
     ndarray of int
-        The indices of the dead units.
+        The indices of the units.
 
     Examples
     --------
-    >>> dead_outputs([[0.0, 0.9], [0.05, 0.0]])
+    >>> never_active([[0.0, 0.9], [0.02, 0.0]])
     array([0])
     """
-    largest = check_array(outputs).max(axis=0)
-    return np.flatnonzero(largest < inactive + threshold * (active - inactive))
-
-
-def win_spread(winners: ArrayLike, n_components: int) -> int:
-    """Return the difference between the most and the fewest wins of a unit: 0 or 1 if the assignment is balanced.
-
-    Parameters
-    ----------
-    winners : array-like of int of shape (n_samples,)
-        The winning unit of each sample.
-    n_components : int
-        The number of units.
-
-    Examples
-    --------
-    >>> win_spread([0, 1, 1, 1], n_components=3)
-    3
-    """
-    counts = np.bincount(np.asarray(winners, dtype=np.intp), minlength=n_components)
-    return int(counts.max() - counts.min())
+    outputs = check_array(codes)
+    if activation is not None:
+        return np.flatnonzero(~resolve_activation(activation).is_active(outputs.max(axis=0)))
+    largest = np.abs(outputs).max(axis=0)
+    typical = np.median(largest[largest > 0]) if largest.any() else 1.0
+    return np.flatnonzero(largest < 0.1 * typical)
 
 
 def redundancy(components: ArrayLike) -> Array:
@@ -168,55 +153,3 @@ def noise_filters(components: ArrayLike, X: ArrayLike) -> Indices:
     inside = np.square(rows @ eigenvectors[:, ::-1][:, :n_principal]).sum(axis=1)
     energy = np.square(rows).sum(axis=1)
     return np.flatnonzero(inside / np.where(energy == 0, 1, energy) < 0.5)
-
-
-def unresponsive_units(codes: ArrayLike) -> Indices:
-    """Find units that respond to all samples alike. It works for any learner and any scale of codes.
-
-    Parameters
-    ----------
-    codes : array-like of shape (n_samples, n_components)
-        Codes. The response is their absolute value.
-
-    Returns
-    -------
-    ndarray of int
-        The indices of the units whose responses vary by at most a tenth of the variation of the median unit.
-
-    Examples
-    --------
-    >>> unresponsive_units([[0.5, 0.0, 1.0], [0.5, 0.8, 0.0]])
-    array([0])
-    """
-    answers = np.abs(check_array(codes))
-    ranges = answers.max(axis=0) - answers.min(axis=0)
-    alive = ranges[ranges > 0]
-    return np.flatnonzero(ranges <= 0.1 * np.median(alive)) if len(alive) else np.arange(len(ranges))
-
-
-def summary(codes: ArrayLike, components: ArrayLike) -> dict[str, float]:
-    """Summarise a fitted learner with a few key figures.
-
-    Parameters
-    ----------
-    codes : array-like of shape (n_samples, n_components)
-        The learner's codes of some samples.
-    components : array-like of shape (n_components, n_features)
-        The learner's components.
-
-    Returns
-    -------
-    dict
-        The mean population and lifetime sparsity, the number of unresponsive units and the largest redundancy.
-
-    Examples
-    --------
-    >>> summary([[0, 1], [1, 0]], [[1, 0], [0, 1]])
-    {'population sparsity': 1.0, 'lifetime sparsity': 1.0, 'unresponsive units': 0, 'largest redundancy': 0.0}
-    """
-    return {
-        "population sparsity": float(population_sparsity(codes).mean()),
-        "lifetime sparsity": float(lifetime_sparsity(codes).mean()),
-        "unresponsive units": len(unresponsive_units(codes)),
-        "largest redundancy": float(redundancy(components).max()),
-    }

@@ -40,7 +40,7 @@ def test_table_and_json(classes, tmp_path, capsys):
     assert entries["epls, natural"]["n_to_tune"] == 0
     assert entries["omp, whitened, natural"]["n_to_tune"] == 1
     assert entries["raw, natural"]["n_units"] == 108
-    assert 0 <= entries["epls, natural"]["n_dead"] <= 6
+    assert 0 <= entries["epls, natural"]["n_never_active"] <= 6
     best = max(entries.values(), key=lambda entry: entry["accuracy"])
     assert f"{best['accuracy']:.1f} ({best['std']:.2f})" in out.splitlines()[1]
 

@@ -12,7 +12,7 @@ from epls.cli.main import run
 def test_demo_ends_with_pictures_and_figures(tmp_path, capsys):
     assert run(["demo", "--quick", "--output", str(tmp_path / "a" / "b")]) == 0
     printed = capsys.readouterr().out
-    assert "dead units: 0" in printed
+    assert "never active units: 0" in printed
     assert "differ by at most 1" in printed
     with Image.open(tmp_path / "a" / "b" / "filters.png") as picture:
         assert min(picture.size) > 300

@@ -38,7 +38,7 @@ def test_an_array_is_not(work, tmp_path, capsys):
     model = load_model(tmp_path / "m")
     assert_allclose(model.components_, EPLS(8, random_state=0).fit(X).components_)
     assert told["units"] == 8
-    assert told["unresponsive units"] == 0
+    assert told["never active units"] == 0
 
 
 def test_columns_are_told_and_those_that_are_no_measurements(work, tmp_path, capsys):

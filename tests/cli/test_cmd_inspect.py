@@ -93,7 +93,7 @@ def test_json(work, capsys):
     _, out, _ = epls(capsys, "inspect", work / "table.epls", "--json")
     told = json.loads(out)
     assert told["units"] == 10
-    assert told["measured when it was learned"]["unresponsive units"] == 0
+    assert told["measured when it was learned"]["never active units"] == 0
 
 
 @pytest.mark.parametrize(

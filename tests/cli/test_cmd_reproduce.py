@@ -315,7 +315,7 @@ def test_all_of_the_paper(stl10, tmp_path, capsys):
     before, last = learned.loss_curve_[-2:]
     assert training["ended_by"] == ("stop rule" if last > before * (1 - 1e-6) else "limit on epochs")
     assert f"learned: {learned.n_iter_} epoch(s), ended by the {training['ended_by']}; error" in out
-    assert f"{training['n_silent']} of 8 units dead" in out
+    assert f"{training['n_never_active']} of 8 units never active" in out
 
 
 @pytest.mark.filterwarnings("default::sklearn.exceptions.ConvergenceWarning")

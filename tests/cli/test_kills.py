@@ -109,7 +109,6 @@ def test_kill_9_then_the_same_command(expected, stl10, tmp_path):
     cache = "epls.evaluation.cache"
     for kill_at, stages in [
         ((cache, "save_model", 1), set()),  # learned, but not saved
-        ((cache, "write_atomically", 2), {"learned"}),  # dead units counted, silent ones not
         ((cache, "write_atomically", 2), {"learned"}),  # encoded, but not in the journal
         ((cache, "write_atomically", 2), {"learned", "codes"}),  # a fold classified, but not noted
         ((cache, "write_atomically", 2), {"learned", "codes", "verdicts"}),  # and so the second

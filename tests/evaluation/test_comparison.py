@@ -140,7 +140,7 @@ def test_units_that_never_answer_are_counted():
     X, y = labelled()
     rows = compare(X, y, {"epls": EPLS(6, max_iter=3), "omp": OMP(6, max_iter=2), "good": Knows()}, folds=2)
     assert [(row.n_units, row.n_to_tune) for row in rows] == [(6, 0), (6, 1), (None, None)]
-    assert rows[0].n_dead == 0
+    assert rows[0].n_never_active == 0
     line = next(line for line in repr(rows).splitlines() if line.startswith("epls"))
     assert line.endswith("0 of 6")
 

@@ -3,12 +3,11 @@
 import warnings
 
 import numpy as np
-import pytest
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from epls import EPLS, OMP, PAPER, ImageFeatures, RandomPatches
-from epls.paper.experiment import silent_units, training_facts
+from epls.paper.experiment import training_facts
 
 IMAGES = np.random.default_rng(0).integers(256, size=(20, 12, 12), dtype=np.uint8)
 
@@ -17,23 +16,12 @@ def _features(learner):
     return ImageFeatures(learner, patch_size=4, n_patches=200, pooling="sum", random_state=0).fit(IMAGES)
 
 
-@pytest.mark.parametrize("n_dead", [0, 3, 10])
-def test_units_that_stay_inactive_are_counted(n_dead):
-    features = _features(EPLS(10, random_state=0, max_iter=3))
-    features.estimator_.intercept_[:n_dead] = -50
-    assert silent_units(features, IMAGES, 200, seed=0) == n_dead
-
-
 def test_units_are_silent_on_the_patches_that_they_learned_from(monkeypatch):
     seen = []
     fit = EPLS.fit
     monkeypatch.setattr(EPLS, "fit", lambda self, X, y=None: seen.append(X) or fit(self, X))
     features = _features(EPLS(10, random_state=0, max_iter=1))
     np.testing.assert_array_equal(features.draw_patches(IMAGES, 200, random_state=0), seen[0])
-
-
-def test_only_units_with_an_active_value_can_be_silent():
-    assert silent_units(_features(RandomPatches(10, random_state=0)), IMAGES, 200, seed=0) is None
 
 
 def test_what_ended_training():

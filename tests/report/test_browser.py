@@ -76,7 +76,7 @@ def test_the_page_begins_with_a_unit_and_units_come_early(open_page, image_page,
     assert not chrome.find_element(By.ID, "charts").is_displayed()
     chrome.find_element(By.CSS_SELECTOR, "#about summary").click()
     assert chrome.find_element(By.ID, "charts").is_displayed()
-    assert "0 dead units" in chrome.find_element(By.ID, "summary").text
+    assert "0 units never active" in chrome.find_element(By.ID, "summary").text
 
 
 def test_figures_have_units_and_explanations(open_page, image_page):

@@ -227,7 +227,7 @@ def test_a_comparison():
     page = content(comparison_page(rows, [("Data", "a & b")], settings=settings, filters=filters, title="Both"))
     first, second = page["entries"]
     assert first["accuracy"] == 60
-    assert first["n_dead"] == 1
+    assert first["n_never_active"] == 1
     assert picture(first["filters"]).shape == (4, 4, 3)
     assert second["failed"] == "too <few> samples"
     assert second["accuracy"] is None

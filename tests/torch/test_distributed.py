@@ -27,11 +27,11 @@ from together import (
 
 from epls import EPLS, load_model, open_shards
 from epls.algorithm.activations import LOGISTIC
-from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.engine import BatchGradient, BatchReport, Engine, Objective, new_engine
 from epls.algorithm.target import AuctionTarget, ExactTarget
 from epls.data.samples import ArraySamples
 from epls.torch import Shard
-from epls.torch.distributed import Processes, ShardSamples, SharedTarget, shares
+from epls.torch.distributed import Processes, ShardEngine, ShardSamples, shares
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the processes need POSIX signals")
 
@@ -93,6 +93,29 @@ def simulate(function, size):
     return found
 
 
+class GivenOutputs(Engine):
+    """A batch is its outputs."""
+
+    largest_net = net_quantile = None
+
+    def __init__(self, target):
+        self.objective, self.target = Objective(np.zeros(1), 1.0, LOGISTIC), target
+
+    def gradient(self, weights, batch):
+        winners = self.target.assign(batch[0])
+        return BatchGradient(np.zeros_like(weights), BatchReport(winners, None, np.zeros(len(weights)), 0.0))
+
+
+class Alone:
+    """A process that hears nothing from the others."""
+
+    def __init__(self, rank, size):
+        self.rank, self.size = rank, size
+
+    def add_up(self, *arrays):
+        pass
+
+
 @given(
     st.integers(1, 9),
     st.integers(1, 5).flatmap(lambda n: st.lists(st.lists(st.integers(1, 30), min_size=n, max_size=n), min_size=1)),
@@ -102,16 +125,16 @@ def simulate(function, size):
 def test_wins_of_all_processes_differ_by_at_most_one(n_units, batches, kind, seed):
     """After every step, and no process has to know the outputs of another."""
     random, size = np.random.RandomState(seed), len(batches[0])
-    targets = [SharedTarget(kind(n_units), rank) for rank in range(size)]
-    total = np.zeros(n_units, int)
+    engines = [ShardEngine(GivenOutputs(kind(n_units)), Alone(rank, size)) for rank in range(size)]
+    total, weights = np.zeros(n_units, int), np.zeros((n_units, 2))
     for n_rows in batches:
-        for target, n in zip(targets, n_rows, strict=True):
-            target.expect(np.array(n_rows))
-            winners = target.assign(random.uniform(size=(n, n_units)).astype(np.float32))
-            total += np.bincount(winners, minlength=n_units)
+        for engine, n in zip(engines, n_rows, strict=True):
+            outputs = random.uniform(size=(n, n_units)).astype(np.float32)
+            report = engine.gradient(weights, (outputs, np.arange(n), np.array(n_rows))).report
+            total += np.bincount(report.winners, minlength=n_units)
         assert np.ptp(total) <= 1
-        for target in targets:
-            assert_array_equal(target.counts, total)
+        for engine in engines:
+            assert_array_equal(engine.target.counts, total)
 
 
 def test_extra_wins_go_round():

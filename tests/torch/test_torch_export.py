@@ -6,10 +6,10 @@ import torch
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, OMP, SparseAutoencoder, SparseRBM
+from epls import EPLS, OMP, ImageFeatures, SparseAutoencoder, SparseRBM
 from epls.algorithm.activations import ACTIVATIONS
 from epls.images.patches import sample_patches
-from epls.torch import to_conv2d, to_linear, to_module
+from epls.torch import to_module
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_other_layers(learner, digits):
 
 def test_a_linear_layer_gives_net_inputs(digits):
     model = EPLS(20, max_iter=3, random_state=0).fit(digits)
-    linear = to_linear(model)
+    linear = to_module(model)[0]
     assert type(linear) is torch.nn.Linear
     expected = (digits - model.mean_) / model.scale_ @ model.components_.T + model.intercept_
     np.testing.assert_allclose(linear(torch.tensor(digits)).detach().numpy(), expected, atol=1e-8)
@@ -48,10 +48,10 @@ def test_a_convolution_is_the_layer_at_every_position(color, stride):
     image = image if color else image[:, :, 0]
     shape = (4, 4, 3) if color else (4, 4)
     model = EPLS(7, max_iter=3, random_state=0).fit(sample_patches([image], 300, 4, random_state=0))
-    conv = to_conv2d(model, shape, stride=stride)
-    assert type(conv) is torch.nn.Conv2d
+    module = to_module(model, patch_shape=shape, stride=stride)
+    assert type(module[0]) is torch.nn.Conv2d
     planes = np.atleast_3d(image).transpose(2, 0, 1).astype(np.float32)
-    found = torch.sigmoid(conv(torch.tensor(planes[None])))[0].detach().numpy()
+    found = module(torch.tensor(planes[None]))[0].detach().numpy()
     assert found.shape == (7, -(-27 // stride), -(-37 // stride))
     for i, row in enumerate(range(0, 27, stride)):
         patches = [image[row : row + 4, column : column + 4].reshape(-1) for column in range(0, 37, stride)]
@@ -61,8 +61,10 @@ def test_a_convolution_is_the_layer_at_every_position(color, stride):
 def test_errors(digits):
     model = EPLS(5, max_iter=1).fit(digits)
     with pytest.raises(ValueError, match=r"components have 64 values, which does not match patch_shape=\(8, 7\)"):
-        to_conv2d(model, (8, 7))
+        to_module(model, patch_shape=(8, 7))
     with pytest.raises(ValueError, match="a OMP is not one layer of units: give a fitted EPLS"):
         to_module(OMP(5, max_iter=1).fit(digits))
+    with pytest.raises(ValueError, match="patch_shape is for a learner of patches"):
+        to_module(ImageFeatures(), patch_shape=(8, 8))
     with pytest.raises(NotFittedError, match="not fitted"):
-        to_linear(EPLS())
+        to_module(EPLS())

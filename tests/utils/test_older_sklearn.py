@@ -1,89 +1,61 @@
-"""Callbacks where scikit-learn has none: those of 1.9 and these must behave alike."""
+"""A scikit-learn without callbacks, before 1.9: set_callbacks says so, and everything else works."""
 
+import subprocess
+import sys
+
+import numpy as np
 import pytest
-from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_digits
 
-import epls.callbacks
 from epls import EPLS
-from epls.callbacks import Callback, OnEpoch
-from epls.utils.older_sklearn import CallbackSupportMixin, with_callbacks
+
+# This library does not find the module, but a later scikit-learn itself does.
+WITHOUT_CALLBACKS = """
+import sys
+import sklearn.base
+own = sys.modules.get("sklearn.callback")
+sys.modules["sklearn.callback"] = None
+import epls.utils.sklearn
+del sys.modules["sklearn.callback"]
+if own is not None:
+    sys.modules["sklearn.callback"] = own
+"""
 
 
-class Counting(CallbackSupportMixin, BaseEstimator):
-    """Three epochs at most, told as callbacks tells them."""
-
-    def __init__(self, fails=False):
-        self.fails = fails
-
-    @with_callbacks
-    def fit(self):
-        fit_task = self._init_callback_context(max_subtasks=3).call_on_fit_task_begin(estimator=self)
-        for _ in range(3):
-            task = fit_task.subcontext(task_name="epoch").call_on_fit_task_begin(estimator=self)
-            if self.fails:
-                raise ArithmeticError
-            if task.call_on_fit_task_end(estimator=self, reconstruction_attributes=dict):
-                break
-        fit_task.call_on_fit_task_end(estimator=self)
-        return self
+def run(code, *arguments):
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_CALLBACKS + code, *map(str, arguments)], capture_output=True, text=True
+    )
 
 
-class Noting(Callback):
-    def __init__(self, stop_after=None, refuses=False):
-        self.stop_after, self.refuses, self.seen = stop_after, refuses, []
-
-    def setup(self, estimator, context):
-        self.seen.append("setup")
-        if self.refuses:
-            raise PermissionError
-
-    def on_fit_task_begin(self, estimator, context):
-        self.seen.append(f"begin {context.task_name} {context.task_id}")
-
-    def on_fit_task_end(self, estimator, context):
-        self.seen.append(f"end {context.task_name} {context.task_id}")
-        return context.task_name == "epoch" and context.task_id == self.stop_after
-
-    def teardown(self, estimator, context):
-        assert context.task_name == "fit"
-        self.seen.append("teardown")
+def test_set_callbacks_says_what_is_missing():
+    found = run("import epls\nepls.EPLS().set_callbacks(epls.Checkpoint('folder'))")
+    assert "ImportError: callbacks, such as OnEpoch and Checkpoint, need scikit-learn 1.9 or later" in found.stderr
 
 
-def test_callbacks_are_told_in_order_and_can_stop():
-    first, second = Noting(stop_after=1), Noting()
-    Counting().set_callbacks(first, second).fit()
-    epochs = [f"{hook} epoch {number}" for number in range(2) for hook in ("begin", "end")]
-    assert first.seen == second.seen == ["setup", "begin fit 0", *epochs, "end fit 0", "teardown"]
+def test_learners_learn_the_same(tmp_path):
+    code = """
+import numpy as np
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from epls import EPLS, OMP, BalancedKMeans, Prototypes
+X = load_digits().data
+model = clone(EPLS(10, max_iter=3, random_state=0)).fit(X)
+for learner in OMP(5, max_iter=2), Prototypes(5, max_iter=2), BalancedKMeans(5, max_iter=2):
+    learner.set_callbacks().fit(X)
+np.save(sys.argv[1], model.components_)
+"""
+    found = run(code, tmp_path / "components.npy")
+    assert found.returncode == 0, found.stderr
+    expected = EPLS(10, max_iter=3, random_state=0).fit(load_digits().data)
+    np.testing.assert_array_equal(np.load(tmp_path / "components.npy"), expected.components_)
 
 
-def test_on_epoch_finds_what_it_needs():
-    done = []
-    Counting().set_callbacks(OnEpoch(lambda epoch, total: done.append((epoch, total)))).fit()
-    assert done == [(1, 3), (2, 3), (3, 3)]
-
-
-def test_they_are_torn_down_after_an_error():
-    noting = Noting()
-    with pytest.raises(ArithmeticError):
-        Counting(fails=True).set_callbacks(noting).fit()
-    assert noting.seen == ["setup", "begin fit 0", "begin epoch 0", "teardown"]
-
-
-def test_only_what_was_set_up_is_torn_down():
-    refusing, after = Noting(refuses=True), Noting()
-    with pytest.raises(PermissionError):
-        Counting().set_callbacks(refusing, after).fit()
-    assert refusing.seen == ["setup", "teardown"]
-    assert after.seen == []
-
-
-def test_a_clone_keeps_them():
-    noting = Noting()
-    clone(Counting().set_callbacks(noting)).fit()
-    assert noting.seen[-1] == "teardown"
-
-
-def test_callbacks_of_others_are_refused(monkeypatch):
-    monkeypatch.setattr(epls.callbacks, "HAS_CALLBACKS", False)
-    with pytest.raises(TypeError, match=r"callbacks such as .* need scikit-learn 1.9 or later, but this is"):
-        EPLS().set_callbacks(object())
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_the_command_learns_but_keeps_no_checkpoints(checkpoint, tmp_path):
+    np.save(tmp_path / "vectors.npy", load_digits().data[:200])
+    options = ["--checkpoint", tmp_path / "kept"] if checkpoint else []
+    code = "from epls.cli.main import run\nsys.exit(run())"
+    found = run(code, "fit", tmp_path / "vectors.npy", "-o", tmp_path / "model.epls", "--n-components", 5, *options)
+    assert (tmp_path / "model.epls").exists() != checkpoint, found.stderr
+    assert ("need scikit-learn 1.9" in found.stderr) == checkpoint

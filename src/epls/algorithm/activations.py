@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit, logit
 
 from ..utils.types import Array
@@ -62,6 +63,10 @@ class Activation:
     def is_built_in(self) -> bool:
         """Whether this is one of the library's own activations, which other libraries can compute too."""
         return ACTIVATIONS.get(self.name) is self
+
+    def is_active(self, outputs: Array) -> NDArray[np.bool_]:
+        """Return which outputs are at least a tenth of the way from inactive to active."""
+        return np.asarray(outputs >= self.inactive + 0.1 * (self.active - self.inactive))
 
     def __reduce__(self) -> Any:
         """Pickle the library's own activations by name, because their functions have no names."""

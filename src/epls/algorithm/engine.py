@@ -26,8 +26,6 @@ from .optimizers import OPTIMIZERS, Factors
 from .settings import TrainingSettings
 from .target import TARGETS
 
-_SIGN_OF_LIFE = 0.1  # of the way from inactive to active
-
 
 @dataclass(frozen=True)
 class Objective:
@@ -80,8 +78,7 @@ class BatchReport:
     @classmethod
     def of(cls, winners: NDArray[np.intp], at_winner: Array, errors: Array, units: Activation, n: int) -> BatchReport:
         """Count the rows of a batch, given the output of each winner and the squared error, for ``n`` units."""
-        alive = units.inactive + _SIGN_OF_LIFE * (units.active - units.inactive)
-        live = np.bincount(winners[at_winner.astype(np.float64) >= alive], minlength=n)
+        live = np.bincount(winners[units.is_active(at_winner.astype(np.float64))], minlength=n)
         return cls(winners, np.bincount(winners, minlength=n), live, float(errors.sum(dtype=np.float64)))
 
 

@@ -170,6 +170,11 @@ def standardized_batches(samples: Samples, batch_size: int, random: np.random.Ra
         yield inputs
 
 
+def activation_of(learner: Any) -> Activation | None:
+    """Return the activation of a fitted learner's units; None if it is not one layer of units."""
+    return learner.as_layer().activation if hasattr(learner, "as_layer") else None
+
+
 def layer_of(model: Any) -> FoldedLayer:
     """Return the plain arrays of a fitted learner with one layer of units."""
     if not hasattr(model, "as_layer"):

@@ -40,7 +40,7 @@ def command(
     from sklearn.preprocessing import StandardScaler
 
     from ..balanced.kmeans import BalancedKMeans
-    from ..callbacks import OnEpoch
+    from ..callbacks import report_epochs
     from ..datasets.writing import samples_table
     from ..utils.files import write_atomically
 
@@ -55,7 +55,7 @@ def command(
             X = StandardScaler().fit_transform(X)
         settings = {name: chosen[name] for name in ("size_min", "size_max", "n_init", "random_state")}
         groups = BalancedKMeans(clusters, **settings)
-        groups.set_callbacks(OnEpoch(lambda done, total: progress("group", done, total)))
+        report_epochs(groups, lambda done, total: progress("group", done, total))
         groups.fit(X)
         seconds = round(time.perf_counter() - started, 1)
     write_atomically(output, samples_table(found.names, group=groups.labels_.astype(str).tolist()))

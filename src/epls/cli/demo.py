@@ -15,8 +15,9 @@ from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import StratifiedShuffleSplit
 
 from epls import EPLS
+from epls.evaluation.summary import layer_summary
 from epls.images.recipes import quick_features
-from epls.metrics import noise_filters, summary, win_spread
+from epls.metrics import noise_filters
 from epls.report import Learned, explore, model_page
 from epls.utils.files import write_atomically
 
@@ -27,7 +28,7 @@ _LEARNED = """\
   {filters} filters from {patches:,} patches of {size} x {size} pixels in {seconds} s
   error {first error:.2f} -> {last error:.3f} in {epochs} epochs
   wins of any two units differ by at most {win spread}
-  dead units: {unresponsive units}, noise filters: {noise filters}
+  never active units: {never active units}, noise filters: {noise filters}
   population sparsity {population sparsity:.2f}, lifetime sparsity {lifetime sparsity:.2f} (1 means one unit per \
 sample, or one sample per unit)"""
 
@@ -52,12 +53,11 @@ def learn_filters(output: Path, seed: int, *, quick: bool) -> dict[str, float]:
         "patches": n_patches,
         "size": size,
         "seconds": round(seconds, 1),
-        "epochs": model.n_iter_,
         "first error": model.loss_curve_[0],
         "last error": model.loss_curve_[-1],
-        "win spread": win_spread(winners, n_components),
+        "win spread": int(np.ptp(np.bincount(winners, minlength=n_components))),
         "noise filters": len(noise_filters(model.components_, patches)),
-        **summary(codes, model.components_),
+        **layer_summary([model], n_components, codes),
     }
 
 

@@ -116,7 +116,7 @@ def command(
     text = (
         f"{counted(notes['units'], 'features')} learned from "
         f"{counted(notes['samples'], notes['kind'])} in {notes['seconds']} s, written to {output}\n"
-        f"dead units: {notes['unresponsive units']}; population sparsity "
+        f"never active units: {notes['never active units']}; population sparsity "
         f"{notes['population sparsity']:.2f}, lifetime sparsity {notes['lifetime sparsity']:.2f} (1 means one unit "
         f"per sample, or one sample per unit)"
     )
@@ -251,15 +251,17 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
 
 def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:
     """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
-    from ..callbacks import OnEpoch
+    from ..callbacks import report_epochs
     from ..images.recipes import tell_epochs
     from ..images.stack import DeepFeatures
 
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)
         return
-    callbacks: list[Any] = [OnEpoch(lambda done, total: progress("learn", done, total))]
-    _learner_in(model).set_callbacks(*callbacks, *([] if checkpoint is None else [checkpoint]))
+    learner = _learner_in(model)
+    report_epochs(learner, lambda done, total: progress("learn", done, total))
+    if checkpoint is not None:
+        learner.set_callbacks(*learner.callbacks, checkpoint)
 
 
 def _learner_in(model: Any) -> Any:

@@ -186,7 +186,7 @@ def _lines(report: dict[str, Any], name: str) -> list[str]:
         lines.append(f"penalty {report['settings']['alpha']:g}, chosen by accuracy in cross-validation ({tried})")
     lines += [_training_line(report["training"]), _patches_line(report["patches"])]
     for number, layer in enumerate(report["training"].get("layers", ()), 1):
-        lines.append(f"layer {number} of the stack: {layer['n_unresponsive']} of {layer['n_units']} units dead")
+        lines.append(f"layer {number} of the stack: {layer['n_never_active']} of {layer['n_units']} units never active")
     return [*lines, ", ".join(f"{stage} {value:.0f} s" for stage, value in report["seconds"].items()), *report["files"]]
 
 
@@ -198,11 +198,7 @@ def _training_line(training: dict[str, Any]) -> str:
     if curve:
         before = "" if len(curve) < 2 else f" (one epoch earlier, {curve[-2]:.6g})"
         told.append(f"error {curve[-1]:.6g}{before}")
-    n_silent, n_units = training["n_silent"], training["n_units"]
-    if n_silent is None:
-        told.append(f"{training['n_unresponsive']} of {n_units} units dead (same output for all patches)")
-    else:
-        told.append(f"{n_silent} of {n_units} units dead (output below a tenth for all patches)")
+    told.append(f"{training['n_never_active']} of {training['n_units']} units never active")
     return "learned: " + "; ".join(told)
 
 

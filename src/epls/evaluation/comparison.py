@@ -16,7 +16,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import check_random_state
 
-from ..callbacks import OnEpoch
+from ..algorithm.layer import activation_of
+from ..callbacks import report_epochs
 from ..images.features import ImageFeatures
 from ..images.reading import ImageCollection
 from ..images.recipes import quick_features
@@ -25,11 +26,11 @@ from ..learners import LEARNERS
 from ..learners.base import DEFAULT_COMPONENTS, Learner
 from ..learners.epls import EPLS
 from ..learners.raw import Raw
-from ..metrics import unresponsive_units
+from ..metrics import never_active
 from ..utils.settings import with_settings
 from ..utils.types import Indices, Progress
 from ..utils.wording import counted
-from .summary import dead_units
+from .summary import never_active_units
 from .svm import svm_for
 
 Labels = NDArray[np.int64]  # the number of the class of each sample
@@ -53,7 +54,7 @@ class ComparedLearner:
         The number of features of a sample.
     seconds : dict of str to float
         The times of "learn", "encode" and "judge".
-    n_units, n_dead : int or None
+    n_units, n_never_active : int or None
         The number of units, and of those that respond to all samples alike (on images, to 10,000 patches). None if the
         learner is not one of this library, or has several layers.
     n_to_tune : int or None
@@ -69,7 +70,7 @@ class ComparedLearner:
     n_features: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     n_units: int | None = None
-    n_dead: int | None = None
+    n_never_active: int | None = None
     n_to_tune: int | None = None
     failed: str | None = None
 
@@ -85,7 +86,7 @@ class Comparison(tuple[ComparedLearner, ...]):
 
     def table(self) -> list[tuple[str, ...]]:
         """Return the cells of the table. The first row has the titles of the columns."""
-        titles = ("learner", "% correct (std)", "features", "learn s", "encode s", "to tune", "dead units")
+        titles = ("learner", "% correct (std)", "features", "learn s", "encode s", "to tune", "never active")
         rows = sorted(self, key=lambda row: (row.failed is not None, -row.accuracy if row.failed is None else 0))
         return [titles, *map(_cells, rows)]
 
@@ -105,8 +106,8 @@ def _cells(row: ComparedLearner) -> tuple[str, ...]:
         return (row.name, f"failed: {row.failed}")
     learn, encode = (f"{row.seconds[stage]:.2g}" for stage in ("learn", "encode"))
     to_tune = "" if row.n_to_tune is None else str(row.n_to_tune)
-    dead = "" if row.n_units is None else f"{row.n_dead} of {row.n_units}"
-    return (row.name, f"{row.accuracy:.1f} ({row.std:.2f})", f"{row.n_features:,}", learn, encode, to_tune, dead)
+    silent = "" if row.n_units is None else f"{row.n_never_active} of {row.n_units}"
+    return (row.name, f"{row.accuracy:.1f} ({row.std:.2f})", f"{row.n_features:,}", learn, encode, to_tune, silent)
 
 
 def compare(
@@ -260,8 +261,8 @@ def _compared(
     try:
         learner = _prepared(learner, X, seed)
         inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
-        if isinstance(inner, Learner) and hasattr(inner, "set_callbacks"):
-            inner.set_callbacks(OnEpoch(lambda done, total: progress(f"{name}: learn", done, total)))
+        if isinstance(inner, Learner):
+            report_epochs(inner, lambda done, total: progress(f"{name}: learn", done, total))
         times = [time.perf_counter()]
         learner.fit(_copied(X))
         times.append(time.perf_counter())
@@ -343,12 +344,12 @@ def _about_units(learner: Any, X: Any, features: NDArray[Any]) -> dict[str, Any]
     if isinstance(learner, ImageFeatures) and isinstance(learner.estimator_, Learner):
         return {
             "n_units": len(learner.encoder_.components()),
-            "n_dead": dead_units(learner, X),
+            "n_never_active": never_active_units(learner, X),
             "n_to_tune": len(learner.estimator_.meta_parameters) + len(learner.encoder_.meta_parameters),
         }
     if isinstance(learner, Learner):
-        n_dead = len(unresponsive_units(features))
-        return {"n_units": features.shape[1], "n_dead": n_dead, "n_to_tune": len(learner.meta_parameters)}
+        n_silent = len(never_active(features, activation_of(learner)))
+        return {"n_units": features.shape[1], "n_never_active": n_silent, "n_to_tune": len(learner.meta_parameters)}
     return {}
 
 

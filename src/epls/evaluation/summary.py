@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithm.layer import activation_of
 from ..datasets.opening import Opened, Vectors
 from ..encoders.natural import NaturalEncoder
 from ..images.coder import PatchCoder
@@ -14,7 +15,8 @@ from ..images.features import ImageFeatures
 from ..images.models import ModelLayer, image_features, layers_of, learner_of
 from ..images.scan import scan_layers
 from ..images.stack import DeepFeatures
-from ..metrics import lifetime_sparsity, population_sparsity, redundancy, unresponsive_units
+from ..metrics import lifetime_sparsity, never_active, population_sparsity, redundancy
+from ..utils.threads import row_blocks
 from ..utils.types import Array
 
 _SAMPLES = 10_000
@@ -24,9 +26,8 @@ _IMAGES = 100  # that samples are drawn from if maps are computed
 def model_summary(model: Any, data: Opened) -> dict[str, Any]:
     """Measure a model on the data that it was learned from. The figures are stored in its file and shown.
 
-    They are the kind of data, the numbers of samples, units and epochs, and the measures of
-    :func:`epls.metrics.summary`. With several layers, these are in a list of the layers, together with their mean,
-    total or largest value.
+    They are the kind of data, the numbers of samples, units and epochs, and measures of :mod:`epls.metrics`. With
+    several layers, these are in a list of the layers, together with their mean, total or largest value.
     """
     about: dict[str, Any] = {"kind": "images", "skipped": len(getattr(data, "skipped", ()))}
     if isinstance(model, DeepFeatures):
@@ -34,7 +35,7 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
         some = images.some(np.arange(min(_IMAGES, len(images))) * len(images) // min(_IMAGES, len(images)))
         answers = scan_layers(model.coders(), some, _SAMPLES)
         layers = [
-            _measures([group.estimator_ for group in layer.groups], layer.n_units, answers[k].codes)
+            layer_summary([group.estimator_ for group in layer.groups], layer.n_units, answers[k].codes)
             for k, layer in enumerate(layers_of(model))
         ]
     else:
@@ -44,25 +45,25 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
             about = {"kind": "vectors", "feature_names": data.names}
         else:
             codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
-        layers = [_measures([learner], len(learner.components_), codes)]
+        layers = [layer_summary([learner], len(learner.components_), codes)]
     combined: dict[str, Callable[[list[Any]], Any]] = {
         "units": sum,
         "epochs": _largest,
         "population sparsity": _mean,
         "lifetime sparsity": _mean,
-        "unresponsive units": sum,
+        "never active units": sum,
         "largest redundancy": max,
     }
     total = {name: combine([layer[name] for layer in layers]) for name, combine in combined.items()}
     return about | {"samples": len(data)} | total | ({"layers": layers} if isinstance(model, DeepFeatures) else {})
 
 
-def _measures(learners: Sequence[Any], n_units: int, codes: Array) -> dict[str, Any]:
+def layer_summary(learners: Sequence[Any], n_units: int, codes: Array) -> dict[str, Any]:
     """Return the figures of a layer whose units were learned by one learner, or by one for each group."""
     found = {
         "population sparsity": float(population_sparsity(codes).mean()),
         "lifetime sparsity": float(lifetime_sparsity(codes).mean()),
-        "unresponsive units": len(unresponsive_units(codes)),
+        "never active units": len(never_active(codes, activation_of(learners[0]))),
         "largest redundancy": max(float(redundancy(learner.components_).max()) for learner in learners),
     }
     epochs = _largest([getattr(learner, "n_iter_", None) for learner in learners])
@@ -136,7 +137,10 @@ def _training(learners: Sequence[Any]) -> dict[str, Any]:
     return facts | {"settings of the learner": learners[0].get_params(deep=False)}
 
 
-def dead_units(features: ImageFeatures, images: Any) -> int:
-    """Count the learner's units that respond to 10,000 patches alike; see :func:`epls.metrics.unresponsive_units`."""
-    patches = features.draw_patches(images, _SAMPLES, random_state=0)
-    return len(unresponsive_units(NaturalEncoder(features.estimator_).transform(patches)))
+def never_active_units(features: ImageFeatures, images: Any, n_patches: int = _SAMPLES, random_state: int = 0) -> int:
+    """Count the units that are never active for some patches; see :func:`epls.metrics.never_active`."""
+    patches = features.draw_patches(images, n_patches, random_state=random_state)
+    encoder, activation = NaturalEncoder(features.estimator_), activation_of(features.estimator_)
+    codes = (encoder.transform(patches[some]) for some in row_blocks(len(patches), _SAMPLES))
+    largest = np.max([(np.abs(c) if activation is None else c).max(axis=0) for c in codes], axis=0)
+    return len(never_active(largest[np.newaxis], activation))

@@ -7,7 +7,7 @@ from itertools import count
 from threading import Lock
 from typing import Any
 
-from ..callbacks import OnEpoch
+from ..callbacks import report_epochs
 from ..learners.epls import EPLS
 from ..utils.types import Array, Progress
 from .features import ImageFeatures
@@ -81,7 +81,7 @@ def learned_features(
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)
     else:
-        model.estimator.set_callbacks(OnEpoch(lambda done, total: progress("learn", done, total)))
+        report_epochs(model.estimator, lambda done, total: progress("learn", done, total))
     model.fit(images)
     return feature_rows(model, images, progress), model
 
@@ -89,10 +89,7 @@ def learned_features(
 def tell_epochs(layers: Sequence[Layer], progress: Progress) -> None:
     """Let layers report the progress of learning: the stage, and the epochs of all groups, done and in total."""
     for number, layer in enumerate(layers, 1):
-        if hasattr(layer.estimator, "set_callbacks"):
-            layer.estimator.set_callbacks(
-                OnEpoch(_of_all_groups(f"learn layer {number}", layer.n_groups or 1, progress))
-            )
+        report_epochs(layer.estimator, _of_all_groups(f"learn layer {number}", layer.n_groups or 1, progress))
 
 
 def _of_all_groups(stage: str, n_groups: int, progress: Progress) -> Callable[[int, int], None]:

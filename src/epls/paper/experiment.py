@@ -15,22 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._version import __version__
+from ..algorithm.layer import activation_of
 from ..algorithm.progress import has_settled
-from ..callbacks import OnEpoch
+from ..callbacks import report_epochs
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..evaluation.cache import Cache, fingerprint
 from ..evaluation.comparison import library_learner
-from ..evaluation.summary import dead_units
+from ..evaluation.summary import never_active_units
 from ..images.features import ImageFeatures
 from ..images.models import ImageModel
 from ..images.pooling import RegionGrid, pool_sums
 from ..images.recipes import tell_epochs
 from ..images.stack import DeepFeatures, usual_layers
 from ..learners import LEARNERS
-from ..learners.base import Learner, UnitLearner
+from ..learners.base import Learner
 from ..learners.epls import EPLS
-from ..metrics import dead_outputs
+from ..metrics import never_active
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Progress
 from .judge import cross_validated, judge
@@ -39,7 +40,6 @@ from .task import LabelledImages, Task
 # Raise this when learning, encoding or judging give different results: earlier results are then computed again.
 _RESULTS_VERSION = 2
 _BLOCK_IMAGES = 1000  # pooled at a time
-_BLOCK_PATCHES = 10_000  # encoded at a time
 _SAMPLE = 1000  # images that are checked for features of a stack that never change
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
 _ENCODE_SETTINGS = ("encoder", "split_sign", "stride", "grid")
@@ -102,7 +102,7 @@ def run_experiment(
 
     Return everything worth keeping as plain values, and the fitted features. The plain values are the settings, with
     the chosen penalty; the verdict of each fold; the accuracy of each penalty in cross-validation, if one had to be
-    chosen; the course of training (:func:`training_facts` and dead units); the source of the patches
+    chosen; the course of training (:func:`training_facts` and units that are never active); the source of the patches
     (:meth:`Task.origin`); the seconds of each stage; and the versions of libraries.
 
     One penalty is used for all folds. In the development protocol, it was therefore chosen with the labels of some
@@ -126,7 +126,7 @@ class _Run:
         """Run all stages, and return the plain values and the features of :func:`run_experiment`."""
         task = self._task
         learned, learn_seconds = self._cache.model(self._inputs, self._learned)
-        training = training_facts(learned.estimator_) | self._useless_units(learned)
+        training = training_facts(learned.estimator_) | self._never_active(learned)
         tried: list[dict[str, float]] = []
         if self._settings.encoder == "sparse_coding" and self._settings.alpha is None:
             tried = self._tried_alphas(learned)
@@ -184,8 +184,7 @@ class _Run:
 
     def _learned(self) -> ImageFeatures:
         learner, settings = self._learner, self._settings
-        if hasattr(learner, "set_callbacks"):
-            learner.set_callbacks(OnEpoch(lambda done, total: self._progress("learn", done, total)))
+        report_epochs(learner, partial(self._progress, "learn"))
         features = ImageFeatures(
             learner,
             patch_size=settings.patch_size,
@@ -196,16 +195,14 @@ class _Run:
         )
         return features.fit(self._task.unlabelled)
 
-    def _useless_units(self, learned: ImageFeatures) -> dict[str, Any]:
-        """Return the number of units and of useless ones: see :func:`dead_units` and :func:`silent_units`."""
-        images, settings = self._task.unlabelled, self._settings
-        assert settings.n_patches is not None  # set when settings are created
-        counts = (
-            partial(dead_units, learned, images),
-            partial(silent_units, learned, images, settings.n_patches, settings.seed),
-        )
-        n_unresponsive, n_silent = self._cache.items("useless_units", self._inputs, counts)
-        return {"n_units": len(learned.encoder_.components()), "n_unresponsive": n_unresponsive, "n_silent": n_silent}
+    def _never_active(self, learned: ImageFeatures) -> dict[str, Any]:
+        """Return the number of units, and of those that are never active."""
+        settings, drawn = self._settings, dict[str, Any]()
+        if activation_of(learned.estimator_) is not None:  # fast enough for all patches that they learned from
+            drawn = {"n_patches": settings.n_patches, "random_state": settings.seed}
+        count = partial(never_active_units, learned, self._task.unlabelled, **drawn)
+        (n_never_active,) = self._cache.items("never_active", self._inputs, [count])
+        return {"n_units": len(learned.encoder_.components()), "n_never_active": n_never_active}
 
     def _with_encoder(self, learned: ImageFeatures, settings: Experiment) -> ImageFeatures:
         """Return the learned features with the required encoder and pooling."""
@@ -349,23 +346,6 @@ def _ended_by(learner: EPLS) -> str:
     return "stop rule" if has_settled(learner.loss_curve_, tol) else "limit on epochs"
 
 
-def silent_units(features: ImageFeatures, images: Any, n_patches: int, seed: int) -> int | None:
-    """Count the units f(w·x + b) that are nearly inactive for all patches; see :func:`epls.metrics.dead_outputs`.
-
-    Unlike :func:`dead_units`, it has an absolute scale, so it also notices if all units are alike. With the number of
-    patches and the seed used in learning, the patches are the same. It returns None for other learners, whose codes
-    have no active value.
-    """
-    learner = features.estimator_
-    if not isinstance(learner, UnitLearner):
-        return None
-    patches = features.draw_patches(images, n_patches, random_state=seed)
-    blocks = row_blocks(n_patches, _BLOCK_PATCHES)
-    largest = np.max([learner.transform(patches[some]).max(axis=0) for some in blocks], axis=0)
-    f = learner.as_layer().activation
-    return len(dead_outputs(largest[np.newaxis], inactive=f.inactive, active=f.active))
-
-
 def _new_encoder(settings: Experiment) -> Encoder:
     encoder: Encoder = ENCODERS[settings.encoder](split_sign=settings.split_sign)
     return encoder if settings.alpha is None else encoder.set_params(alpha=settings.alpha)
@@ -385,13 +365,13 @@ def _pooled(features: ImageFeatures, sums: Array, images: Any) -> Array:
 
 
 def _stack_facts(stack: DeepFeatures, stacked: Any) -> list[dict[str, int]]:
-    """Return the number of units of each layer, and of those whose features never change over some images."""
+    """Return the number of units of each layer, and of those that are never active in some images."""
     found, start = [], 0
     sample = np.asarray(stacked[:_SAMPLE]).reshape(-1, stacked.shape[-1])
     for layer in stack.layers_:
         stop = start + stack.grid**2 * layer.n_codes
-        ranges = np.ptp(sample[:, start:stop], axis=0).reshape(-1, layer.n_codes).max(axis=0)
-        found.append({"n_units": layer.n_codes, "n_unresponsive": int(np.sum(ranges == 0))})
+        codes = sample[:, start:stop].reshape(-1, layer.n_codes)
+        found.append({"n_units": layer.n_codes, "n_never_active": len(never_active(codes))})
         start = stop
     return found
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from ..algorithm.layer import activation_of
 from ..data.moments import unit_rows
-from ..metrics import lifetime_sparsity, population_sparsity, unresponsive_units
+from ..metrics import lifetime_sparsity, never_active, population_sparsity
 from ..utils.threads import row_blocks
 from ..utils.types import Array, Indices
 from ..utils.wording import counted
@@ -53,7 +54,7 @@ def layer_content(
 
     A response is the absolute value of a code. ``components`` (n, n_features) are those of the units that are shown,
     and ``numbers`` say which these are, by default all. Similar units are searched among them, and given by their
-    position; wins, population sparsity and dead units consider all units. ``learners`` have learned the units, one or
+    position; wins, population sparsity and silent units consider all. ``learners`` have learned the units, one or
     one for each group, and ``samples`` says what the samples are called, such as "patches". Key figures are appended to
     ``facts``, a list of names and values, and to ``about``, the summary in one line. ``measures`` are further measures
     that units can be sorted by.
@@ -65,7 +66,7 @@ def layer_content(
     answers = answers[:, shown]
     largest = answers.max(axis=0)
     of_samples, of_units = population_sparsity(codes), lifetime_sparsity(codes[:, shown])
-    silent = unresponsive_units(codes)
+    silent = never_active(codes, activation_of(learners[0]))
     unit_components = unit_rows(np.asarray(components, np.float32))
     cosines = np.abs(unit_components @ unit_components.T)
     np.fill_diagonal(cosines, 0)
@@ -79,11 +80,11 @@ def layer_content(
         "lifetime": of_units,
         "redundancy": redundancy,
     } | dict(measures or {})
-    dead = counted(len(silent), "dead units")
+    told_silent = f"{counted(len(silent), 'units')} never active"
     population, lifetime, most = (f"{value:.2f}" for value in (of_samples.mean(), of_units.mean(), redundancy.max()))
     if_all = "0 if all respond equally"
     told = [
-        ("Dead units", f"{dead}. A dead unit responds to all {samples} in the same way."),
+        ("Never active", f"{told_silent}: they hardly respond to any of the {samples}."),
         ("Population sparsity", f"{population}. It is 1 if one unit responds to each of the {samples}, {if_all}."),
         ("Lifetime sparsity", f"{lifetime}. It is 1 if a unit responds to one of the {samples}, 0 if to all equally."),
         ("Most similar pair", f"cosine {most}. It is 1 if two units are the same, 0 if they have nothing in common."),
@@ -98,9 +99,9 @@ def layer_content(
         "histogram": [_histogram(answers[:, k], largest[k]) for k in range(len(components))],
         "nearest": _most_similar(cosines),
         "together": _most_similar(_correlations(answers)),
-        "dead": np.flatnonzero(np.isin(numbers, silent)),
+        "never_active": np.flatnonzero(np.isin(numbers, silent)),
         "facts": [*facts, *told],
-        "summary": [*about, dead, *sparsities, f"most similar pair: cosine {most}"],
+        "summary": [*about, told_silent, *sparsities, f"most similar pair: cosine {most}"],
         "charts": _charts(learners, wins, of_samples, of_units),
     }
 

@@ -11,7 +11,7 @@ require("torch", "torch", "epls.torch, or device=... of a model,")
 
 from .coder import ImageNetwork
 from .distributed import Shard
-from .export import to_conv2d, to_linear, to_module
+from .export import to_module
 from .loss import EPLSLoss
 
-__all__ = ["EPLSLoss", "ImageNetwork", "Shard", "to_conv2d", "to_linear", "to_module"]
+__all__ = ["EPLSLoss", "ImageNetwork", "Shard", "to_module"]

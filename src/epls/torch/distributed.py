@@ -34,8 +34,7 @@ from numpy.typing import NDArray
 from torch import distributed
 
 from ..algorithm.engine import BatchGradient, BatchReport, Engine
-from ..algorithm.state import Stateful
-from ..algorithm.target import BalancedTarget, Winners
+from ..algorithm.target import BalancedTarget
 from ..data.moments import Moments
 from ..data.samples import Array as Stored
 from ..data.samples import PartOfSamples, Samples
@@ -347,37 +346,6 @@ def shares(counts: _Counts, n_rows: _Counts) -> _Counts:
     return wins
 
 
-class SharedTarget(Stateful):
-    """Find the winners of one process such that those of all processes are balanced.
-
-    Attributes
-    ----------
-    counts : ndarray of int of shape (n_components,)
-        The wins of each unit in all processes since the epoch began.
-    wins : ndarray of int of shape (n_processes, n_components)
-        The wins in the current batch.
-    """
-
-    state_names = ("counts",)
-
-    def __init__(self, own: BalancedTarget, rank: int) -> None:
-        self._own, self._rank = own, rank
-        self.start_epoch(0)
-
-    def start_epoch(self, n_samples: int) -> None:
-        """Start a new epoch."""
-        self.counts = np.zeros(self._own.n_components, np.int64)
-
-    def expect(self, n_rows: _Counts) -> None:
-        """Prepare for a batch with these numbers of rows in each process, and count its wins."""
-        self.wins = shares(self.counts, n_rows)
-        self.counts += self.wins.sum(axis=0)
-
-    def assign(self, outputs: Array) -> Winners:
-        """Return the winner of each row of this process."""
-        return self._own.fill(outputs, self.wins[self._rank])
-
-
 class ShardEngine(Engine):
     """Adds up what the engines of all processes find."""
 
@@ -389,21 +357,24 @@ class ShardEngine(Engine):
                 f"drop_last=False, but the settings are {settings!r}"
             )
         self.objective, self.device = own.objective, own.device
-        self.target = own.target = SharedTarget(own.target, processes.rank)
+        self.target = type(own.target)(own.target.n_components)  # counts the wins in all processes
         self._own, self._processes = own, processes
 
     def gradient(self, weights: Array, batch: ShardBatch) -> BatchGradient:
         """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         X, rows, n_rows = batch
-        self.target.expect(n_rows)
+        wins = shares(self.target.counts, n_rows)
+        self.target.counts += wins.sum(axis=0)
         if len(rows) > 0:
+            mine = wins[self._processes.rank]
+            self._own.target.counts = mine.max() - mine  # so that these wins complete a round
             found = self._own.gradient(weights, (X, rows))
             gradient, winners, live, error = found.gradient, found.report.winners, found.report.live, found.report.error
         else:
             gradient, winners, live, error = np.zeros_like(weights), rows, np.zeros(len(weights), np.int64), 0.0
         counted = np.array([*live, error], weights.dtype)
         self._processes.add_up(gradient, counted)
-        report = BatchReport(winners, self.target.wins.sum(axis=0), counted[:-1].astype(np.int64), float(counted[-1]))
+        report = BatchReport(winners, wins.sum(axis=0), counted[:-1].astype(np.int64), float(counted[-1]))
         return BatchGradient(gradient, report)
 
     def largest_net(self, weights: Array, batch: ShardBatch) -> Array:

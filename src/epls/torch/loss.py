@@ -12,11 +12,8 @@ import torch
 from torch import nn
 
 from ..algorithm.activations import resolve_activation
-from ..algorithm.engine import Objective
-from ..algorithm.settings import TrainingSettings
 from ..algorithm.steering import bias_steps, half_active_net, steps_to_sparse, wanted_activity
-from ..algorithm.target import TARGETS, BalancedTarget, LiteralTarget, Winners
-from ..utils.types import Array
+from ..algorithm.target import AuctionTarget
 from .engine import finite, in_torch, to_device
 
 _MANY_WOKEN = 1 / 4  # fraction of the units; after long training, there are few or none
@@ -27,11 +24,12 @@ class EPLSLoss(nn.Module):
 
     The network computes net inputs, before the activation. For each mini-batch, this loss finds the nearest outputs in
     which one unit is active for each sample and all units are active equally often, and returns the loss between the
-    outputs and this target. If the network computes feature maps, every position is a sample.
+    outputs and this target that matches f: for the logistic function, the cross-entropy. If the network computes
+    feature maps, every position is a sample.
 
-    With the matching loss, the outputs are f(net + bias), with biases that belong to this loss. They are not learned
-    but steered: the mean output of every unit moves from one half to 1 / ``n_components`` over the first quarter of
-    training (:mod:`epls.algorithm.steering` explains why). **Before that, outputs are dense.**
+    The outputs are f(net + bias), with biases that belong to this loss. They are not learned but steered: the mean
+    output of every unit moves from one half to 1 / ``n_components`` over the first quarter of training
+    (:mod:`epls.algorithm.steering` explains why). **Before that, outputs are dense.**
 
     In training mode, each call is a step: it counts the wins and moves the biases. After ``eval()``, it does neither.
     ``state_dict`` holds the wins, the biases and the number of steps, so training can resume from it exactly.
@@ -40,29 +38,18 @@ class EPLSLoss(nn.Module):
     ----------
     n_components : int
         The number of units: the number of outputs or channels of the network.
-    activation : {"logistic", "tanh", "relu", "softplus", "identity", "absolute"}, default="logistic"
-        The function f. With "absolute", the loss is the squared error, and biases stay 0.
-    target : {"auction", "exact", "literal", "largest"}, default="auction"
-        How the winning units are found; see :mod:`epls.algorithm.target`. "literal" is the paper's rule, and requires
-        ``n_samples``. "largest" picks the largest output without balancing.
-    loss : {"matching", "squared"}, default="matching"
-        "matching" is the loss that matches f: for the logistic function, the cross-entropy. "squared" is the paper's
-        loss, half the squared error. It does not steer biases: they start where each unit is active for its share of
-        the first mini-batch and stay there, and the biases of the network's last layer are learned like its weights.
+    activation : {"logistic", "tanh", "relu", "softplus", "identity"}, default="logistic"
+        The function f.
     n_steps : int or None, default=None
         The planned number of mini-batches. Outputs become sparse over the first quarter of them, or over the first 1000
         if it is None.
-    n_samples : int or None, default=None
-        For the "literal" target, the number of samples in an epoch; every position of a feature map is a sample. After
-        this many samples, a new epoch begins. :meth:`start_epoch` begins one earlier. Other targets do not need it.
 
     Attributes
     ----------
     bias : Tensor of shape (n_components,)
         The biases.
     counts : Tensor of int of shape (n_components,)
-        The wins of each unit; with the "literal" target, those of the epoch. With "auction" and "exact", they differ by
-        at most one.
+        The wins of each unit. They differ by at most one.
     n_steps_done : Tensor of int
         The number of completed steps.
     winners : Tensor of int of shape (N,) or (N, ...), or None
@@ -88,40 +75,23 @@ class EPLSLoss(nn.Module):
     bias: torch.Tensor
     counts: torch.Tensor
     n_steps_done: torch.Tensor
-    inhibitor: torch.Tensor
 
-    def __init__(
-        self,
-        n_components: int,
-        *,
-        activation: str = "logistic",
-        target: str = "auction",
-        loss: str = "matching",
-        n_steps: int | None = None,
-        n_samples: int | None = None,
-    ) -> None:
+    def __init__(self, n_components: int, *, activation: str = "logistic", n_steps: int | None = None) -> None:
         super().__init__()
-        _check_counts(n_components=n_components, n_steps=n_steps, n_samples=n_samples)
-        settings = TrainingSettings(target=target, loss=loss)  # checks them
-        if target == "literal" and n_samples is None:
-            raise ValueError(
-                "target='literal' requires n_samples, the number of samples of an epoch: give it, or target='auction', "
-                "which does not need it"
-            )
+        counts: dict[str, Any] = {"n_components": n_components, "n_steps": 1 if n_steps is None else n_steps}
+        for name, value in counts.items():
+            if not (isinstance(value, Integral) and int(value) >= 1):
+                raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
         self.n_components = n_components
         self.activation = resolve_activation(activation)
-        self.target = target
-        self.loss = loss
+        if not self.activation.increasing:
+            raise ValueError(f"activation={activation!r} is not increasing, so no loss matches it: give another one")
         self.n_steps = n_steps
-        self.n_samples = n_samples
         self.winners: torch.Tensor | None = None
-        self._objective = Objective(np.zeros(0), 1.0, self.activation, settings)
         self._module = in_torch(self.activation).module()
         self.register_buffer("bias", torch.zeros(n_components))
         self.register_buffer("counts", torch.zeros(n_components, dtype=torch.int64))
         self.register_buffer("n_steps_done", torch.zeros((), dtype=torch.int64))
-        if target == "literal":
-            self.register_buffer("inhibitor", torch.zeros(n_components))
 
     def activate(self, net: torch.Tensor) -> torch.Tensor:
         """Return the outputs f(net + bias).
@@ -159,13 +129,10 @@ class EPLSLoss(nn.Module):
             A scalar to call ``backward`` on.
         """
         samples = self._samples(net)
-        if self.training and self.n_steps_done == 0 and self.activation.increasing and not self._objective.steered:
-            self._start_biases(samples.detach())
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():
-            value, gradient = self._evaluate(samples.detach())
-        assert self.winners is not None
-        self.winners = self.winners.view(net.shape[0], *net.shape[2:])
+            value, gradient, winners = self._evaluate(samples.detach())
+        self.winners = winners.view(net.shape[0], *net.shape[2:])
         loss: torch.Tensor = _KnownGradient.apply(samples, value, gradient)
         return loss
 
@@ -188,8 +155,6 @@ class EPLSLoss(nn.Module):
         if not largest:
             raise ValueError("wake needs the net inputs of at least one batch, got none")
         self._warn_if_dense()
-        if not self.activation.increasing:
-            return
         asleep = half_active_net(self.activation) - (torch.stack(largest).amax(dim=0) + self.bias)
         self.bias += asleep.clamp(min=0)
         n_woken = int((asleep > 0).sum())
@@ -201,16 +166,10 @@ class EPLSLoss(nn.Module):
                 stacklevel=3,  # the caller, outside torch's decorator
             )
 
-    def start_epoch(self) -> None:
-        """Start a new epoch and reset the wins. Only the "literal" target depends on epochs."""
-        self.counts.zero_()
-        if self.target == "literal":
-            self.inhibitor.zero_()
-
     def _warn_if_dense(self) -> None:
         """Warn a user who looks at the outputs that they are not sparse yet."""
         n_done, n_needed = int(self.n_steps_done), steps_to_sparse(self.n_steps)
-        if self._objective.steered and 0 < n_done < n_needed and self.n_components > 2:
+        if 0 < n_done < n_needed and self.n_components > 2:
             wanted = wanted_activity(self.n_components, n_done, self.n_steps)
             warnings.warn(
                 f"outputs are still dense: a unit's mean is led from 1/2 to 1/{self.n_components} over the first "
@@ -219,62 +178,35 @@ class EPLSLoss(nn.Module):
                 stacklevel=3,
             )
 
-    def _start_biases(self, net: torch.Tensor) -> None:
-        """Start where each unit is active for its share of the samples; see ``Training.start_biases``."""
-        quantiles = np.quantile(net.to(self.bias.dtype).numpy(force=True), 1 - 1 / self.n_components, axis=0)
-        self.bias.copy_(-torch.from_numpy(quantiles))
-
     def _samples(self, net: torch.Tensor) -> torch.Tensor:
         """Return net inputs as (n_samples, n_components)."""
         self._check(net)
         return net.movedim(1, -1).reshape(-1, self.n_components)
 
-    def _evaluate(self, net: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the loss of net inputs (N, n_components), and its derivative. In training mode, do a step."""
+    def _evaluate(self, net: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Return the loss of net inputs (N, n_components), its derivative, and winners. In training mode, do a step."""
         f, functions = self.activation, in_torch(self.activation)
+        assert functions.primitive is not None  # it is increasing
         outputs = finite(functions.in_place(net.clone()), f)
-        winners = self._assigned(outputs.numpy(force=True))
-        self.winners = to_device(winners, net.device)
-
-        ideal = torch.full_like(net, f.inactive).scatter_(1, self.winners[:, None], f.active)
+        target = AuctionTarget(self.n_components)
+        target.counts[:] = self.counts.numpy(force=True)
+        assigned = target.assign(outputs.numpy(force=True))
+        winners = to_device(assigned, net.device)
+        ideal = torch.full_like(net, f.inactive).scatter_(1, winners[:, None], f.active)
         differences = outputs - ideal
-        if functions.primitive is None or not self._objective.matching:
-            value, gradient = differences.square().sum() / 2, differences * functions.slope(net)
-        else:
-            wanted = wanted_activity(self.n_components, int(self.n_steps_done), self.n_steps)
-            if self.training:
-                wins = np.bincount(winners, minlength=net.shape[1])
-                steps = bias_steps(f, differences.mean(dim=0).numpy(force=True), wins, wanted)
-                self.bias += torch.from_numpy(steps).to(self.bias.dtype).to(self.bias.device)
-            # The mean target is wanted_activity, so the network only has to learn which samples excite a unit.
-            # Otherwise all weights would first be driven to lower all outputs, against the steering. That is harmless
-            # only if the inputs of the last layer are 0 on average, as those of EPLS are.
-            shift = (wanted - 1 / self.n_components) * (f.active - f.inactive)
-            value = (functions.primitive(net) - (ideal + shift) * net).sum()
-            gradient = differences - shift
+        wanted = wanted_activity(self.n_components, int(self.n_steps_done), self.n_steps)
         if self.training:
+            wins = np.bincount(assigned, minlength=self.n_components)
+            steps = bias_steps(f, differences.mean(dim=0).numpy(force=True), wins, wanted)
+            self.bias += torch.from_numpy(steps).to(self.bias.dtype).to(self.bias.device)
+            self.counts.copy_(torch.from_numpy(target.counts))
             self.n_steps_done += 1
-        return value / len(net), gradient / len(net)
-
-    def _assigned(self, outputs: Array) -> Winners:
-        """Return the winners of a mini-batch. In training mode, count them."""
-        target = TARGETS[self.target](self.n_components)
-        counts = self.counts.numpy(force=True).copy()
-        if isinstance(target, BalancedTarget):
-            target.counts[:] = counts
-        elif isinstance(target, LiteralTarget):
-            assert self.n_samples is not None
-            target.start_epoch(self.n_samples)
-            if counts.sum() < self.n_samples:
-                target.inhibitor = self.inhibitor.numpy(force=True).copy()
-            else:
-                counts[:] = 0
-        winners = target.assign(outputs)
-        if self.training:
-            self.counts.copy_(torch.from_numpy(counts + np.bincount(winners, minlength=self.n_components)))
-            if isinstance(target, LiteralTarget):
-                self.inhibitor.copy_(torch.from_numpy(target.inhibitor))
-        return winners
+        # The mean target is wanted_activity, so the network only has to learn which samples excite a unit. Otherwise
+        # all weights would first be driven to lower all outputs, against the steering. That is harmless only if the
+        # inputs of the last layer are 0 on average, as those of EPLS are.
+        shift = (wanted - 1 / self.n_components) * (f.active - f.inactive)
+        value = (functions.primitive(net) - (ideal + shift) * net).sum()
+        return value / len(net), (differences - shift) / len(net), winners
 
     def _check(self, net: torch.Tensor) -> None:
         if not isinstance(net, torch.Tensor) or not net.is_floating_point():
@@ -294,16 +226,7 @@ class EPLSLoss(nn.Module):
 
     def extra_repr(self) -> str:
         """Return the settings to show in the representation."""
-        settings: dict[str, Any] = {"activation": self.activation.name, "target": self.target, "loss": self.loss}
-        settings |= {"n_steps": self.n_steps} | ({} if self.n_samples is None else {"n_samples": self.n_samples})
-        return ", ".join([str(self.n_components), *(f"{name}={value!r}" for name, value in settings.items())])
-
-
-def _check_counts(**counts: Any) -> None:
-    for name, value in counts.items():
-        optional = value is None and name != "n_components"
-        if not optional and not (isinstance(value, Integral) and int(value) >= 1):
-            raise ValueError(f"{name}={value!r}: give a whole number of at least 1")
+        return f"{self.n_components}, activation={self.activation.name!r}, n_steps={self.n_steps}"
 
 
 class _KnownGradient(torch.autograd.Function):

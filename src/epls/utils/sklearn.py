@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any
 
-from sklearn.base import _fit_context
+from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as safe_indexing
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -15,8 +13,7 @@ try:
 
     HAS_CALLBACKS = True
 except ImportError:  # before scikit-learn 1.9
-    from .older_sklearn import CallbackSupportMixin, with_callbacks
-
+    CallbackSupportMixin = object
     HAS_CALLBACKS = False
 
 __all__ = [
@@ -37,9 +34,3 @@ AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
 NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
 POSITIVE = Interval(Real, 0, None, closed="neither")
 SHARE = Interval(Real, 0, 1, closed="neither")
-
-
-def fit_context(*, prefer_skip_nested_validation: bool) -> Callable[..., Any]:
-    """Return scikit-learn's decorator of ``fit``, which validates parameters and ends callbacks."""
-    decorator: Callable[..., Any] = _fit_context(prefer_skip_nested_validation=prefer_skip_nested_validation)
-    return decorator if HAS_CALLBACKS else lambda method: with_callbacks(decorator(method))

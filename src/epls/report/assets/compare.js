@@ -14,7 +14,7 @@ const columns = [
   { key: "learn", title: "learn s", value: (entry) => entry.seconds.learn, text: (entry) => seconds(entry.seconds.learn) },
   { key: "encode", title: "encode s", value: (entry) => entry.seconds.encode, text: (entry) => seconds(entry.seconds.encode) },
   { key: "to_tune", title: "to tune", value: (entry) => entry.n_to_tune, text: (entry) => String(entry.n_to_tune ?? "") },
-  { key: "dead", title: "dead units", value: (entry) => entry.n_dead, text: (entry) => (entry.n_units === null ? "" : `${entry.n_dead} of ${entry.n_units}`) },
+  { key: "silent", title: "never active", value: (entry) => entry.n_never_active, text: (entry) => (entry.n_units === null ? "" : `${entry.n_never_active} of ${entry.n_units}`) },
 ];
 
 function barOf(entry) {

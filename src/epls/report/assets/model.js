@@ -150,8 +150,8 @@ function choose(unit, cameFrom = null, byItself = false) {
   const closing = element("button", { className: "close", type: "button", "aria-label": "close" }, "\u00d7");
   closing.addEventListener("click", leave);
   const rows = layer.measures.slice(1).map(({ key, name, explanation }) => element("tr", {}, element("td", {}, element("b", {}, name), element("span", {}, explanation)), element("td", {}, told(key, units[key][unit]))));
-  const dead = layer.dead.includes(unit) ? element("p", {}, `This unit is dead: it responds to all ${layer.samples} in the same way.`) : null;
-  const head = element("div", { className: "head" }, unitTile(unit, "div"), element("div", { className: "figures" }, closing, element("h2", {}, titleOf(unit)), element("p", { className: "explanation" }, summaryOf(unit)), dead));
+  const silent = layer.never_active.includes(unit) ? element("p", {}, `This unit is never active: it hardly responds to any of the ${layer.samples}.`) : null;
+  const head = element("div", { className: "head" }, unitTile(unit, "div"), element("div", { className: "figures" }, closing, element("h2", {}, titleOf(unit)), element("p", { className: "explanation" }, summaryOf(unit)), silent));
   panel.replaceChildren(
     ...(cameFrom ? [wayBack(...cameFrom)] : []), head,
     ...(layer.kind === "vectors" ? topSamples(unit) : topPatches(unit)),
