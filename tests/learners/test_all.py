@@ -122,16 +122,6 @@ def test_learns_from_data_in_parts(name, digits, sources):
             np.testing.assert_array_equal(model.components_, in_memory.components_)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learns_from_a_stream(name, digits):
-    model = quick(name).fit_batches(lambda: iter(np.array_split(digits, 7)))
-    assert model.components_.shape == quick(name).fit(digits).components_.shape
-    if not TAKES_BATCHES[name]:
-        np.testing.assert_array_equal(model.components_, quick(name).fit(digits).components_)
-    with pytest.raises(TypeError, match="fit_batches needs a function"):
-        quick(name).fit_batches(iter([digits]))
-
-
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
 def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
     bad = digits.astype(np.float64)
@@ -140,13 +130,6 @@ def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
         quick(name).fit(bad)
     with pytest.raises(ValueError, match="NaN or infinite in row 333"):
         quick(name).fit(array_blocks(bad))
-
-
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
-def test_a_stream_that_can_be_read_once_only_is_refused(name, digits):
-    once = iter([digits])
-    with pytest.raises(ValueError, match="give a function that returns a new iterator each time"):
-        quick(name).fit_batches(lambda: once)
 
 
 def test_samples_of_ones_own(digits):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +16,7 @@ from ..algorithm.layer import UnitLayer
 from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
-from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples, StreamSamples
+from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
@@ -111,37 +111,6 @@ class Learner(Saved, Epochs, Coder):
                     )
                 return self._fit_samples(X.samples(lambda: self._samples(X.X, 1), repr(self)))
             return self._fit_samples(self._samples(X, 2))
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
-        """Learn from a stream of arrays that can be repeated as often as needed.
-
-        Samples are shuffled within buffers of 128 MiB. If there are more and they are sorted, an epoch still sees one
-        kind after another, so mix them when you write them. A thread fills the next buffer while the learner uses the
-        current one. Learners that do not use mini-batches load all samples.
-
-        Parameters
-        ----------
-        arrays : callable
-            Returns, on each call, a new iterator over arrays of shape (any number of samples, n_features). It is called
-            once to find the mean and the scale, and once for each further pass over the data.
-
-        Returns
-        -------
-        self
-        """
-        if not callable(arrays):
-            raise TypeError(
-                f"fit_batches needs a function that returns a new iterator for each epoch, got "
-                f"{type(arrays).__name__}: wrap it, as in fit_batches(lambda: iter(batches))"
-            )
-
-        def checked() -> Iterator[NDArray[Any]]:
-            for number, array in enumerate(arrays()):
-                yield np.asarray(validate_data(self, array, dtype=TYPES, reset=number == 0, ensure_min_samples=0))
-
-        with earlier_fit_kept(self):
-            return self._fit_samples(StreamSamples(checked))
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit_samples(self, samples: Samples) -> Any:
