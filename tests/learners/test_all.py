@@ -135,7 +135,7 @@ def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
 def test_samples_of_ones_own(digits):
     table = pd.DataFrame(digits[:, :8]).add_prefix("x")
     model = quick("omp").fit(table)
-    model.fit_samples(ArraySamples(digits))
+    model.fit(ArraySamples(digits))
     assert model.n_features_in_ == 64
     assert not hasattr(model, "feature_names_in_")
     assert model.transform(digits).shape == (400, 12)

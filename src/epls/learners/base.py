@@ -85,7 +85,7 @@ class Learner(Saved, Epochs, Coder):
         return lambda: self.encode
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | PartOfSamples, y: Any = None) -> Any:
+    def fit(self, X: ArrayLike | PartOfSamples | Samples, y: Any = None) -> Any:
         """Learn from all samples.
 
         Parameters
@@ -94,7 +94,8 @@ class Learner(Saved, Epochs, Coder):
             The samples. Integers of 8 or 16 bits are converted as late as possible. Memory maps of a gigabyte or more,
             zarr and dask arrays, and the result of :func:`epls.open_shards` are read block by block, in a new order
             each epoch, by learners that use mini-batches. Other learners load them. :class:`epls.torch.Shard` is a part
-            of the samples, if several processes learn together.
+            of the samples, if several processes learn together. :class:`epls.data.samples.Samples` of your own are
+            used as they are.
         y : None
             Ignored.
 
@@ -103,42 +104,24 @@ class Learner(Saved, Epochs, Coder):
         self
         """
         with earlier_fit_kept(self):
-            if isinstance(X, PartOfSamples):
-                if not self.in_parts:
-                    raise TypeError(
-                        f"{type(self).__name__} needs all samples in one process: give it the whole data, or learn "
-                        f"with EPLS, Prototypes, SparseAutoencoder or SparseRBM"
-                    )
-                return self._fit_samples(X.samples(lambda: self._samples(X.X, 1), repr(self)))
-            return self._fit_samples(self._samples(X, 2))
+            return self._fit_samples(self._samples(X))
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit_samples(self, samples: Samples) -> Any:
-        """Learn from samples of any kind, including your own.
-
-        Parameters
-        ----------
-        samples : Samples
-            The samples.
-
-        Returns
-        -------
-        self
-        """
-        with earlier_fit_kept(self):
-            return self._fit_samples(self._without_names(samples))
-
-    def _samples(self, X: Any, least: int) -> Samples:
-        """Return data as samples, at least so many if they are in memory."""
-        blocks = as_blocks(X)
+    def _samples(self, X: Any, least: int = 2) -> Samples:
+        """Return data of any kind as samples, at least so many if they are in memory."""
+        if isinstance(X, PartOfSamples):
+            if not self.in_parts:
+                raise TypeError(
+                    f"{type(self).__name__} needs all samples in one process: give it the whole data, or learn "
+                    f"with EPLS, Prototypes, SparseAutoencoder or SparseRBM"
+                )
+            return X.samples(lambda: self._samples(X.X, 1), repr(self))
+        samples, blocks = X, as_blocks(X)
         if blocks is not None:
-            return self._without_names(BlockSamples(blocks))
-        return ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=least)))
-
-    def _without_names(self, samples: Samples) -> Samples:
-        """Return the samples; their features have no names."""
+            samples = BlockSamples(blocks)
+        elif not isinstance(X, Samples):
+            return ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=least)))
         self.n_features_in_ = samples.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)  # its features have no names
         return samples
 
     def _fit_samples(self, samples: Samples) -> Any:
