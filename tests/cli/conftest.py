@@ -22,8 +22,7 @@ def short_training():
 @pytest.fixture
 def hardly_any_training(monkeypatch):
     """What is learned by default does not matter."""
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (2, 4))
     monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 

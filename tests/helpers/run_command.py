@@ -33,5 +33,5 @@ def check_error(capsys, folder, arguments, code, message):
 def few_steps():
     """Training that nobody says the length of takes 300 steps instead of 2400."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("epls.algorithm.settings._FEWEST_STEPS", 300)
+        patch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 300))
         yield

@@ -18,7 +18,7 @@ def test_many_and_tiny_images_have_one_layer(n_images, side, kind):
 
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 8])
 def test_tiny_images_have_features(side, monkeypatch):
-    monkeypatch.setattr("epls.algorithm.settings._FEWEST_STEPS", 4)
+    monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 4))
     images = np.random.RandomState(0).randint(256, size=(30, side, side), dtype=np.uint8)
     features, model = learned_features(images)
     assert features.shape == (30, len(model.get_feature_names_out()))

@@ -45,6 +45,8 @@ class Learner(Saved, Epochs, Coder):
     usual_patches: ClassVar[int] = 100_000
     #: Whether :meth:`learn` uses mini-batches, of which each of several processes may have a part.
     in_parts: ClassVar[bool] = False
+    #: Whether an interrupted ``fit`` can continue from a :class:`epls.Checkpoint`.
+    resumes: ClassVar[bool] = False
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
     #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
