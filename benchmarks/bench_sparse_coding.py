@@ -18,10 +18,11 @@ import history
 import numpy as np
 from common import timed
 from scipy import sparse
+from sklearn.datasets import load_sample_images
 from sklearn.decomposition import sparse_encode
 
 from epls import EPLS, ImageFeatures, SparseCodingEncoder, load_model
-from epls.datasets import load_bundled, load_stl10
+from epls.datasets import load_stl10
 from epls.images.patches import normalize_patches, sample_patches
 from epls.utils.threads import blas_threads
 
@@ -73,7 +74,7 @@ def sklearn_solver(components, alpha, most_iterations, n_threads, dtype=np.float
 
 
 def data_and_components(options):
-    images = load_stl10(options.data).train_images if options.data else load_bundled("photographs").images
+    images = load_stl10(options.data).train_images if options.data else load_sample_images().images
     if options.model:
         components = load_model(options.model).estimator_.components_
     else:

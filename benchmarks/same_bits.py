@@ -97,8 +97,6 @@ def epls_sources(X):
         yield "EPLS from blocks", model.components_
         yield "EPLS codes of blocks", model.transform(blocks)
         yield "EPLS codes in parts", np.concatenate(list(model.iter_transform(blocks)))
-    model = new_learner("EPLS").fit_batches(lambda: iter(np.array_split(X, 5)))
-    yield "EPLS in a stream of batches", model.components_
     model = new_learner("EPLS")
     for part in np.array_split(X, 4):
         model.partial_fit(part)

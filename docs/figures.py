@@ -10,11 +10,10 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
 from scipy.special import expit
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_digits, load_sample_images
 
 from epls import EPLS
 from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget
-from epls.datasets import load_bundled
 from epls.images.patches import normalize_patches, sample_patches
 from epls.plotting import filter_grid
 
@@ -140,7 +139,7 @@ class Keep:
 
 def models_by_epoch(n_units=64):
     """Patches of photographs, and a model for each epoch on them."""
-    images = load_bundled("photographs").images
+    images = load_sample_images().images
     patches = normalize_patches(sample_patches(images, 20_000, 8, random_state=0))
     keep = Keep()
     EPLS(n_units, max_iter=32, random_state=0).set_callbacks(keep).fit(patches)

@@ -35,7 +35,6 @@ from .learners.sparse_autoencoder import SparseAutoencoder as SparseAutoencoder
 from .learners.sparse_coding import SparseCoding as SparseCoding
 from .learners.sparse_filtering import SparseFiltering as SparseFiltering
 from .learners.sparse_rbm import SparseRBM as SparseRBM
-from .persistence import LayerCheckpoint as LayerCheckpoint
 from .persistence import load_model as load_model
 from .persistence import read_notes as read_notes
 from .persistence import save_model as save_model

@@ -6,10 +6,7 @@ or Ctrl-C, the previous file is still there.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import warnings
-from collections.abc import Callable
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -30,7 +27,6 @@ from .images.stack import DeepFeatures, Layer
 from .learners import LEARNERS
 from .utils.container import DamagedError, ForeignError, VersionError, read_container, write_container
 from .utils.fields import checked_names
-from .utils.files import FolderLock
 
 FORMAT_VERSION = 3
 _READ_FORMATS = (2, FORMAT_VERSION)
@@ -315,64 +311,3 @@ def _plain(name: str, value: Any) -> Any:
         f"{name}={value!r} cannot be saved to a model file, which holds only plain values and models of this "
         f"library: use one of these, or pickle the model"
     )
-
-
-class LayerCheckpoint:
-    """Keep what :class:`epls.DeepFeatures` learns, so that an interrupted ``fit`` continues where it stopped.
-
-    The folder holds a model file for each group of channels of each layer. ``fit`` with the same settings, images and
-    ``random_state`` (a number) loads the finished groups and produces the same bits.
-
-    Parameters
-    ----------
-    folder : path-like
-        The folder for the files. It is created if it does not exist.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from sklearn.datasets import load_digits
-    >>> from epls import EPLS, DeepFeatures, Layer
-    >>> layer = Layer(EPLS(10, max_iter=3), patch_size=3, n_patches=500)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     stack = DeepFeatures([layer], checkpoint=LayerCheckpoint(folder), random_state=0)
-    ...     _ = stack.fit(load_digits().images)
-    """
-
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder)
-        #: Lets a caller reserve the folder for itself.
-        self.lock = FolderLock(self.folder, "training", "give each training a folder of its own")
-
-    def keep(self, number: int, layer: Layer) -> Callable[[int, Any, Callable[[], ImageFeatures]], ImageFeatures]:
-        """Return a function that reads the features of a group from the folder, or learns and writes them."""
-        settings = {name: repr(value) for name, value in layer.get_params().items()}
-
-        def kept(group: int, patches: Any, learn: Callable[[], ImageFeatures]) -> ImageFeatures:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / f"layer{number}-group{group:04d}.epls"
-            # The patches identify the images, the seed and the layers below.
-            run = settings | {"patches": hashlib.sha256(np.ascontiguousarray(patches).data).hexdigest()}
-            if path.exists():
-                features: ImageFeatures
-                try:
-                    features, notes = load_with_notes(path)
-                except ValueError:
-                    warnings.warn(f"{path} is damaged: the group is learned again", stacklevel=2)
-                else:
-                    if notes.get("run") != run:
-                        raise ValueError(
-                            f"{path} belongs to another training, with other settings, images or random_state: give "
-                            f"another folder, or empty this one"
-                        )
-                    return features
-            features = learn()
-            save_model(features, path, notes={"run": run})
-            return features
-
-        return kept
-
-    def clear(self) -> None:
-        """Remove the files once training is done."""
-        for path in self.folder.glob("layer[0-9]*-group[0-9]*.epls"):
-            path.unlink(missing_ok=True)

@@ -60,14 +60,14 @@ def test_the_same_bits(blobs, settings, n_batches, tmp_path):
     assert [r.win_spread for r in first.epoch_reports_] == [r.win_spread for r in second.epoch_reports_]
 
 
-def test_streams_and_stops_again_and_again(blobs, tmp_path):
-    pieces = np.array_split(blobs.astype(np.float32), 7)
-    whole = EPLS(8, max_iter=3, random_state=1).fit_batches(lambda: iter(pieces))
+def test_blocks_and_stops_again_and_again(blobs, tmp_path):
+    blocks = array_blocks(blobs.astype(np.float32))
+    whole = EPLS(8, max_iter=3, random_state=1).fit(blocks)
     model = EPLS(8, max_iter=3, random_state=1)
     for _ in range(4):
         with pytest.raises(StopError):
-            model.set_callbacks(StopAfter(tmp_path, 1)).fit_batches(lambda: iter(pieces))
-    model.set_callbacks(Checkpoint(tmp_path)).fit_batches(lambda: iter(pieces))
+            model.set_callbacks(StopAfter(tmp_path, 1)).fit(blocks)
+    model.set_callbacks(Checkpoint(tmp_path)).fit(blocks)
     assert_array_equal(model.components_, whole.components_)
 
 

@@ -1,7 +1,7 @@
 """Every source gives each sample once, and can begin in the middle."""
 
 import time
-from itertools import chain, pairwise
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 from epls.data import blocks as blocks_module
 from epls.data.blocks import Blocks, as_blocks, checked_blocks
-from epls.data.samples import ArraySamples, BlockSamples, StreamSamples
+from epls.data.samples import ArraySamples, BlockSamples
 from epls.data.shuffling import batch_cuts
 
 
@@ -49,14 +49,13 @@ def test_blocks_give_each_sample_once_and_begin_anywhere(sizes, batch_size, buff
 
 
 @given(sizes, st.integers(1, 12), st.integers(0, 5), st.integers(0, 99))
-def test_arrays_and_streams_begin_anywhere(sizes, batch_size, skip, seed):
+def test_arrays_and_blocks_begin_anywhere(sizes, batch_size, skip, seed):
     pieces = Pieces(sizes)
     X = np.concatenate([pieces.read(k) for k in range(len(sizes))])
     for samples in (
         ArraySamples(X),
         BlockSamples(pieces),
-        StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes)))),
-        StreamSamples(lambda: (pieces.read(k) for k in range(len(sizes))), buffer_bytes=80),
+        BlockSamples(pieces, buffer_bytes=80),
     ):
         for n_even in (None, min(3, len(X)), samples.n_batches(batch_size)):
             whole = values(samples.epoch(np.random.RandomState(seed), batch_size, n_even=n_even))
@@ -98,15 +97,6 @@ def test_the_next_buffer_is_read_while_this_one_is_used():
     while pieces.n_read < 2 and time.monotonic() < until:
         time.sleep(0.01)
     assert pieces.n_read == 2  # nobody has asked for the second one yet, and the third has to wait
-
-
-def test_a_stream_that_fails_tells():
-    def arrays():
-        yield np.zeros((5, 1))
-        raise OSError("the line is dead")
-
-    with pytest.raises(OSError, match="the line is dead"):
-        StreamSamples(arrays)
 
 
 def test_a_reader_that_fails_tells():
@@ -173,24 +163,6 @@ def test_a_map_with_changes_of_its_own_is_not_read_from_its_file(large, tmp_path
     assert as_blocks(changed) is None
 
 
-def test_a_stream_may_use_its_array_again():
-    room = np.empty((4, 1))
-
-    def arrays():
-        for number in range(5):
-            room[:] = np.arange(4 * number, 4 * number + 4)[:, None]
-            yield room
-
-    given = values(StreamSamples(arrays).epoch(np.random.RandomState(0), 3))
-    assert sorted(chain(*given)) == list(range(20))
-
-
-def test_a_stream_of_two_types():
-    arrays = [np.full((3, 1), 200, np.uint8), np.full((3, 1), 0.5, np.float32)]
-    batches = StreamSamples(lambda: iter(arrays)).epoch(np.random.RandomState(0), 4)
-    assert sorted(float(X[row, 0]) for X, rows in batches for row in rows) == [0.5] * 3 + [200.0] * 3
-
-
 def test_an_array_in_its_order_and_in_a_new_one():
     samples, random = ArraySamples(np.zeros((23, 2))), np.random.RandomState(0)
     first, second = ([rows for _, rows in samples.epoch(random, 5)] for _ in range(2))
@@ -198,25 +170,6 @@ def test_an_array_in_its_order_and_in_a_new_one():
     assert sorted(np.concatenate(first)) == list(range(23))
     assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
     assert np.concatenate([rows for _, rows in samples.in_order(5)]).tolist() == list(range(23))
-
-
-@pytest.mark.parametrize("sizes", [[23], [1] * 23, [4, 0, 11, 8], [5, 5, 5, 5, 3]])
-def test_streams_recut_arrays_of_any_sizes(sizes):
-    X = np.arange(46.0).reshape(23, 2)
-    cuts = np.cumsum([0, *sizes])
-    samples = StreamSamples(lambda: (X[a:b] for a, b in pairwise(cuts)))
-    parts = [array[rows] for array, rows in samples.epoch(np.random.RandomState(0), 5)]
-    assert [len(part) for part in parts] == [5, 5, 5, 5, 3]
-    assert (np.sort(np.concatenate(parts), axis=0) == X).all()
-
-
-@pytest.mark.parametrize("n_more", [-20, -7, -1, 1, 9])
-@pytest.mark.parametrize("load", [lambda s: list(s.epoch(np.random.RandomState(0), 6)), lambda s: s.array()])
-def test_a_stream_of_another_length_is_refused(n_more, load):
-    lengths = iter([20, 20 + n_more])
-    samples = StreamSamples(lambda: iter([np.zeros((next(lengths), 1))]))
-    with pytest.raises(ValueError, match=f"had {20 + n_more} samples, but the first one had 20: .* new iterator"):
-        load(samples)
 
 
 @given(st.integers(1, 500), st.integers(1, 60))

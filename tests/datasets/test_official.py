@@ -1,4 +1,4 @@
-"""The official files of STL-10 and CIFAR-10, their downloads, and the images that come with scikit-learn."""
+"""The official files of STL-10 and CIFAR-10, and their downloads."""
 
 import hashlib
 import io
@@ -17,9 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from made_up import random_images, stl10_bytes
-from sklearn.datasets import load_digits, load_sample_image
 
-from epls.datasets import load_bundled, load_cifar10, load_stl10, official
+from epls.datasets import load_cifar10, load_stl10, official
 
 IMAGE = 96 * 96 * 3
 
@@ -184,33 +183,6 @@ def test_damaged_batches_are_named(cifar10_folder, name, content, message):
     (cifar10_folder / name).write_bytes(content)
     with pytest.raises(ValueError, match=message):
         load_cifar10(cifar10_folder)
-
-
-def test_digits_are_in_proportion():
-    data = load_bundled("digits")
-    images, labels = load_digits(return_X_y=True)
-    assert data.images.dtype == np.uint8
-    np.testing.assert_array_equal(data.images.reshape(-1, 64) / 15, images)
-    np.testing.assert_array_equal(data.labels, labels)
-    assert data.class_names == tuple("0123456789")
-
-
-def test_photographs():
-    data = load_bundled("photographs")
-    assert data.images.shape == (2, 427, 640, 3)
-    np.testing.assert_array_equal(data.images[0], load_sample_image("china.jpg"))
-    assert data.labels is data.class_names is None
-
-
-def test_unknown_name():
-    with pytest.raises(ValueError, match=r"name='faces': give one of \['digits', 'photographs'\]"):
-        load_bundled("faces")
-
-
-def test_photographs_without_pillow(monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.raises(ImportError, match=r"epls\[images\]"):
-        load_bundled("photographs")
 
 
 def test_import_loads_nothing_optional():

@@ -246,9 +246,7 @@ class TestFeatures:
         np.testing.assert_array_equal(loaded.transform(photographs), features.transform(photographs))
 
     def test_an_estimator_without_samples_is_refused(self, photographs):
-        with pytest.raises(
-            ValueError, match=r'sampling="images" requires .* KMeans has no fit_samples: .*sampling="patches"'
-        ):
+        with pytest.raises(ValueError, match=r'sampling="images" requires .* got a KMeans: .*sampling="patches"'):
             ImageFeatures(KMeans(4), patch_size=5, sampling="images").fit(photographs)
 
 

@@ -9,8 +9,10 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
-from epls import EPLS, DeepFeatures, ImageFeatures, KMeansTriangle, Layer, LayerCheckpoint, load_model, save_model
+from epls import EPLS, Checkpoint, DeepFeatures, KMeansTriangle, Layer, load_model, save_model
+from epls.algorithm.training import Training
 from epls.encoders.sparse_coding import SparseCodingEncoder
 from epls.images.pooling import Cells, smallest_side
 from epls.images.recipes import tell_epochs
@@ -282,34 +284,38 @@ class TestCheckpoint:
     layers = (quick(8, patch_size=5, pool=3), quick(4, patch_size=3, n_groups=3, group_size=4))
 
     def stack(self, folder, **settings):
-        kept = None if folder is None else LayerCheckpoint(folder)
+        kept = None if folder is None else Checkpoint(folder, keep=True)
         return DeepFeatures(list(self.layers), checkpoint=kept, **({"random_state": 0} | settings))
 
     def test_goes_on_with_the_same_bits(self, images, tmp_path, monkeypatch):
         expected = self.stack(None).fit(images).transform(images)
-        learned, fit_patches = [], ImageFeatures.fit_patches
+        learned, epoch = [], Training.epoch
 
-        def interrupted(features, *args, **settings):
-            if len(learned) == 2:
+        def interrupted(training, *args):
+            if len(learned) == 4:
                 raise KeyboardInterrupt
-            learned.append(features)
-            return fit_patches(features, *args, **settings)
+            learned.append(training)
+            return epoch(training, *args)
 
-        monkeypatch.setattr(ImageFeatures, "fit_patches", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        monkeypatch.setattr(Training, "epoch", interrupted)
+        with threadpool_limits(1), pytest.raises(KeyboardInterrupt):
             self.stack(tmp_path).fit(images)
-        learned.append("two were kept")
+        learned.append("two groups of two epochs were kept")
         np.testing.assert_array_equal(self.stack(tmp_path).fit(images).transform(images), expected)
-        assert len(learned) == 2 + 1 + 2  # of four groups, two were left
-        LayerCheckpoint(tmp_path).clear()
+        assert len(learned) == 4 + 1 + 4  # of four groups, two were left
+        Checkpoint(tmp_path).clear()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_damaged_file_is_made_again(self, images, tmp_path):
+    def test_is_removed_at_the_end(self, images, tmp_path):
+        self.stack(None).set_params(checkpoint=Checkpoint(tmp_path)).fit(images)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_damaged_file_is_made_again(self, images, tmp_path, caplog):
         expected = self.stack(tmp_path).fit(images).transform(images)
-        path = tmp_path / "layer2-group0001.epls"
+        (path,) = (tmp_path / "layer2-group0001").glob("checkpoint-*")
         path.write_bytes(path.read_bytes()[:-100])
-        with pytest.warns(UserWarning, match="damaged"):
-            again = self.stack(tmp_path).fit(images)
+        again = self.stack(tmp_path).fit(images)
+        assert "is damaged and ignored" in caplog.text
         np.testing.assert_array_equal(again.transform(images), expected)
 
     def test_another_training_is_refused(self, images, tmp_path):
@@ -317,6 +323,11 @@ class TestCheckpoint:
         for other in (self.stack(tmp_path, random_state=1), clone(self.stack(tmp_path))):
             with pytest.raises(ValueError, match="another training"):
                 other.fit(images[:, ::-1] if other.random_state == 0 else images)
+
+    def test_other_learners_cannot_resume(self, images, tmp_path):
+        layer = Layer(KMeansTriangle(4), patch_size=3, n_patches=300)
+        with pytest.raises(TypeError, match="KMeansTriangle cannot resume from a checkpoint, only EPLS can"):
+            DeepFeatures([layer], checkpoint=Checkpoint(tmp_path)).fit(images)
 
 
 @given(

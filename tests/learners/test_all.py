@@ -122,16 +122,6 @@ def test_learns_from_data_in_parts(name, digits, sources):
             np.testing.assert_array_equal(model.components_, in_memory.components_)
 
 
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learns_from_a_stream(name, digits):
-    model = quick(name).fit_batches(lambda: iter(np.array_split(digits, 7)))
-    assert model.components_.shape == quick(name).fit(digits).components_.shape
-    if not TAKES_BATCHES[name]:
-        np.testing.assert_array_equal(model.components_, quick(name).fit(digits).components_)
-    with pytest.raises(TypeError, match="fit_batches needs a function"):
-        quick(name).fit_batches(iter([digits]))
-
-
 @pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
 def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
     bad = digits.astype(np.float64)
@@ -142,17 +132,10 @@ def test_what_is_not_finite_is_refused_wherever_it_is(name, digits):
         quick(name).fit(array_blocks(bad))
 
 
-@pytest.mark.parametrize("name", sorted(set(LEARNERS) - {"raw"}))
-def test_a_stream_that_can_be_read_once_only_is_refused(name, digits):
-    once = iter([digits])
-    with pytest.raises(ValueError, match="give a function that returns a new iterator each time"):
-        quick(name).fit_batches(lambda: once)
-
-
 def test_samples_of_ones_own(digits):
     table = pd.DataFrame(digits[:, :8]).add_prefix("x")
     model = quick("omp").fit(table)
-    model.fit_samples(ArraySamples(digits))
+    model.fit(ArraySamples(digits))
     assert model.n_features_in_ == 64
     assert not hasattr(model, "feature_names_in_")
     assert model.transform(digits).shape == (400, 12)

@@ -346,26 +346,6 @@ class TestStreams:
         model = EPLS(20, max_iter=2, random_state=0).partial_fit(digits[:300])
         assert (model.fit(digits).components_ == expected).all()
 
-    def test_fit_batches_learns_from_an_iterator(self, digits, device):
-        pieces = np.array_split(np.random.RandomState(0).permutation(digits), 11)
-        model = EPLS(20, max_iter=30, random_state=0, device=device).fit_batches(lambda: iter(pieces))
-        assert model.loss_curve_[-1] < 0.8
-        np.testing.assert_allclose(model.mean_, digits.mean(axis=0))
-        assert [report.win_spread for report in model.epoch_reports_] == [1] * 30
-
-    def test_fit_batches_refuses_what_it_cannot_use(self, digits):
-        with pytest.raises(TypeError, match="new iterator for each epoch, got list"):
-            EPLS().fit_batches([digits])
-        with pytest.raises(ValueError, match="0 sample"):
-            EPLS().fit_batches(lambda: iter([]))
-        used_up = iter([digits])
-        with pytest.raises(ValueError, match=r"had 0 samples.*new iterator"):
-            EPLS().fit_batches(lambda: used_up)
-        with pytest.raises(ValueError, match="63 features"):
-            EPLS().fit_batches(lambda: iter([digits, digits[:, 1:]]))
-        with pytest.raises(ValueError, match="n_components=5000 is more than n_samples=1797"):
-            EPLS(5000).fit_batches(lambda: iter([digits]))
-
 
 class TestInScikitLearn:
     def test_clone_pickle_joblib(self, model, digits, tmp_path):

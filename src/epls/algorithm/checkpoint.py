@@ -6,12 +6,14 @@ import json
 import logging
 import os
 import time
+from contextlib import suppress
 from dataclasses import asdict
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
 from ..callbacks import Callback
 from ..data.samples import Samples
@@ -29,11 +31,12 @@ _log = logging.getLogger(__name__)
 class Checkpoint(Callback):
     """Save the state of training to disk, and continue from there when the same training starts again.
 
-    This is a callback for ``EPLS.set_callbacks``. At regular intervals, even within an epoch, it writes everything that
-    training depends on: the weights, the averages of the optimiser, the counts of the target, the random numbers and
-    the position in the data. ``fit`` with the same settings and data then continues from the newest checkpoint. It ends
-    with the same result, bit for bit, as without the interruption (with the same number of threads). If a checkpoint is
-    damaged, the one before it is used. When ``fit`` ends, its checkpoints are removed.
+    This is a callback for ``EPLS.set_callbacks``, and a setting of :class:`epls.DeepFeatures`. At regular intervals,
+    even within an epoch, it writes everything that training depends on: the weights, the averages of the optimiser, the
+    counts of the target, the random numbers and the position in the data. ``fit`` with the same settings and data then
+    continues from the newest checkpoint. It ends with the same result, bit for bit, as without the interruption (with
+    the same number of threads). If a checkpoint is damaged, the one before it is used. When ``fit`` ends, its
+    checkpoints are removed.
 
     Different data are recognised by their size, mean, scale and some rows. It checks few rows of each. So if you
     change the data, start with an empty folder.
@@ -69,16 +72,19 @@ class Checkpoint(Callback):
         self._written = 0
 
     def setup(self, estimator: Any, context: Any) -> None:
-        """Register with the learner, which locks the folder. Reject a learner that cannot resume within a fit."""
-        if not hasattr(estimator, "use_checkpoint"):
+        """Reject a learner that cannot resume within a fit."""
+        if not getattr(estimator, "resumes", False):
             raise TypeError(f"{type(estimator).__name__} cannot resume from a checkpoint, only EPLS can: leave it out")
-        estimator.use_checkpoint(self)
 
     def teardown(self, estimator: Any, context: Any) -> None:
-        """Release the learner and the folder."""
-        if hasattr(estimator, "use_checkpoint"):
-            estimator.use_checkpoint(None)
-            self.lock.release()
+        """Release the folder, which the learner has locked."""
+        self.lock.release()
+
+    def of_group(self, estimator: Any, layer: int, group: int) -> Any:
+        """Return a clone of an estimator that keeps its training in a subfolder, until :meth:`clear` is called."""
+        part = Checkpoint(self.folder / f"layer{layer}-group{group:04d}", seconds=self.seconds, keep=True)
+        part.setup(estimator, None)
+        return clone(estimator).set_callbacks(*estimator.callbacks, part)
 
     def resume(self, run: dict[str, Any], training: Training, samples: Samples) -> bool:
         """Restore training from the newest checkpoint of a run, and return whether there is one.
@@ -132,13 +138,16 @@ class Checkpoint(Callback):
         return b""
 
     def save_when_due(self, run: dict[str, Any], training: Training) -> None:
-        """Write a checkpoint if the last one is old enough, and remove all but the last two.
+        """Write a checkpoint if the last one is old enough."""
+        if time.monotonic() - self._last >= self.seconds:
+            self.save(run, training)
+
+    def save(self, run: dict[str, Any], training: Training) -> None:
+        """Write a checkpoint, and remove all but the last two. Between two epochs, it says that training has ended.
 
         If the disk is full or missing, training continues without a checkpoint and a warning is logged. The next
         attempt follows when the next checkpoint is due.
         """
-        if time.monotonic() - self._last < self.seconds:
-            return
         try:
             self._save(run, training)
         except OSError as error:
@@ -170,6 +179,11 @@ class Checkpoint(Callback):
         """Remove all checkpoints once training is done."""
         for path in self._files():
             path.unlink(missing_ok=True)
+        for folder in self.folder.glob("layer[0-9]*-group[0-9]*"):
+            Checkpoint(folder).clear()
+            (folder / ".lock").unlink(missing_ok=True)
+            with suppress(OSError):  # it holds something else, too
+                folder.rmdir()
 
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("checkpoint-" + "[0-9]" * 8 + ".safetensors"))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from numbers import Real
-from typing import Any, Literal, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,30 +29,6 @@ _EXACT_BELOW = 2.0**48  # a total of integers below it is found exactly: see _Sc
 _WORTH_THREADS = 2**20  # values; asking for the number of threads takes a millisecond
 
 
-@overload
-def balanced_assignment(
-    cost: Any,
-    capacity: ArrayLike,
-    *,
-    minimum: ArrayLike | None = None,
-    maximize: bool = False,
-    tol: float = 1e-3,
-    return_gap: Literal[False] = False,
-) -> Indices: ...
-
-
-@overload
-def balanced_assignment(
-    cost: Any,
-    capacity: ArrayLike,
-    *,
-    minimum: ArrayLike | None = None,
-    maximize: bool = False,
-    tol: float = 1e-3,
-    return_gap: Literal[True],
-) -> tuple[Indices, float]: ...
-
-
 def balanced_assignment(
     cost: Any,
     capacity: ArrayLike,
@@ -61,7 +37,7 @@ def balanced_assignment(
     maximize: bool = False,
     tol: float = 1e-3,
     return_gap: bool = False,
-) -> Indices | tuple[Indices, float]:
+) -> Any:
     """Assign each row to a column at the lowest total cost, with limits on the number of rows in each column.
 
     Minimises the sum of ``cost[i, winners[i]]`` over all assignments that give column ``j`` between ``minimum[j]`` and

@@ -235,18 +235,17 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
 
 
 def _checkpoint(model: Any, folder: Path, name: str) -> Any:
-    """Return what saves the training in a folder: each group of a stack, or the state of a single learner."""
+    """Return what saves the training in a folder."""
     from ..algorithm.checkpoint import Checkpoint
     from ..images.stack import DeepFeatures
-    from ..persistence import LayerCheckpoint
 
-    if isinstance(model, DeepFeatures):
-        kept = LayerCheckpoint(folder)
-        model.set_params(checkpoint=kept)
-        return kept
-    if not hasattr(_learner_in(model), "use_checkpoint"):
+    kept, is_stack = Checkpoint(folder, keep=True), isinstance(model, DeepFeatures)
+    learners = [layer.estimator for layer in model.layers or []] if is_stack else [_learner_in(model)]
+    if not all(getattr(learner, "resumes", False) for learner in learners):
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
-    return Checkpoint(folder, keep=True)
+    if is_stack:
+        model.set_params(checkpoint=kept)
+    return kept
 
 
 def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:

@@ -232,7 +232,7 @@ def going_on(checkpoint: Path | None = None) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as error:
-        if checkpoint is not None and not any(checkpoint.glob("*-*")):
+        if checkpoint is not None and not any(checkpoint.rglob("checkpoint-*")):
             raise
         where = "" if checkpoint is None else f" from {checkpoint}"
         raise click.ClickException(f"interrupted; run the same command to continue{where}") from error

@@ -1,4 +1,4 @@
-"""Samples to learn from: in an array, in blocks that are read when needed, or in a stream.
+"""Samples to learn from: in an array, or in blocks that are read when needed.
 
 Every source returns each sample once per epoch, in an order that depends only on the random state. It can start in the
 middle of an epoch, so interrupted training continues as if it had not stopped.
@@ -7,7 +7,7 @@ middle of an epoch, so interrupted training continues as if it had not stopped.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -214,76 +214,3 @@ class BlockSamples(Samples):
             rows[end : end + size] = self.blocks.read(int(block))
             end += int(size)
         return rows
-
-
-class StreamSamples(Samples):
-    """A stream of arrays, shuffled as far as little memory allows.
-
-    Arrays of any size are copied to a buffer of 128 MiB, whose samples are shuffled once it is full. While one buffer
-    is used for training, the next is filled. ``arrays`` returns a new iterator over all arrays on each call. It is
-    called at once, to inspect the data.
-    """
-
-    def __init__(self, arrays: Callable[[], Iterable[Array]], buffer_bytes: int = BUFFER_BYTES) -> None:
-        self._arrays = arrays
-        self._buffer_bytes = buffer_bytes
-        self._moments, n_features, types = Moments(), 0, set()
-        first_rows = sha256()
-        for array in arrays():
-            self._moments.add(array)
-            first_rows.update(np.ascontiguousarray(array[:1]).tobytes())
-            n_features = array.shape[1]
-            types.add(working_type(array.dtype))
-        self.shape = (self._moments.n_samples, n_features)
-        self.dtype = np.result_type(*types) if types else np.dtype(np.float32)
-        self._first_rows = first_rows.hexdigest()
-
-    def some_rows(self) -> str:
-        return self._first_rows
-
-    @property
-    def moments(self) -> Moments:
-        return self._moments
-
-    def epoch(
-        self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
-    ) -> Iterator[Batch]:
-        seed = random.randint(2**31 - 1)
-        cuts = batch_cuts(self.shape[0], batch_size, n_even=n_even, skip=skip)
-        return shuffled(enumerate(ahead(self._buffers())), cuts, seed)
-
-    def array(self) -> Array:
-        return np.concatenate([np.asarray(array, self.dtype) for array in self._counted()])
-
-    def _counted(self) -> Iterator[Array]:
-        """Iterate over the arrays of a pass. Raise an error if their number of samples differs from the first pass."""
-        n_samples = 0
-        for array in self._arrays():
-            n_samples += len(array)
-            yield array
-        if n_samples != self.shape[0]:
-            raise ValueError(
-                f"a pass over the data had {n_samples} samples, but the first one had {self.shape[0]}: every pass must "
-                f"return all samples, so give a function that returns a new iterator each time"
-            )
-
-    def _buffers(self) -> Iterator[Array]:
-        buffer: Array | None = None
-        end = 0
-        for array in self._counted():
-            if buffer is not None and array.dtype != buffer.dtype:
-                yield buffer[:end]
-                buffer = None
-            start = 0
-            while start < len(array):
-                if buffer is None:
-                    n_rows = max(1, self._buffer_bytes // max(array[:1].nbytes, 1))
-                    buffer, end = np.empty((min(n_rows, self.shape[0]), array.shape[1]), array.dtype), 0
-                n_taken = min(len(array) - start, len(buffer) - end)
-                buffer[end : end + n_taken] = array[start : start + n_taken]
-                start, end = start + n_taken, end + n_taken
-                if end == len(buffer):
-                    yield buffer
-                    buffer = None
-        if buffer is not None:
-            yield buffer[:end]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, pairwise, repeat
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -41,9 +41,8 @@ def shuffled(buffers: Iterable[tuple[int, Array]], cuts: Indices, seed: int) -> 
 
     ``cuts`` count from the first row of the first buffer; rows before the first cut are left out.
     """
-    expected = np.diff(cuts).tolist()
-    sizes = chain(expected, repeat(max(expected, default=1)))  # the code that counts samples reports extra ones
-    size, n_left_out = next(sizes), int(cuts[0])
+    sizes = iter(np.diff(cuts).tolist())
+    size, n_left_out = next(sizes, 1), int(cuts[0])
     waiting: Array | None = None  # the end of a buffer, smaller than a batch
     for number, rows in buffers:
         order = np.random.RandomState([seed, number]).permutation(len(rows))[n_left_out:]
@@ -55,10 +54,10 @@ def shuffled(buffers: Iterable[tuple[int, Array]], cuts: Indices, seed: int) -> 
             if len(waiting) < size:
                 continue
             yield waiting, np.arange(size)
-            waiting, size = None, next(sizes)
+            waiting, size = None, next(sizes, 1)
         while size <= len(order):
             yield rows, order[:size]
-            order, size = order[size:], next(sizes)
+            order, size = order[size:], next(sizes, 1)
         if len(order) > 0:
             waiting = rows[order]
     if waiting is not None:

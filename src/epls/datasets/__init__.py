@@ -5,14 +5,12 @@ the files in the given folder and download nothing unless asked to.
 """
 
 from .folder import ImageFolder
-from .official import CIFAR10, STL10, Bundled, load_bundled, load_cifar10, load_stl10
+from .official import CIFAR10, STL10, load_cifar10, load_stl10
 
 __all__ = [
     "CIFAR10",
     "STL10",
-    "Bundled",
     "ImageFolder",
-    "load_bundled",
     "load_cifar10",
     "load_stl10",
 ]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypeGuard, overload
 
@@ -35,21 +34,13 @@ Expected: TypeAlias = Literal["gray", "color"] | int
 _NUMBERS = {"gray": 1, "color": 3}
 
 
-class Why(Enum):
-    """Why an image file is refused. What to do about it depends on this."""
-
-    UNREADABLE = auto()
-    TOO_SMALL = auto()
-    GRAY_OR_COLOR = auto()  # not what the others are, but it can be converted
-    OTHER_CHANNELS = auto()  # or another type of values: it can't
-
-
 @dataclass(frozen=True)
-class Refusal:
-    """The reason why an image file is not used: its kind, and in words."""
+class _Refusal:
+    """Why an image file is not used, and whether a smaller limit or a conversion would help."""
 
-    why: Why
     text: str
+    too_small: bool = False
+    convertible: bool = False  # it is gray and the others are in color, or the other way round
 
 
 class _Store:
@@ -199,8 +190,8 @@ class ImageFolder(Sequence[NDArray[Any]]):
             findings = [self._colored(file, found) for file, found in zip(files, findings, strict=True)]
         findings = _of_one_kind(findings, expected)
         found = dict(zip(files, findings, strict=True))
-        bad = {file: refusal for file, refusal in found.items() if isinstance(refusal, Refusal)}
-        good = {file: image for file, image in found.items() if not isinstance(image, Refusal)}
+        bad = {file: refusal for file, refusal in found.items() if isinstance(refusal, _Refusal)}
+        good = {file: image for file, image in found.items() if not isinstance(image, _Refusal)}
         if bad and not (skip_bad and good):
             raise ValueError(_complaint(self._root, bad, len(files)))
         for file in bad:
@@ -221,20 +212,20 @@ class ImageFolder(Sequence[NDArray[Any]]):
 
     def _look_through(
         self, files: list[Path], smallest_side: int, progress: Callable[[str, int, int], None] | None
-    ) -> list[_Found | Refusal]:
+    ) -> list[_Found | _Refusal]:
         """Decode all files; return the properties of each image, or the reason why it cannot be used."""
 
-        def look_at(file: Path) -> _Found | Refusal:
+        def look_at(file: Path) -> _Found | _Refusal:
             try:
                 image = decode_image(file, self._decoded_to, self._longest_side)
             except BadImageError as error:
-                return Refusal(Why.UNREADABLE, str(error))
+                return _Refusal(str(error))
             if min(image.shape[:2]) < smallest_side:
                 return _too_small(image.shape, smallest_side)
             self._store.put(file, image)
             return _Found(image.shape, image.dtype)
 
-        findings: list[_Found | Refusal] = []
+        findings: list[_Found | _Refusal] = []
         with ThreadPoolExecutor(max_workers=allowed_threads()) as pool:  # Pillow decodes without the GIL
             for found in pool.map(look_at, files):
                 findings.append(found)
@@ -242,7 +233,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
                     progress("look through", len(findings), len(files))
         return findings
 
-    def _colored(self, file: Path, found: _Found | Refusal) -> _Found | Refusal:
+    def _colored(self, file: Path, found: _Found | _Refusal) -> _Found | _Refusal:
         """Return the properties of a photograph in color. If it is gray and kept, it is converted."""
         if not _is_photograph(found) or found.n_channels == 3:
             return found
@@ -359,7 +350,7 @@ class _Found:
         return 1 if len(self.shape) == 2 else self.shape[2]
 
 
-def _is_photograph(found: _Found | Refusal) -> TypeGuard[_Found]:
+def _is_photograph(found: _Found | _Refusal) -> TypeGuard[_Found]:
     """Return whether an image is gray or color, in bytes."""
     return isinstance(found, _Found) and found.shape[2:] in ((), (3,)) and found.dtype == np.uint8
 
@@ -368,12 +359,12 @@ def _in_color(gray: NDArray[Any]) -> NDArray[Any]:
     return np.repeat(gray[:, :, None], 3, axis=2)
 
 
-def _too_small(shape: tuple[int, ...], smallest_side: int) -> Refusal:
+def _too_small(shape: tuple[int, ...], smallest_side: int) -> _Refusal:
     text = f"{shape[0]} x {shape[1]} pixels, but at least {smallest_side} x {smallest_side} are needed"
-    return Refusal(Why.TOO_SMALL, text)
+    return _Refusal(text, too_small=True)
 
 
-def _of_one_kind(findings: list[_Found | Refusal], expected: Expected | None) -> list[_Found | Refusal]:
+def _of_one_kind(findings: list[_Found | _Refusal], expected: Expected | None) -> list[_Found | _Refusal]:
     """Return the findings, with a reason for each image that is not of the expected or most common kind."""
     good = [found for found in findings if isinstance(found, _Found)]
     counts = Counter((found.n_channels, found.dtype) for found in good)
@@ -382,17 +373,16 @@ def _of_one_kind(findings: list[_Found | Refusal], expected: Expected | None) ->
     kinds = [kind for kind in counts if needed in (None, kind[0])]
     wanted = max(kinds, key=lambda kind: (counts[kind], kind[0], kind[1].str), default=None)
 
-    def checked(found: _Found | Refusal) -> _Found | Refusal:
-        if isinstance(found, Refusal) or (found.n_channels, found.dtype) == wanted:
+    def checked(found: _Found | _Refusal) -> _Found | _Refusal:
+        if isinstance(found, _Refusal) or (found.n_channels, found.dtype) == wanted:
             return found
         name = _kind_name(found.n_channels, found.dtype)
         other = (needed, None) if needed is not None and found.n_channels != needed else wanted
         assert other is not None  # this image has a possible kind
         convertible = _is_photograph(found) and other[0] in (1, 3) and other[1] in (None, np.uint8)
-        why = Why.GRAY_OR_COLOR if convertible else Why.OTHER_CHANNELS
         if other[1] is None:
-            return Refusal(why, f"{name}, but {_kind_name(other[0])} is needed")
-        return Refusal(why, f"{name}, among {counts[other]} {_kind_name(*other)} images")
+            return _Refusal(f"{name}, but {_kind_name(other[0])} is needed", convertible=convertible)
+        return _Refusal(f"{name}, among {counts[other]} {_kind_name(*other)} images", convertible=convertible)
 
     return [checked(found) for found in findings]
 
@@ -403,20 +393,19 @@ def _kind_name(n_channels: int, dtype: np.dtype[Any] | None = None) -> str:
     return name if dtype in (None, np.uint8) else f"{name} {dtype}"
 
 
-def _complaint(root: Path, bad: dict[Path, Refusal], n_files: int) -> str:
+def _complaint(root: Path, bad: dict[Path, _Refusal], n_files: int) -> str:
     named = [f"{file.relative_to(root).as_posix()}: {refusal.text}" for file, refusal in bad.items()]
     more = f"; and {len(bad) - _N_NAMED} more" if len(bad) > _N_NAMED else ""
-    whys = {refusal.why for refusal in bad.values()}
     if len(bad) < n_files:
         advice = "repair or remove them, or skip them with skip_bad=True (on the command line, --skip-bad)"
-    elif whys == {Why.TOO_SMALL}:
+    elif all(refusal.too_small for refusal in bad.values()):
         advice = (
             "no images are left; use larger images, smaller patches or fewer regions (on the command line, a smaller "
             "--patch-size or --grid)"
         )
     else:
         advice = "no images are left; check the path of the folder"
-    if Why.GRAY_OR_COLOR in whys:
+    if any(refusal.convertible for refusal in bad.values()):
         advice += '; channels="color" or channels="gray" converts all images'
     shown = "; ".join(named[:_N_NAMED])
     return f"{len(bad)} of {n_files} image files in {root} cannot be used ({shown}{more}): {advice}"

@@ -1,4 +1,4 @@
-"""Known data sets: the official files of STL-10 and CIFAR-10, downloaded on request, and images of scikit-learn.
+"""The official files of STL-10 and CIFAR-10, downloaded on request.
 
 Every file is checked: its size, its labels, its indices. Downloading needs pooch.
 """
@@ -352,57 +352,3 @@ def _cifar10_part(paths: list[Path], like: tuple[int, Path]) -> tuple[Bytes, Lab
         # The label comes first, then one plane per color, row by row.
         images[batch] = records[:, 1:].reshape(-1, 3, side, side).transpose(0, 2, 3, 1)
     return images, labels
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Bundled(_Described):
-    """Images that come with scikit-learn.
-
-    Attributes
-    ----------
-    images : uint8 of shape (n, height, width) or (n, height, width, 3)
-        The images.
-    labels : int64 of shape (n,), or None
-        The class of each image, from 0, if there are classes.
-    class_names : tuple of str, or None
-        The names of the classes.
-    """
-
-    images: Bytes
-    labels: Labels | None
-    class_names: tuple[str, ...] | None
-
-
-def load_bundled(name: str) -> Bundled:
-    """Load images that come with scikit-learn.
-
-    Parameters
-    ----------
-    name : {"digits", "photographs"}
-        1797 handwritten digits of 8 x 8 pixels in ten classes, or two color photographs of 427 x 640 pixels. The
-        photographs need Pillow (``pip install "epls[images]"``).
-
-    Returns
-    -------
-    Bundled
-        Images, labels and names of classes.
-
-    Examples
-    --------
-    >>> load_bundled("digits")  # doctest: +ELLIPSIS
-    Bundled(images=uint8 (1797, 8, 8), labels=int64 (1797,), class_names=('0', '1', ..., '9'))
-    """
-    from sklearn.datasets import load_digits, load_sample_images
-
-    if name == "digits":
-        digits = load_digits()
-        # The values are whole numbers from 0 to 16. 15 is the largest whole factor that keeps them within a byte.
-        images = (15 * digits.images).astype(np.uint8)
-        return Bundled(images, digits.target.astype(np.int64), tuple(map(str, digits.target_names)))
-    if name != "photographs":
-        raise ValueError(f"name={name!r}: give one of ['digits', 'photographs']")
-    try:
-        photographs = load_sample_images().images
-    except ImportError as error:  # scikit-learn's message names only the library
-        raise ImportError('reading the photographs needs Pillow: pip install "epls[images]"') from error
-    return Bundled(np.stack(photographs), labels=None, class_names=None)

@@ -19,6 +19,7 @@ from ..data.parts import is_dask, lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..encoders.triangle import TriangleEncoder
+from ..learners.base import Learner
 from ..learners.epls import EPLS
 from ..utils.fields import Number, Saved
 from ..utils.optional import torch_room
@@ -232,7 +233,7 @@ class ImageFeatures(ImageTransformer):
         fills each mini-batch with patches from random positions of one image: the convolutional form of EPLS. Images
         are then read again in every epoch, and patches are not kept in memory. An image provides one mini-batch, or
         more if ``n_patches`` requires it; images that are too small for one share it. The estimator must then be a
-        learner of this library or implement ``fit_samples``.
+        learner of this library or another :class:`epls.learners.Learner`.
     stride : int, default=1
         The number of pixels from one encoded patch to the next.
     grid : int, default=2
@@ -342,10 +343,10 @@ class ImageFeatures(ImageTransformer):
         n_patches = self.n_patches or usual_n_patches(estimator)
         images = ImageCollection(X, smallest_side([self.geometry], self.grid))
         by_image = self.sampling == "images"
-        if by_image and not hasattr(estimator, "fit_samples"):
+        if by_image and not isinstance(estimator, Learner):
             raise ValueError(
-                f'sampling="images" requires a learner with fit_samples, such as those of this library, but '
-                f'{type(estimator).__name__} has no fit_samples: give another learner, or sampling="patches"'
+                f'sampling="images" requires a learner of this library or a subclass of Learner, but got a '
+                f'{type(estimator).__name__}: give another learner, or sampling="patches"'
             )
         n_drawn = min(n_patches, FEWEST_PATCHES) if by_image else n_patches  # enough for contrast and whitening
         pixels = sample_patches(images, n_drawn, self.patch_size, random_state=random)
@@ -392,7 +393,7 @@ class ImageFeatures(ImageTransformer):
         whitening = ZCAWhitening().fit(patches) if self.whiten else None
         preparation = Preparation.of(contrast_floor, whitening)
         if new_samples is not None:
-            estimator.fit_samples(new_samples(preparation))
+            estimator.fit(new_samples(preparation))
         else:
             patches = patches if whitening is None else whitening.transform(patches)
             estimator.fit(patches, None)  # some, such as FrozenEstimator, require a y

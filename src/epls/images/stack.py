@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import partial
 from numbers import Integral
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.random import sample_without_replacement
 from sklearn.utils.validation import check_is_fitted
 
+from ..algorithm.checkpoint import Checkpoint
 from ..encoders.base import Encoder
 from ..learners.epls import EPLS
 from ..utils.fields import COUNTS, Number, Saved
-from ..utils.sklearn import AT_LEAST_ONE, HasMethods, Interval, StrOptions, fit_context
+from ..utils.sklearn import AT_LEAST_ONE, Interval, StrOptions, fit_context
 from ..utils.threads import map_tasks
 from ..utils.types import Array, Indices
 from .coder import PatchCoder, StackEncoder, stack_encoders
@@ -28,8 +29,6 @@ from .patches import sample_patches, usual_n_patches
 from .pooling import Geometry, smallest_side
 from .reading import ImageCollection, Images
 
-# Called with the number of a group, its patches and a function that learns from them.
-Keep: TypeAlias = Callable[[int, NDArray[Any], Callable[[], ImageFeatures]], ImageFeatures]
 Stage = TypeVar("Stage")
 _PATCH_VALUES = 2**27  # limit for the patches of all groups of channels: half a GiB
 _MAPS_TO_LEARN_FROM = 5000  # the number of images whose maps a layer above the first learns from
@@ -128,7 +127,7 @@ class Layer(Saved, BaseEstimator):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Images, y: Any = None, *, keep: Keep = lambda number, patches, learn: learn()) -> Layer:
+    def fit(self, X: Images, y: Any = None, *, of_group: Callable[[int], Any] | None = None) -> Layer:
         """Find the groups of channels, and learn components from patches of each group.
 
         Parameters
@@ -137,9 +136,8 @@ class Layer(Saved, BaseEstimator):
             Images, or maps of the layer below. Only those that patches are drawn from are read, one at a time.
         y : None
             Ignored.
-        keep : callable
-            Called with the number of a group, its patches and a function that learns from them. Returns the features of
-            the group, either newly learned or kept from an earlier fit. Several threads call it.
+        of_group : callable or None, default=None
+            Returns the estimator of a group, given its number. None uses the same for all.
 
         Returns
         -------
@@ -158,13 +156,13 @@ class Layer(Saved, BaseEstimator):
                 "group_size of at least 2"
             )
         seeds = random.randint(2**31 - 1, size=len(channels))
-        settings = {name: getattr(self, name) for name in ("estimator", "patch_size", "encoder", "stride", "whiten")}
+        settings = {name: getattr(self, name) for name in ("patch_size", "encoder", "stride", "whiten")}
 
         def learned(number: int) -> ImageFeatures:
-            part, group = ImageFeatures(**settings, random_state=int(seeds[number])), channels[number]
+            estimator, group = self.estimator if of_group is None else of_group(number), channels[number]
+            part = ImageFeatures(estimator, **settings, random_state=int(seeds[number]))
             patches = np.ascontiguousarray(by_channel[:, :, group]).reshape(len(pixels), -1)
-            learn = partial(part.fit_patches, patches, len(group), whole_numbers=images.whole_numbers)
-            return self._fitting(keep(number, patches, learn), len(group))
+            return part.fit_patches(patches, len(group), whole_numbers=images.whole_numbers)
 
         # Products of one group are too small for several threads, so each thread learns a group of its own.
         features = [learned(0)] if len(channels) == 1 else list(map_tasks(lambda: learned, range(len(channels))))
@@ -263,9 +261,9 @@ class DeepFeatures(ImageTransformer):
         :func:`epls.images.stack.usual_layers` chooses for the images.
     grid, mirror, device
         As in :class:`ImageFeatures`.
-    checkpoint : LayerCheckpoint or None, default=None
-        Keeps what was learned from each group of channels, so that an interrupted ``fit`` can continue from there; see
-        :class:`epls.LayerCheckpoint`. :func:`epls.save_model` does not save it.
+    checkpoint : Checkpoint or None, default=None
+        Saves the training of each group of channels, so that an interrupted ``fit`` can continue from there; see
+        :class:`epls.Checkpoint`. The estimators must be EPLS. :func:`epls.save_model` does not save it.
     random_state : int, RandomState instance or None, default=None
         Determines the patches and groups of channels, and seeds estimators whose own ``random_state`` is None.
 
@@ -292,7 +290,7 @@ class DeepFeatures(ImageTransformer):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = ImageTransformer._parameter_constraints | {
         "layers": [list, tuple, None],
-        "checkpoint": [HasMethods(["keep"]), None],
+        "checkpoint": [Checkpoint, None],
     }
     _layer_name = "layer{}_"
 
@@ -302,7 +300,7 @@ class DeepFeatures(ImageTransformer):
         *,
         grid: int = 2,
         mirror: bool = False,
-        checkpoint: Any = None,
+        checkpoint: Checkpoint | None = None,
         random_state: Any = None,
         device: str | None = None,
     ) -> None:
@@ -336,12 +334,20 @@ class DeepFeatures(ImageTransformer):
         for number, layer in enumerate(layers, 1):
             source: Any = images if not fitted else _Maps(images, fitted, random)
             layer.set_params(random_state=random.randint(2**31 - 1))
-            kept = {} if self.checkpoint is None else {"keep": self.checkpoint.keep(number, layer)}
-            fitted.append(layer.fit(source, **kept))
+            fitted.append(layer.fit(source, of_group=partial(self._of_group, number, layer)))
+        if self.checkpoint is not None and not self.checkpoint.keep:
+            self.checkpoint.clear()
         self.layers_ = fitted
         self.n_channels_ = images.n_channels
         self.whole_numbers_ = images.whole_numbers
         return self
+
+    def _of_group(self, number: int, layer: Layer, group: int) -> Any:
+        """Return the estimator of a group of a layer, with a checkpoint of its own."""
+        if self.checkpoint is None:
+            return layer.estimator
+        estimator = EPLS() if layer.estimator is None else layer.estimator
+        return self.checkpoint.of_group(estimator, number, group)
 
     def with_encoder(self, X: Images, encoder: str | Encoder) -> DeepFeatures:
         """Return the fitted stack with another encoder in its highest layer, and with the components learned here.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -16,7 +16,7 @@ from ..algorithm.layer import UnitLayer
 from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
 from ..data.coder import BlockEncoder, Coder
-from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples, StreamSamples
+from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
 from ..utils.threads import ROW_QUANTUM, map_blocks, one_blas_thread
@@ -45,6 +45,8 @@ class Learner(Saved, Epochs, Coder):
     usual_patches: ClassVar[int] = 100_000
     #: Whether :meth:`learn` uses mini-batches, of which each of several processes may have a part.
     in_parts: ClassVar[bool] = False
+    #: Whether an interrupted ``fit`` can continue from a :class:`epls.Checkpoint`.
+    resumes: ClassVar[bool] = False
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
     #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
@@ -85,7 +87,7 @@ class Learner(Saved, Epochs, Coder):
         return lambda: self.encode
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: ArrayLike | PartOfSamples, y: Any = None) -> Any:
+    def fit(self, X: ArrayLike | PartOfSamples | Samples, y: Any = None) -> Any:
         """Learn from all samples.
 
         Parameters
@@ -94,7 +96,8 @@ class Learner(Saved, Epochs, Coder):
             The samples. Integers of 8 or 16 bits are converted as late as possible. Memory maps of a gigabyte or more,
             zarr and dask arrays, and the result of :func:`epls.open_shards` are read block by block, in a new order
             each epoch, by learners that use mini-batches. Other learners load them. :class:`epls.torch.Shard` is a part
-            of the samples, if several processes learn together.
+            of the samples, if several processes learn together. :class:`epls.data.samples.Samples` of your own are
+            used as they are.
         y : None
             Ignored.
 
@@ -103,73 +106,24 @@ class Learner(Saved, Epochs, Coder):
         self
         """
         with earlier_fit_kept(self):
-            if isinstance(X, PartOfSamples):
-                if not self.in_parts:
-                    raise TypeError(
-                        f"{type(self).__name__} needs all samples in one process: give it the whole data, or learn "
-                        f"with EPLS, Prototypes, SparseAutoencoder or SparseRBM"
-                    )
-                return self._fit_samples(X.samples(lambda: self._samples(X.X, 1), repr(self)))
-            return self._fit_samples(self._samples(X, 2))
+            return self._fit_samples(self._samples(X))
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit_batches(self, arrays: Callable[[], Iterable[ArrayLike]]) -> Any:
-        """Learn from a stream of arrays that can be repeated as often as needed.
-
-        Samples are shuffled within buffers of 128 MiB. If there are more and they are sorted, an epoch still sees one
-        kind after another, so mix them when you write them. A thread fills the next buffer while the learner uses the
-        current one. Learners that do not use mini-batches load all samples.
-
-        Parameters
-        ----------
-        arrays : callable
-            Returns, on each call, a new iterator over arrays of shape (any number of samples, n_features). It is called
-            once to find the mean and the scale, and once for each further pass over the data.
-
-        Returns
-        -------
-        self
-        """
-        if not callable(arrays):
-            raise TypeError(
-                f"fit_batches needs a function that returns a new iterator for each epoch, got "
-                f"{type(arrays).__name__}: wrap it, as in fit_batches(lambda: iter(batches))"
-            )
-
-        def checked() -> Iterator[NDArray[Any]]:
-            for number, array in enumerate(arrays()):
-                yield np.asarray(validate_data(self, array, dtype=TYPES, reset=number == 0, ensure_min_samples=0))
-
-        with earlier_fit_kept(self):
-            return self._fit_samples(StreamSamples(checked))
-
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit_samples(self, samples: Samples) -> Any:
-        """Learn from samples of any kind, including your own.
-
-        Parameters
-        ----------
-        samples : Samples
-            The samples.
-
-        Returns
-        -------
-        self
-        """
-        with earlier_fit_kept(self):
-            return self._fit_samples(self._without_names(samples))
-
-    def _samples(self, X: Any, least: int) -> Samples:
-        """Return data as samples, at least so many if they are in memory."""
-        blocks = as_blocks(X)
+    def _samples(self, X: Any, least: int = 2) -> Samples:
+        """Return data of any kind as samples, at least so many if they are in memory."""
+        if isinstance(X, PartOfSamples):
+            if not self.in_parts:
+                raise TypeError(
+                    f"{type(self).__name__} needs all samples in one process: give it the whole data, or learn "
+                    f"with EPLS, Prototypes, SparseAutoencoder or SparseRBM"
+                )
+            return X.samples(lambda: self._samples(X.X, 1), repr(self))
+        samples, blocks = X, as_blocks(X)
         if blocks is not None:
-            return self._without_names(BlockSamples(blocks))
-        return ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=least)))
-
-    def _without_names(self, samples: Samples) -> Samples:
-        """Return the samples; their features have no names."""
+            samples = BlockSamples(blocks)
+        elif not isinstance(X, Samples):
+            return ArraySamples(np.asarray(validate_data(self, X, dtype=TYPES, ensure_min_samples=least)))
         self.n_features_in_ = samples.shape[1]
-        self.__dict__.pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)  # its features have no names
         return samples
 
     def _fit_samples(self, samples: Samples) -> Any:

@@ -105,6 +105,7 @@ class EPLS(UnitLearner):
 
     usual_patches = 400_000
     in_parts = True
+    resumes = True
     #: What ``settings`` is; the command line accepts its fields by name.
     settings_type = TrainingSettings
     _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
@@ -138,7 +139,6 @@ class EPLS(UnitLearner):
         self.device = device
 
     epoch_reports_: list[EpochReport]
-    _checkpoint: Checkpoint | None = None
 
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
         settings = self._settings()
@@ -151,8 +151,8 @@ class EPLS(UnitLearner):
                 f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
         max_iter = int(self.max_iter or enough_epochs(n_batches))
-        fit_task = self.begin_fit(max_iter)  # sets up the callbacks; a checkpoint among them registers itself
-        checkpoint = self._checkpoint
+        fit_task = self.begin_fit(max_iter)
+        checkpoint = next((callback for callback in self.callbacks if isinstance(callback, Checkpoint)), None)
         if checkpoint is not None and samples.part == 0:
             checkpoint.lock.acquire()
         if checkpoint is not None and self.random_state is None:  # its own state, which can be restored on resuming
@@ -167,32 +167,34 @@ class EPLS(UnitLearner):
             resumed = checkpoint.resume(run, training, samples)
             if samples.part == 0:
                 after_batch = partial(checkpoint.save_when_due, run, training)
+        has_ended = resumed and training.progress.n_batches == 0
         if not resumed:
             training.start_biases(samples, batch_size, random)
 
         attributes = partial(unit_attributes, weights, center, scale)
         reports, tol = training.progress.reports, settings.tol if self.tol is None else self.tol
         for _ in self.epochs(max_iter, fit_task, n_done=len(reports), attributes=attributes):
+            if has_ended:  # early
+                break
             training.epoch(samples, batch_size, random, after_batch)
             if tol is not None and has_settled([report.error for report in reports], tol):
                 break
         else:
             if tol is not None and len(reports) == max_iter:  # a callback may have stopped training early
                 _warn_unsettled(max_iter, tol)
-        if settings.wake:
+        if settings.wake and not has_ended:
             training.wake(samples, batch_size, random)
-        if checkpoint is not None and samples.part == 0 and not checkpoint.keep:
-            checkpoint.clear()
+        if checkpoint is not None and samples.part == 0:
+            if not checkpoint.keep:
+                checkpoint.clear()
+            elif not has_ended:
+                checkpoint.save(run, training)
         self.__dict__.pop("_training", None)
         return attributes() | {
             "epoch_reports_": reports,
             "loss_curve_": [report.error for report in reports],
             "n_iter_": len(reports),
         }
-
-    def use_checkpoint(self, checkpoint: Checkpoint | None) -> None:
-        """Called by a :class:`epls.Checkpoint` callback when ``fit`` begins, and with None when ``fit`` ends."""
-        self._checkpoint = checkpoint
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: Any = None) -> EPLS:

@@ -68,7 +68,7 @@ class Prototypes(Learner):
     def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
         n_components = self.checked_n_components(samples.shape[0])
         model = EPLS(n_components, max_iter=self.max_iter, random_state=random)
-        model.set_callbacks(*self.callbacks).fit_samples(samples)
+        model.set_callbacks(*self.callbacks).fit(samples)
         X = samples.array()
         winners = model.winners(X)
         order = np.argsort(winners, kind="stable")
