@@ -185,7 +185,7 @@ def attack(folder, random, n_files):
     for _ in range(n_files):
         path, read, expected = opened[random.randint(len(opened))]
         is_crafted = path.suffix in (".epls", ".safetensors") and random.randint(3) == 0
-        is_large = random.randint(20) == 0
+        is_large = random.randint(50) == 0
         if is_large:
             path, read = of_images[random.randint(len(of_images))]
             if oversized(path, target, random):
