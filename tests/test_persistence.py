@@ -433,8 +433,9 @@ def scalers(tmp_path, n_parts, n_arrays):
     return tmp_path / "many"
 
 
+@pytest.mark.slow
 def test_too_many_parts_arrays_or_levels_are_refused(features, tmp_path):
-    for n_parts, n_arrays in ((20_000, 1), (1000, 70)):
+    for n_parts, n_arrays in ((9000, 1), (1000, 70)):
         with pytest.raises(ValueError, match="at most 8,192 models, 16 inside each other, and 65,536 arrays"):
             load_model(scalers(tmp_path, n_parts, n_arrays))
     deep = {"learner": "EPLS", "params": {}}

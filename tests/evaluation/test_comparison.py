@@ -76,7 +76,7 @@ def test_settings_of_learners_stay():
 
 def test_the_usual_learners_on_vectors():
     X, y = load_digits(return_X_y=True)
-    rows = compare(X[:400], y[:400], n_labels=5, folds=2)
+    rows = compare(X[:150], y[:150], n_labels=5, folds=2)
     assert [row.name for row in rows] == ["raw columns", "PCA(64)", "EPLS(100)"]
     assert all(row.failed is None for row in rows)
 
@@ -96,7 +96,7 @@ class First(Learner):
 
 def test_images():
     digits = load_digits()
-    images, y = digits.images[:200], digits.target[:200]
+    images, y = digits.images[:80], digits.target[:80]
     learners = {
         "own": First(5),
         "whole": ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=300),

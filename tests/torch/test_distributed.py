@@ -33,7 +33,10 @@ from epls.data.samples import ArraySamples
 from epls.torch import Shard
 from epls.torch.distributed import Processes, ShardEngine, ShardSamples, shares
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the processes need POSIX signals")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform == "win32", reason="the processes need POSIX signals"),
+]
 
 
 @pytest.fixture(scope="module")

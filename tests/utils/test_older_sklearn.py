@@ -9,6 +9,8 @@ from sklearn.datasets import load_digits
 
 from epls import EPLS
 
+pytestmark = pytest.mark.slow  # each starts a process
+
 # This library does not find the module, but a later scikit-learn itself does.
 WITHOUT_CALLBACKS = """
 import sys
