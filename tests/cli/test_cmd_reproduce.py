@@ -59,6 +59,7 @@ def test_equals_the_library_by_hand(result, stl10):
         assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+@pytest.mark.slow
 def test_mirror_images_by_hand(stl10, tmp_path, capsys):
     from epls.datasets import load_stl10
     from epls.paper.judge import judge
@@ -80,6 +81,7 @@ def test_mirror_images_by_hand(stl10, tmp_path, capsys):
             assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+@pytest.mark.slow
 def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
     from epls import DeepFeatures
     from epls.datasets import load_stl10
@@ -108,6 +110,7 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
             assert found.accuracy == pytest.approx(verdict["accuracy"])
 
 
+@pytest.mark.slow
 def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch):
     from epls.images import patches, stack
 

@@ -74,6 +74,7 @@ def test_settings_of_learners_stay():
     assert not hasattr(learner, "components_")
 
 
+@pytest.mark.slow
 def test_the_usual_learners_on_vectors():
     X, y = load_digits(return_X_y=True)
     rows = compare(X[:150], y[:150], n_labels=5, folds=2)
@@ -94,6 +95,7 @@ class First(Learner):
         return X @ self.components_.T
 
 
+@pytest.mark.slow
 def test_images():
     digits = load_digits()
     images, y = digits.images[:80], digits.target[:80]

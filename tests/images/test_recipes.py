@@ -68,6 +68,7 @@ def test_layers_can_be_chosen():
         quick_features(10, 8, 8, layers=2)
 
 
+@pytest.mark.slow
 def test_two_layers_are_learned_from_a_few_images(monkeypatch):
     monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 4))
     monkeypatch.setattr("epls.images.recipes._PATCHES_OF_A_GROUP", 300)

@@ -71,6 +71,7 @@ class TestOptimum:
         model = solved(X, y, C, intercept_scaling=1, tol=tol)
         assert (relative_gap(model, X, y, C, 1) <= 1.01 * tol).all()
 
+    @pytest.mark.slow
     @WIDE_AND_TALL
     @pytest.mark.parametrize("scale", [1e-6, 1e-3, 1e3, 1e20])
     def test_whatever_the_units_of_the_data(self, shape, scale):
