@@ -85,7 +85,7 @@ def products(X, n_components):
 
 def speed(X, n_components, n_epochs, run):
     print(f"{len(X):,} x {X.shape[1]} float32, {n_components} units, {allowed_threads()} threads, {n_epochs} epochs")
-    for name, n_runs in (("auction", n_epochs), ("epoch", n_epochs), ("literal", n_epochs // 4)):
+    for name, n_runs in (("auction", n_epochs), ("literal", max(n_epochs // 4, 1))):
         list(epochs(X[: 2 * n_components], n_components, 1, name))  # compile
         rows = [(*times, products(X, n_components)) for times in epochs(X, n_components, n_runs, name)]
         epoch, target, bare = np.array(rows).T

@@ -3,6 +3,7 @@
     python benchmarks/stl10_proxy.py DATA                                   # 400 units, under two minutes
     python benchmarks/stl10_proxy.py DATA --components 1600 --patches 160000 --pictures filters.png
     python benchmarks/stl10_proxy.py DATA --learner '{"loss": "squared"}'   # any of epls.TrainingSettings
+    python benchmarks/stl10_proxy.py DATA --processes 4                     # that learn together, with torchrun
 
 DATA holds the official stl10_binary folder (train_X.bin, train_y.bin, fold_indices.txt). For each of the 10 folds a
 classifier is trained on its 1,000 images and tested on the other 4,000 training images. Also told: the share of noise
@@ -11,6 +12,10 @@ filters, units that are never active, and how near the target came to the exact 
 
 import argparse
 import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 from common import normalized_patches, timed
@@ -49,11 +54,25 @@ def ridge_accuracy(features, labels, folds):
     return np.array(accuracies)
 
 
-def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=None, accuracy=True):
+def learned_together(patches, components, seed, n_processes):
+    """EPLS, learned by several processes from a part of the patches each."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, model = Path(folder) / "patches.npy", Path(folder) / "model.epls"
+        np.save(data, patches)
+        torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n_processes)]
+        fit = ["-m", "epls", "fit", data, "-o", model, "--no-scale", "--n-components", components, "--seed", seed]
+        subprocess.run([*torchrun, *map(str, fit)], check=True, stdout=subprocess.DEVNULL)
+        return epls.load_model(model)
+
+
+def judged(data, components=400, n_patches=96_000, stride=3, seed=0, settings=None, accuracy=True, n_processes=1):
     """EPLS with some settings, learned from patches: the model, and what it is worth."""
     images, labels = data.train_images, data.train_labels
     patches = normalized_patches(n_patches, PATCH, images, seed)
-    seconds, model = timed(EPLS(components, random_state=seed, **(settings or {})).fit, patches)
+    if n_processes > 1:
+        seconds, model = timed(learned_together, patches, components, seed, n_processes)
+    else:
+        seconds, model = timed(EPLS(components, random_state=seed, **(settings or {})).fit, patches)
     largest, mean = np.zeros(components), 0.0
     for block in np.array_split(patches, 10):
         codes = model.transform(block)
@@ -89,6 +108,7 @@ def main():
     parser.add_argument("--stride", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--learner", type=json.loads, default={}, help="values of epls.TrainingSettings as JSON")
+    parser.add_argument("--processes", type=int, default=1, help="those of torchrun, with default settings")
     parser.add_argument("--pictures", help="where to write a picture of 100 filters (PNG)")
     parser.add_argument("--no-accuracy", action="store_true", help="tell of the filters only")
     options = parser.parse_args()
@@ -101,13 +121,14 @@ def main():
         options.seed,
         {"settings": epls.TrainingSettings(**options.learner)} if options.learner else {},
         accuracy=not options.no_accuracy,
+        n_processes=options.processes,
     )
     if options.pictures:
         from PIL import Image
 
         picture = Image.fromarray(filter_grid(model.components_, (PATCH, PATCH, 3)))
         picture.resize((picture.width * 5, picture.height * 5), Image.Resampling.NEAREST).save(options.pictures)
-    result = {"learner": options.learner, "components": options.components} | result
+    result = {"learner": options.learner, "components": options.components, "processes": options.processes} | result
     print(json.dumps(result, indent=1, allow_nan=False))
 
 
