@@ -201,3 +201,15 @@ def test_auction_reaches_995_thousandths_of_the_exact_optimum(kind, n_rows, n_un
     reached = H[rows, AuctionTarget(n_units).assign(H)].mean(dtype=np.float64)
     best = H[rows, ExactTarget(n_units).assign(H)].mean(dtype=np.float64)
     assert reached >= 0.995 * best
+
+
+def test_small_batches_come_as_near_to_the_optimum_as_their_size_demands():
+    """A bad bargain weighs more among few rows: the increments, and with them the bound of the loss, are smaller."""
+    random, n = np.random.RandomState(0), 20
+    losses = []
+    for _ in range(100):
+        H = random.rand(n, n).astype(np.float32)
+        best, found = (target(n).assign(H) for target in (ExactTarget, AuctionTarget))
+        lost = H[np.arange(n), best] - H[np.arange(n), found]
+        losses.append(lost.sum(dtype=float) / np.ptp(H, axis=1).sum(dtype=float))
+    assert max(losses) <= 0.02 * n / 400

@@ -432,9 +432,9 @@ class ImageFeatures(ImageTransformer):
         other._validate_params()
         images = other.fitting_images(X)
         pixels = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
-        return other.encode_like(pixels)
+        return other.set_encoder(pixels)
 
-    def encode_like(self, pixels: NDArray[Any]) -> ImageFeatures:
+    def set_encoder(self, pixels: NDArray[Any]) -> ImageFeatures:
         """Create the encoder that ``encoder`` names, and learn the scale of its codes from patches of pixels."""
         self.encoder_, self.typical_code_ = self._scaled_encoder(self.estimator_, self._preparation, pixels)
         return self

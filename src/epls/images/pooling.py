@@ -1,8 +1,8 @@
 """Positions of patches in an image, and pooling of the codes there.
 
-The codes at all positions are the *map* of the image, (rows, columns, n_codes). It comes in blocks of positions. A pool
-adds each block to the areas that contain it. :class:`RegionGrid` has a few regions, whose sums become features.
-:class:`Cells` has many small squares, which become the pixels of the next layer's images.
+The codes at all positions, (rows, columns, n_codes), come in blocks of positions. A pool adds each block to the areas
+that contain it. :class:`RegionGrid` has a few regions, whose sums become features. :class:`Cells` has many small
+squares, which form the *map* of the image: the pixels of the next layer's images.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def require_map(rows: int, columns: int, n_codes: int) -> None:
 
 
 class RegionGrid:
-    """Sum codes over a grid of regions of a map of some shape, at least grid x grid.
+    """Sum codes over a grid of regions of so many rows and columns of positions, at least grid x grid.
 
     Along a side, positions are cut at round(k * positions / grid): with a grid of 2, into the four quadrants. Regions
     are numbered row by row, and ``counts`` has the number of positions in each. The region of a position is the sum of

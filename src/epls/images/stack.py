@@ -180,7 +180,7 @@ class Layer(Saved, BaseEstimator):
         pixels = sample_patches(images, TYPICAL_PATCHES, self.patch_size, random_state=self.random_state)
         by_channel = pixels.reshape(len(pixels), -1, self.n_channels_)
         other.features_ = [
-            copy(part).set_params(encoder=encoder).encode_like(by_channel[:, :, group].reshape(len(pixels), -1))
+            copy(part).set_params(encoder=encoder).set_encoder(by_channel[:, :, group].reshape(len(pixels), -1))
             for part, group in zip(self.features_, self.channels_, strict=True)
         ]
         return other

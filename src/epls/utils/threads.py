@@ -1,4 +1,4 @@
-"""How many threads there are, and how work is divided among them. No other file decides this.
+"""How many threads there are, and how work is divided among them. No other file decides how many there may be.
 
 The number is that of the BLAS library, which applies to the whole process: limiting the BLAS with
 ``threadpoolctl.threadpool_limits``, through joblib or with ``OPENBLAS_NUM_THREADS`` limits this library, too.
