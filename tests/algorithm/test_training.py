@@ -7,10 +7,10 @@ import pytest
 from scipy.special import expit
 
 from epls.algorithm.activations import ABSOLUTE, ACTIVATIONS, LOGISTIC, TANH
-from epls.algorithm.engine import Objective, new_engine
+from epls.algorithm.engine import BatchReport, Objective, new_engine
 from epls.algorithm.optimizers import Adam
-from epls.algorithm.progress import has_settled
-from epls.algorithm.settings import TrainingSettings
+from epls.algorithm.progress import Progress, has_settled
+from epls.algorithm.settings import TrainingSettings, batch_rows
 from epls.algorithm.training import Training, initial_weights
 from epls.data.samples import ArraySamples
 
@@ -187,3 +187,20 @@ def test_a_state_goes_back_only_into_the_same_parts(blobs):
             training.restore(state | {name: value})
     with pytest.raises(ValueError, match="other parts"):
         training.restore({name: value for name, value in state.items() if name != "target.counts"})
+
+
+def test_an_epoch_is_reported_by_what_its_batches_counted():
+    """A unit that is active at a single win is active; only one that is active at none is never active."""
+    progress = Progress()
+    progress.start_epoch(3, np.random.RandomState(0))
+    for winners, outputs in (([0, 1, 2], [0.05, 0.9, 0.3]), ([0, 1, 2], [0.01, 0.02, 0.4])):
+        progress.add(BatchReport.of(np.array(winners), np.array(outputs), np.array([0.5, 1.0, 1.5]), LOGISTIC, 3))
+    report = progress.end_epoch(2.0)
+    assert (report.epoch, report.error, report.win_spread, report.n_never_active) == (1, 1.0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("n_components", "n_samples", "expected"), [(100, 10_000, 300), (256, 10_000, 256), (100, 1500, 200), (7, 20, 7)]
+)
+def test_a_batch_is_the_smallest_multiple_of_the_units_that_is_large_enough(n_components, n_samples, expected):
+    assert batch_rows(n_components, n_samples) == expected
