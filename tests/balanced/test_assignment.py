@@ -107,6 +107,16 @@ def test_integers_are_solved_exactly(cost, dtype):
     assert np.bincount(winners).max() <= capacity
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_many_integers_are_solved_exactly(seed):
+    """Small gaps between totals: an auction that ends with a gap of one or more may have missed the best."""
+    cost = np.random.RandomState(seed).randint(1000, size=(240, 12)).astype(float)
+    found, gap = balanced_assignment(cost, 20, tol=0, return_gap=True)
+    rows, slots = linear_sum_assignment(np.repeat(cost, 20, axis=1))
+    assert cost[np.arange(240), found].sum() == np.repeat(cost, 20, axis=1)[rows, slots].sum()
+    assert gap == 0
+
+
 @given(problems(forbidding=True))
 def test_what_is_infeasible_is_found_out_and_nothing_else(problem):
     cost, capacity, minimum = problem
