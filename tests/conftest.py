@@ -31,6 +31,8 @@ collect_ignore = [
 ALONE = (
     "tests/algorithm/test_checkpoint_kills.py",
     "tests/cli/test_kills.py",
+    "tests/images/test_stack.py::test_progress_counts_the_epochs_of_all_groups",
+    "tests/report/test_explore.py::test_features_are_learned_if_none_are_given",
     "tests/kernels/test_compile_time.py",
     "tests/report/test_browser.py",
     "tests/report/test_explore_browser.py",
@@ -38,13 +40,15 @@ ALONE = (
     "tests/torch/test_distributed.py",
 )
 
-# Before scikit-learn 1.9, there are no callbacks: `make test-lowest`. These set them in doctests or processes.
+# Before scikit-learn 1.9, there are no callbacks: `make test-lowest`. These set them, or wait for their reports.
 HAS_CALLBACKS = find_spec("sklearn.callback") is not None
 WITH_CALLBACKS = (
     "src/epls/algorithm/checkpoint.py::epls.algorithm.checkpoint.Checkpoint",
     "src/epls/callbacks.py::epls.callbacks.OnEpoch",
     "tests/algorithm/test_checkpoint_kills.py",
     "tests/cli/test_kills.py",
+    "tests/images/test_stack.py::test_progress_counts_the_epochs_of_all_groups",
+    "tests/report/test_explore.py::test_features_are_learned_if_none_are_given",
 )
 
 

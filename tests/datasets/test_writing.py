@@ -18,7 +18,7 @@ from epls.datasets.writing import check_ending, csv_name, features_file
 NAMES = st.lists(
     st.text(st.characters(exclude_characters="\0", exclude_categories=("Cs",)) | st.characters(
         min_codepoint=0xDC80, max_codepoint=0xDCFF, categories=("Cs",)
-    ), min_size=1), min_size=1,
+    ), min_size=1).filter(lambda name: os.fsdecode(name.encode("utf-8", "surrogateescape")) == name), min_size=1,
 )  # fmt: skip
 
 
