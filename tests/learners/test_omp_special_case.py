@@ -81,7 +81,8 @@ def test_balance_removes_the_dead_and_finds_components_of_omp(white, seed):
     assert model.epoch_reports_[-1].n_never_active == 0
     assert n_unused(model.components_, white) == 0
     omp = OMP(N_UNITS, max_iter=100, tol=0, random_state=seed).fit(white)
-    assert cosines(model.components_, omp.components_).max(axis=1).mean() > 0.9
+    # Two OMPs with different seeds agree to 0.86, random samples with an OMP to 0.69.
+    assert cosines(model.components_, omp.components_).max(axis=1).mean() > 0.8
 
 
 def test_where_every_sample_has_one_of_a_few_directions_both_find_these():
