@@ -160,11 +160,24 @@ class TestCraftedModels:
             to_onnx(features, tmp_path / "model.onnx", image_shape=(20, 24))
         assert list(tmp_path.iterdir()) == []
 
-    def test_patches_of_many_values(self, tmp_path):
-        features = ImageFeatures(RandomPatches(2), patch_size=65, n_patches=10, encoder="soft_threshold", grid=1)
-        features.fit(np.random.RandomState(0).randint(256, size=(3, 70, 70), dtype=np.uint8))
-        with pytest.raises(ValueError, match=r"patches have 4,225 values.* at most 4,096"):
-            to_onnx(features, tmp_path / "model.onnx", image_shape=(70, 70))
+    def test_large_patches_and_fine_grids(self, tmp_path):
+        features = ImageFeatures(RandomPatches(2), patch_size=77, n_patches=10, encoder="soft_threshold", grid=1)
+        features.fit(np.random.RandomState(0).randint(256, size=(3, 80, 80), dtype=np.uint8))
+        with pytest.raises(ValueError, match=r"35,153,049 values to cut .* at most 33,554,432"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(80, 80))
+        features = ImageFeatures(RandomPatches(2), patch_size=3, n_patches=10, encoder="soft_threshold", grid=1)
+        features.fit(np.random.RandomState(0).randint(256, size=(3, 5, 5), dtype=np.uint8)).set_params(grid=1000)
+        with pytest.raises(ValueError, match=r"66,533,081 values to cut .* at most 33,554,432"):
+            to_onnx(features, tmp_path / "model.onnx", image_shape=(1002, 65_535))
+        assert list(tmp_path.iterdir()) == []
+
+    def test_groups_share_what_cuts_out_patches(self, photographs, tmp_path):
+        """The filters that cut out patches of 144 values have 83 kB, and a model may have thousands of groups."""
+        layers = [Layer(EPLS(9, max_iter=1), patch_size=3, n_patches=50)]
+        layers.append(Layer(EPLS(1, max_iter=1), patch_size=4, n_groups=20, group_size=9, n_patches=50))
+        features = DeepFeatures(layers, random_state=0).fit(photographs)
+        to_onnx(features, tmp_path / "model.onnx", image_shape=(24, 30))
+        assert (tmp_path / "model.onnx").stat().st_size < 200_000
 
     @pytest.mark.parametrize("shape", [(2**31, 2**31), (20.5, 24), ("20", "24"), (20, 24, 3), (-5, 10), (65_536, 24)])
     def test_images_of_no_size(self, shape, photographs, tmp_path):

@@ -26,9 +26,12 @@ from epls import (
     BalancedKMeans,
     DeepFeatures,
     ImageFeatures,
+    Layer,
+    Prototypes,
     Raw,
     SoftThresholdEncoder,
     TrainingSettings,
+    TriangleEncoder,
     load_model,
     read_notes,
     save_model,
@@ -267,7 +270,10 @@ FILES_OF_0_2_0 = Path(__file__).parent / "files" / "0.2.0"
 
 @pytest.mark.parametrize("path", sorted(FILES_OF_0_2_0.glob("*.epls")), ids=lambda path: path.stem)
 def test_files_of_epls_0_2_0_give_what_they_gave(path):
-    """tests/files/write.py wrote them; what they return may differ by rounding on another machine."""
+    """tests/files/write.py wrote them; what they return may differ by rounding on another machine.
+
+    The codes of Prototypes were products with the components, and are those of the triangle since 0.3.0.
+    """
     model = load_model(path)
     images = load_digits().images[:10]
     if isinstance(model, ImageFeatures | DeepFeatures):
@@ -275,6 +281,9 @@ def test_files_of_epls_0_2_0_give_what_they_gave(path):
     else:
         vectors = images[:, ::2, ::2].reshape(-1, 16).astype(np.float32)
         result = model.predict(vectors) if isinstance(model, BalancedKMeans) else model.transform(vectors)
+        if isinstance(model, Prototypes):
+            np.testing.assert_array_equal(result, TriangleEncoder(model.components_).transform(vectors))
+            result = vectors @ model.components_.T
     with np.load(FILES_OF_0_2_0 / "expected.npz") as expected:
         np.testing.assert_allclose(result, expected[path.stem], rtol=1e-4, atol=1e-5)
 
@@ -404,12 +413,22 @@ def crafted(features, tmp_path, **changes):
     [
         ("patch_size", -4), ("patch_size", 600), ("patch_size", 2**40), ("stride", 0), ("stride", -595), ("grid", 0),
         ("grid", 1_000_000), ("pooling", "evil"), ("whiten", "yes"), ("n_patches", -1), ("encoder", "os.system"),
-        ("encoder", []), ("random_state", "x"),
+        ("encoder", []), ("random_state", "x"), ("stride", 2**31), ("n_patches", 10**30),
+        ("encoder", {"learner": "SoftThresholdEncoder", "params": {"alpha": 10**400}}),
     ],
 )  # fmt: skip
 def test_settings_of_a_strangers_file_are_checked(features, tmp_path, name, value):
     with pytest.raises(ValueError, match="is damaged"):
         load_model(crafted(features, tmp_path, params={name: value}))
+
+
+@pytest.mark.parametrize("name", ["pool", "pool_stride", "group_size"])
+def test_sizes_that_compiled_loops_cannot_hold_are_refused(tmp_path, name):
+    images = (15 * load_digits().images[:10]).astype(np.uint8)
+    layer = Layer(EPLS(4, max_iter=2), patch_size=3, n_patches=100, random_state=0).fit(images)
+    for size in (2**31, 10**30):
+        with pytest.raises(ValueError, match=f"'{name}' parameter of Layer must be an int in the range"):
+            load_model(crafted(layer, tmp_path, params={name: size}))
 
 
 @pytest.mark.parametrize(

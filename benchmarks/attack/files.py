@@ -28,8 +28,8 @@ from epls.evaluation.cache import Cache
 from epls.utils.container import read_container, write_container
 
 VALUES = [
-    None, True, -1, 0, 1, 2, 600, 10**6, 2**31, 2**63, 10**30, -0.5, 0.5, 1e-300, 1e300, "", "log", "evil", "natural",
-    "a" * 1000, [], [1], {}, {"learner": "EPLS", "params": {}}, [[]] * 50,
+    None, True, -1, 0, 1, 2, 600, 10**6, 2**31, 2**63, 10**30, 10**400, -0.5, 0.5, 1e-300, 1e300, "", "log", "evil",
+    "natural", "a" * 1000, [], [1], {}, {"learner": "EPLS", "params": {}}, [[]] * 50,
 ]  # fmt: skip
 
 
@@ -65,12 +65,13 @@ def subjects(folder):
         "pipeline": make_pipeline(StandardScaler(), epls.EPLS(3, **quick)).fit(X),
         "images": epls.ImageFeatures(epls.EPLS(4, **quick), **of_patches).fit(images),
         "whitened": epls.ImageFeatures(
-            epls.KMeansTriangle(4, **quick),
-            patch_size=4,
-            n_patches=200,
-            encoder="triangle",
-            whiten=True,
-            random_state=0,
+            epls.KMeansTriangle(4, **quick), **of_patches, encoder="triangle", whiten=True
+        ).fit(images),
+        "thresholds": epls.ImageFeatures(
+            epls.OMP(4, **quick), **of_patches, encoder=epls.SoftThresholdEncoder(alpha=0.5)
+        ).fit(images),
+        "sparse": epls.ImageFeatures(
+            epls.OMP(4, **quick), **of_patches, encoder=epls.SparseCodingEncoder(alpha=0.5)
         ).fit(images),
         "stack": epls.DeepFeatures(
             [

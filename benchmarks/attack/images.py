@@ -1,19 +1,22 @@
 """Mutated image files: each must give a picture, or BadImageError with a reason.
 
-    python benchmarks/attack/images.py                 # 5,000 files
+    python benchmarks/attack/images.py                 # 20,000 files
     python benchmarks/attack/images.py --quick
     python benchmarks/attack/images.py --files 50000 --seed 7
 
 JPEG, PNG, GIF, TIFF, WebP, BMP and PPM files in all modes that they have, single and animated, TIFF files of many bands
 and .npy files have bits flipped, bytes set, parts cut, doubled or cleared; or another size is written to where the size
-is, with a checksum that is right, so that a file of few bytes claims to be a large image. Every file is opened in a
-child process whose memory is limited.
+is, with a checksum that is right, so that a file of few bytes claims to be a large image. Crafted TIFF files of many
+bands have tags of other sizes, types, codecs and layouts; strips that overlap, or whose number or place is impossible;
+tags with millions of values, or thousands of times; pages in thousands, in circles, and inside each other. Every file
+is opened in a child process whose memory is limited.
 """
 
 import io
 import struct
 import zlib
 
+import imagecodecs
 import numpy as np
 import tifffile
 from common import damaged, limit_memory, main, watch
@@ -23,6 +26,15 @@ from epls.datasets.bands import BadImageError
 from epls.datasets.decoding import decode_image
 
 SIZES = (0, 1, 2, 7, 255, 256, 4095, 5000, 8192, 8193, 16383, 30000, 65535, 2**20, 2**26, 2**31 - 1, 2**32 - 1)
+# Tags that point to more tags, or that libraries read in ways of their own; sides of tiles; orientation, depth.
+MORE_TAGS = (254, 270, 274, 301, 320, 322, 323, 324, 325, 330, 338, 700, 32997, 33628, 33629, 34118, 34361, 34412,
+             34665, 34853, 40965, 42113, 50674, 50838, 50839, 51123, 65426)  # fmt: skip
+CODERS = {
+    5: imagecodecs.lzw_encode,
+    8: zlib.compress,
+    32773: imagecodecs.packbits_encode,
+    50000: imagecodecs.zstd_encode,
+}
 
 
 def subjects():
@@ -99,6 +111,37 @@ def with_bands(content, image):
     return header + content[start : start + size] + struct.pack("<H", len(tags)) + entries + bytes(4)
 
 
+def crafted_tiff(random):
+    """A TIFF file of one or more pages of many bands that are possible, but for a few of its tags."""
+    n_pages, n_bands = int(random.choice([1, 1, 2, 100, 20_000])), int(random.choice([1, 2, 5, 300]))
+    dtype, codec = random.choice(["u1", "u2", "f4"]), int(random.choice([1, 5, 8, 32773, 50000, 34887]))
+    image = random.randint(200, size=(7, 9, n_bands)).astype(dtype)
+    strip = CODERS.get(codec, bytes)(image.tobytes())
+    body = strip + bytes(int(random.choice([0, 0, 2**16, 2**21])))
+    sizes = {256: 9, 257: 7, 258: 8 * image.itemsize, 259: codec, 262: 1, 273: 8, 277: n_bands, 278: 7,
+             279: len(strip), 284: 1, 317: 1, 339: 3 if dtype == "f4" else 1}  # fmt: skip
+    entries = {tag: (4, 1, value) for tag, value in sizes.items()}
+    for _ in range(random.randint(4)):
+        tag, kind = int(random.choice([*entries, *MORE_TAGS])), int(random.choice([1, 2, 3, 4, 4, 4, 5, 12, 16, 99]))
+        value = int(random.choice([*SIZES, 3, 8, 32, 64, 34887, 50000, len(strip), len(body)]))
+        count = int(random.choice([1, 1, 1, *SIZES, len(body) // 4, len(body)]))
+        entries[tag] = (kind, count, value if count == 1 else 8)
+    if random.randint(3) == 0:  # as many strips as the file has bytes, or as they have pixels
+        n_strips = int(random.choice([7, 7 * n_bands, len(body) // 4, len(body)]))
+        entries |= {tag: (int(random.choice([1, 3, 4])), n_strips, 8) for tag in (273, 279)}
+        entries |= {278: (4, 1, 1), 284: (4, 1, 1 + random.randint(2))}
+        entries |= {257: (4, 1, min(n_strips, 65535)), 277: (4, 1, max(1, n_strips // 65535))}
+    repeated = [(int(random.choice([*entries, *MORE_TAGS])), (int(random.choice([2, 3, 4])), len(body) // 4, 8))]
+    listed = sorted(entries.items()) + (repeated * int(random.choice([0, 0, 0, 100, 500, 4000, 60_000])))
+    page = struct.pack("<H", len(listed)) + b"".join(struct.pack("<HHII", tag, *rest) for tag, rest in listed)
+    first, step = 8 + len(body), len(page) + 4
+    n_pages = min(n_pages, 2**22 // step + 1)
+    following = [first + k * step for k in range(1, n_pages)]
+    following.append(int(random.choice([0, 0, 0, first, first + 2, first + 14, 8, 2**31])))  # the end, or none
+    pages = b"".join(page + struct.pack("<I", place) for place in following)
+    return struct.pack("<2sHI", b"II", 42, first) + body + pages
+
+
 def packed_bmp(width, height):
     """A BMP file compressed by run lengths, which Pillow does not write: one pixel a line, the rest left out."""
     colors, body = bytes(1024), b"\x01\x05\x00\x00" * height
@@ -158,9 +201,12 @@ def attack(folder, random, n_files):
     for number in range(n_files):
         originals = bands if random.randint(3) == 0 else photographs
         ending, content = originals[random.randint(len(originals))]
-        if random.randint(3) == 0:
+        is_crafted = random.randint(4) == 0
+        if is_crafted:
+            ending, content = "tif", crafted_tiff(random)
+        elif random.randint(3) == 0:
             content = resized(ending, content, random)
-        if random.randint(3):
+        if not is_crafted and random.randint(3):
             content = damaged(content, random, header=100)
         target = folder / f"mutated.{ending}"
         target.write_bytes(content)
@@ -168,7 +214,7 @@ def attack(folder, random, n_files):
             "channels": (None, "gray", "color", "all")[number % 4],
             "longest_side": (None, None, 20)[random.randint(3)],
         }
-        yield f"{ending}: {outcome_of(target, ways)}"
+        yield f"{'crafted ' * is_crafted}{ending}: {outcome_of(target, ways)}"
 
 
 def outcome_of(file, ways):
@@ -188,4 +234,4 @@ def outcome_of(file, ways):
 
 
 if __name__ == "__main__":
-    main(attack, __doc__, n_files=5_000, n_quick=200)
+    main(attack, __doc__, n_files=20_000, n_quick=200)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ._version import __version__
 from .algorithm.activations import Activation
 from .algorithm.layer import FoldedLayer, layer_of
+from .datasets.bands import LONGEST_SIDE
 from .images.coder import GroupCoder, PatchCoder
 from .images.features import ImageTransformer
 from .images.patches import patch_filters
@@ -23,8 +24,7 @@ from .utils.optional import require
 from .utils.types import Array
 
 _OPSET, _IR_VERSION = 17, 8  # of 2022; later programs support them too
-_MOST_VALUES = 2**12  # of a patch
-_LONGEST_SIDE = 65_535  # of an image
+_MOST_VALUES = 2**25  # that cut out patches and add up regions: 128 MiB
 _OPERATORS = {
     "absolute": "Abs",
     "identity": "Identity",
@@ -147,18 +147,24 @@ def _image_features(
     """Map images to the features of all layers; return the shapes of both."""
     least = smallest_side([coder.geometry for coder in coders], grid)
     sides: list[Any] = list(image_shape)  # callers err
-    fits = all(isinstance(side, Integral) and least <= int(side) <= _LONGEST_SIDE for side in sides)
+    fits = all(isinstance(side, Integral) and least <= int(side) <= LONGEST_SIDE for side in sides)
     if len(sides) != 2 or not fits:
         raise ValueError(
-            f"image_shape={image_shape!r}: give a (height, width) of at least {least} and at most {_LONGEST_SIDE} each"
+            f"image_shape={image_shape!r}: give a (height, width) of at least {least} and at most {LONGEST_SIDE} each"
         )
     n_features = n_features_of(sum(coder.n_codes for coder in coders), grid)
     if mirror:  # the mirror images follow the images
         graph.add("Slice", *(np.array([number]) for number in (-1, -(2**31), 3, -1)))
         graph.join(["input", graph.last], axis=0)
     height, width = map(int, sides)
-    found, shape = [], (height, width)
+    found, shape, n_values = [], (height, width), 0
     for coder in coders:
+        n_values += coder.patch_values**2 + grid * sum(coder.geometry.positions(*shape))
+        if n_values > _MOST_VALUES:
+            raise ValueError(
+                f"{n_values:,} values to cut out patches and to add up regions in an ONNX file, but at most "
+                f"{_MOST_VALUES:,} are allowed: learn from smaller patches, or choose a smaller grid or image_shape"
+            )
         is_last = coder is coders[-1]
         pooled, maps = _add_groups(graph, coder, grid, shape, with_maps=not is_last)
         found.append(graph.add("Flatten", given=graph.join(pooled, axis=2)))
@@ -181,17 +187,21 @@ def _add_groups(
     if with_maps:
         require_map(*coder.geometry.map_shape(*image_shape), coder.n_codes)
     regions = RegionGrid(positions, grid)
-    rows, columns = (_pooling_matrix(cuts, coder.pooling) for cuts in (regions.row_cuts, regions.column_cuts))
+    rows = graph.constant(_pooling_matrix(regions.row_cuts, coder.pooling).T)
+    columns = graph.constant(_pooling_matrix(regions.column_cuts, coder.pooling))
+    # One filter for each value of a patch extracts the patches exactly, with the values as channels.
+    filters = graph.constant(patch_filters(np.eye(coder.patch_values, dtype=np.float32), coder.patch_shape))
     for number, group in enumerate(coder.groups):
         layer = group.folded()  # first: it says which encoders are supported
         graph.last = images
         if coder.channels is not None:
             graph.add("Gather", coder.channels[number], axis=1)
-        _add_patches(graph, coder.patch_shape, coder.geometry.stride, group.preparation.contrast_floor)
+        graph.add("Conv", filters, strides=[coder.geometry.stride] * 2)
+        _add_patches(graph, coder.patch_values, group.preparation.contrast_floor)
         _add_codes(graph, layer, group.split_sign)
         codes = graph.add("Reshape", np.array([0, group.n_codes, *positions]))
         graph.add("MatMul", columns)
-        graph.add("MatMul", graph.last, given=graph.constant(rows.T))
+        graph.add("MatMul", graph.last, given=rows)
         graph.add("Reshape", np.array([0, group.n_codes, grid**2]))
         if coder.pooling == "log":
             _add_log(graph, group.typical_code)
@@ -211,16 +221,8 @@ def _add_cells(graph: _Graph, coder: PatchCoder, group: GroupCoder) -> str:
     return graph.add("Div", np.array(group.typical_code))
 
 
-def _add_patches(graph: _Graph, shape: tuple[int, int, int], stride: int, contrast_floor: float) -> None:
-    """Map images to normalised patches (N, n_values, n_positions)."""
-    n_values = int(np.prod(shape))
-    if n_values > _MOST_VALUES:
-        raise ValueError(
-            f"patches have {n_values:,} values, whose square is the size of the filters that cut them out in an ONNX "
-            f"file, but at most {_MOST_VALUES:,} are allowed: learn from smaller patches"
-        )
-    # One filter for each value of a patch extracts the patches exactly, with the values as channels.
-    graph.add("Conv", patch_filters(np.eye(n_values), shape), strides=[stride] * 2)
+def _add_patches(graph: _Graph, n_values: int, contrast_floor: float) -> None:
+    """Map patches, with their values as channels, to normalised patches (N, n_values, n_positions)."""
     patches = graph.add("Reshape", np.array([0, n_values, -1]))
     graph.add("ReduceMean", axes=[1])
     centered = graph.add("Sub", graph.last, given=patches)
@@ -257,7 +259,7 @@ def _add_log(graph: _Graph, typical_code: float) -> str:
 
 def _pooling_matrix(cuts: list[int], pooling: str) -> Array:
     """Return the weights of the positions along a side of the map in each region along it: (n_positions, grid)."""
-    matrix: Array = np.repeat(np.eye(len(cuts) - 1), np.diff(cuts), axis=0)
+    matrix: Array = np.repeat(np.eye(len(cuts) - 1, dtype=np.float32), np.diff(cuts), axis=0)
     return matrix if pooling == "sum" else matrix / matrix.sum(axis=0)
 
 

@@ -384,3 +384,48 @@ def test_nothing_is_printed_about_damaged_files(tmp_path, capfd):
         with contextlib.suppress(BadImageError):
             decode_image(written(tmp_path, bytes(damaged)))
     assert capfd.readouterr() == ("", "")
+
+
+def chained(page, n_pages, following=0):
+    """A TIFF file of pages with the same entries (tag, type, count, value or place); the last has one that follows."""
+    body = bytes(2**20)
+    entries = struct.pack("<H", len(page)) + b"".join(struct.pack("<HHII", *entry) for entry in sorted(page))
+    first = 8 + len(body)
+    places = [first + k * (len(entries) + 4) for k in range(1, n_pages)] + [following and first + following]
+    return struct.pack("<2sHI", b"II", 42, first) + body + b"".join(entries + struct.pack("<I", p) for p in places)
+
+
+def page_of(n_bands=1):
+    tags = {256: 2, 257: 2, 258: 8, 259: 1, 262: 1, 273: 8, 277: n_bands, 278: 2, 279: 4 * n_bands, 284: 1}
+    return [(tag, 4, 1, value) for tag, value in tags.items()]
+
+
+@pytest.mark.parametrize("tag", [258, 270, 273, 279, 339, 700])
+def test_tags_that_need_more_memory_than_the_file_are_refused(tmp_path, tag):
+    """400 tags share a megabyte of values, which tifffile would read to gigabytes."""
+    path = written(tmp_path, chained(page_of(5) + [(tag, kind, 2**20 // kind, 8) for kind in (2, 4)] * 200, 1))
+    for channels in (None, "all"):
+        tracemalloc.start()
+        with pytest.raises(BadImageError, match="whose tags need more than"):
+            decode_image(path, channels)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+        tracemalloc.stop()
+    with pytest.raises(BadImageError, match="a page has 1,010 tags"):
+        decode_image(written(tmp_path, chained(page_of(5) + [(tag, 4, 1, 0)] * 1000, 1)))
+
+
+def test_pages_without_end_are_refused(tmp_path):
+    assert decode_image(written(tmp_path, chained(page_of(), 300)), "all").shape == (2, 2, 300)
+    with pytest.raises(BadImageError, match="too many pages, strips or tiles"):
+        decode_image(written(tmp_path, chained([*page_of(), (254, 4, 1, 4)], 20_000)), "all")
+
+
+def test_strips_that_share_their_bytes_are_refused(tmp_path):
+    """Each of 60,000 strips of a pixel, which may be compressed badly, would read the same 64 kB."""
+    page = [(tag, kind, count, value) for tag, kind, count, value in page_of(2) if tag not in (257, 259, 273, 278, 279)]
+    page += [(257, 4, 1, 60_000), (259, 4, 1, 8), (273, 4, 60_000, 8), (278, 4, 1, 1), (279, 4, 60_000, 8 + 2**19)]
+    content = bytearray(chained(page, 1))
+    content[8 : 8 + 240_000] = struct.pack("<I", 8) * 60_000
+    content[8 + 2**19 : 8 + 2**19 + 240_000] = struct.pack("<I", 2**16) * 60_000
+    with pytest.raises(BadImageError, match=r"strips or tiles of 3,932,160,000 bytes overlap"):
+        decode_image(written(tmp_path, bytes(content)))

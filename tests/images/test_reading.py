@@ -1,9 +1,11 @@
 """Images in any form, read one at a time and checked."""
 
+import io
+
 import numpy as np
 import pytest
 import zarr
-from PIL import Image
+from PIL import Image, ImageOps
 from sklearn.datasets import load_sample_images
 
 from epls import EPLS, ImageFeatures
@@ -90,6 +92,38 @@ def test_palettes_with_transparency():
     picture = Image.fromarray(load_sample_images().images[0][:20, :30]).convert("P")
     picture.info["transparency"] = bytes(range(256))
     assert ImageCollection([picture], 5)[0].shape == (20, 30, 3)
+
+
+def stored(pixels, orientation, ending):
+    """A file whose pixels are to be turned, as a camera writes it, opened by Pillow and not yet decoded."""
+    content, exif = io.BytesIO(), Image.Exif()
+    exif[0x0112] = orientation
+    Image.fromarray(pixels).save(content, ending, exif=exif)
+    return Image.open(content)
+
+
+@pytest.mark.parametrize("ending", ["png", "tiff"])
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_images_of_pillow_are_turned_upright(orientation, ending):
+    pixels = load_sample_images().images[0][:20, :30]
+    expected = np.asarray(ImageOps.exif_transpose(stored(pixels, orientation, "png")))
+    for image in (stored(pixels, orientation, ending), ImageOps.exif_transpose(stored(pixels, orientation, ending))):
+        images = ImageCollection([image], 5)
+        np.testing.assert_array_equal(images[0], expected)
+        assert list(images.shapes()) == [expected.shape]
+    in_palette = stored(pixels, orientation, "png").convert("P")
+    assert ImageCollection([in_palette], 5)[0].shape == expected.shape
+
+
+def test_images_that_are_turned_have_one_size():
+    """Two views of 20 x 30 pixels, one of which the camera stored lying on its side."""
+    pixels = load_sample_images().images[0][:20, :30]
+    lying = np.ascontiguousarray(np.rot90(pixels))
+    images = ImageCollection([Image.fromarray(pixels), stored(lying, 6, "png")], 5)
+    np.testing.assert_array_equal(images[1], pixels)
+    assert images.smallest_size() == (20, 30)
+    model = ImageFeatures(EPLS(5, max_iter=2), patch_size=5, n_patches=300, random_state=0).fit([pixels])
+    np.testing.assert_array_equal(*model.transform(images))
 
 
 class Column:

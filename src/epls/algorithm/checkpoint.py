@@ -18,6 +18,7 @@ from sklearn.base import clone
 from ..callbacks import Callback
 from ..data.samples import Samples
 from ..utils.container import DamagedError, VersionError, read_container, write_container
+from ..utils.fields import COUNT, CURVE
 from ..utils.files import FolderLock, open_regular
 from .activations import Activation
 from .progress import EpochReport, Progress
@@ -229,8 +230,8 @@ def _progress(plain: dict[str, Any], arrays: dict[str, Any], n_components: int) 
         raise ValueError("its random state is damaged")
     np.random.RandomState().set_state(random_state)  # checks the rest
     numbers = [plain["error"], *(value for report in plain["reports"] for value in report.values())]
-    if type(plain["n_batches"]) is not int or plain["n_batches"] < 0 or {type(n) for n in numbers} - {int, float}:
-        raise ValueError("its progress must be numbers")
+    COUNT.check("n_batches", plain["n_batches"], {})
+    CURVE.check("its progress", numbers, {})
     for array in (arrays["wins"], arrays["live"]):
         if array.shape != (n_components,) or array.dtype.kind != "i":
             raise ValueError(f"its progress is not that of {n_components} units")

@@ -29,6 +29,10 @@ _LERC_PARAMETERS = 50674  # the tag of the version, and of what compresses the L
 _PHOTOMETRICS = (0, 1, 2, 5)
 # Subfile, sizes, bits, compression, meaning, strips, tiles, bands and their order, type of values, depth.
 _TAGS = {254, 256, 257, 258, 259, 262, 266, 273, 274, 277, 278, 279, 284, 317, 322, 323, 324, 325, 339, 32997, 32998}
+# Bytes of memory for a tag, for a number in one, and for all tags of a file: half a million strips, ten thousand pages.
+_TAG_BYTES, _NUMBER_BYTES, _MOST_TAG_BYTES = 2**9, 2**6, 2**26
+_MOST_TAGS = 512  # of a page; tifffile's time for tags of one number is quadratic
+_STRING_TYPES = (1, 2, 7)  # of tags: bytes and text
 _REDUCED_OR_MASK = 0b101  # in the tag NewSubfileType
 _TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "f2", "f4", "f8")
 _STARTS = (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")
@@ -46,6 +50,48 @@ def is_tiff(file: BinaryIO) -> bool:
     start = file.read(4)
     file.seek(0)
     return start in _STARTS
+
+
+def tiff_directories(file: BinaryIO) -> Iterator[set[int]]:
+    """Iterate over the pages of a TIFF file: the tags that say how to read each, even damaged ones.
+
+    Tags may be any number of times in a file and share their values, so that a library which reads them all might need
+    a thousand times the memory of the file. Before that, their number and that of their values is checked here.
+    """
+    n_bytes = os.fstat(file.fileno()).st_size
+    file.seek(0)
+    start = file.read(16)
+    order, is_big = "<" if start[:1] == b"I" else ">", b"+" in start[2:4]
+    counts, offsets, entries = (
+        struct.Struct(order + form) for form in (("Q", "Q", "HHQ8x") if is_big else ("H", "I", "HHI4x"))
+    )
+    place, memory, seen = _unpacked(offsets, start[8 if is_big else 4 :]), 0, set()
+    while place:
+        if place in seen:
+            raise BadImageError("a damaged TIFF file: its pages form a cycle")
+        seen.add(place)
+        file.seek(min(place, n_bytes))
+        n_tags = _unpacked(counts, file.read(counts.size))
+        if n_tags > _MOST_TAGS:
+            raise BadImageError(f"a damaged TIFF file: a page has {n_tags:,} tags")
+        content = file.read(n_tags * entries.size)
+        tags = list(entries.iter_unpack(content[: len(content) // entries.size * entries.size]))
+        for code, kind, count in tags:
+            is_string = kind in _STRING_TYPES and code not in _TAGS
+            memory += _TAG_BYTES + min(count, n_bytes) * (1 if is_string else _NUMBER_BYTES)
+        if memory > _MOST_TAG_BYTES:
+            raise BadImageError(
+                f"a TIFF file whose tags need more than {_MOST_TAG_BYTES:,} bytes of memory: it is damaged, or has too "
+                f"many pages, strips or tiles; save it with fewer"
+            )
+        yield {code for code, _, _ in tags} & _TAGS
+        file.seek(min(place + counts.size + n_tags * entries.size, n_bytes))
+        place = _unpacked(offsets, file.read(offsets.size))
+
+
+def _unpacked(form: struct.Struct, content: bytes) -> int:
+    """Return the number at the beginning of some bytes; 0 if there are too few."""
+    return int(form.unpack_from(content)[0]) if len(content) >= form.size else 0
 
 
 def quiet_logger(name: str) -> None:
@@ -102,10 +148,13 @@ class TiffBands:
         self._codecs, self._file = imagecodecs, file
         n_bytes = os.fstat(file.fileno()).st_size
         try:
+            directories = tiff_directories(file)
+            tags = next(directories, set())
+            file.seek(0)
             with tifffile.TiffFile(file, name="image.tif", **_OTHER_RULES) as tiff:
-                self._pages = [_checked_page(tiff.pages[0], n_bytes)]
+                self._pages = [_checked_page(tiff.pages[0], tags, n_bytes)]
                 if as_bands and self._pages[0].samplesperpixel == 1:
-                    self._pages += _more_bands(tiff, n_bytes)
+                    self._pages += _more_bands(tiff, directories, n_bytes)
         except BadImageError:
             raise
         except Exception as error:  # invalid tags raise almost anything
@@ -122,6 +171,9 @@ class TiffBands:
         self.orientation = orientation if isinstance(orientation, int) else 1
         n_values = sum(len(page.dataoffsets) * math.prod(_segment_shape(page)) for page in self._pages)
         self.n_values = _checked_size(*self._shape, n_values)
+        n_stored = sum(size for page in self._pages for size in page.databytecounts)
+        if n_stored > n_bytes + 2 * n_values * self._type.itemsize:  # some programs store equal tiles once
+            raise BadImageError(f"a damaged TIFF file: strips or tiles of {n_stored:,} bytes overlap")
 
     def read(self) -> NDArray[Any]:
         """Return the image (height, width, bands), or (height, width) for one band, in the stored type."""
@@ -167,22 +219,17 @@ class TiffBands:
         return np.asarray(self._codecs.lerc_decode(content, out=values)).reshape(shape)
 
 
-def _more_bands(tiff: Any, n_bytes: int) -> Iterator[Any]:
+def _more_bands(tiff: Any, directories: Iterator[set[int]], n_bytes: int) -> Iterator[Any]:
     """Return the pages after the first, if all are bands of the same image; small copies and masks are skipped."""
     first = tiff.pages[0]
-    seen, number = {first.offset}, 1
-    while True:
+    for number, tags in enumerate(directories, 2):
         try:
-            page = tiff.pages[number]
+            page = tiff.pages[number - 1]
         except IndexError:
             return
-        if page.offset in seen:
-            raise BadImageError("a damaged TIFF file: its pages form a cycle")
-        seen.add(page.offset)
-        number += 1
         if int(page.subfiletype) & _REDUCED_OR_MASK:
             continue
-        _checked_page(page, n_bytes)
+        _checked_page(page, tags, n_bytes)
         kind, first_kind = ((p.imagelength, p.imagewidth, p.dtype, p.samplesperpixel) for p in (page, first))
         if kind != first_kind:
             raise BadImageError(
@@ -193,9 +240,9 @@ def _more_bands(tiff: Any, n_bytes: int) -> Iterator[Any]:
         yield page
 
 
-def _checked_page(page: Any, n_bytes: int) -> Any:
+def _checked_page(page: Any, tags: set[int], n_bytes: int) -> Any:
     """Return a page, after checking that what its tags say is possible in a file of this size and can be decoded."""
-    if lost := _tags_in(page) - {tag.code for tag in page.tags}:
+    if lost := tags - {tag.code for tag in page.tags}:
         raise BadImageError(f"a damaged or truncated TIFF file: its tags {sorted(lost)} cannot be read")
     for name in ("imagewidth", "imagelength", "samplesperpixel", *_SEGMENT_SIDES[bool(page.is_tiled)]):
         value = getattr(page, name)
@@ -256,17 +303,6 @@ def _segment_shape(page: Any) -> tuple[int, int, int]:
 def _most_stored(page: Any) -> int:
     """Return the number of bytes that a compressed strip or tile may have: compression adds little to noise."""
     return 2 * math.prod(_segment_shape(page)) * page.dtype.itemsize + 2**16
-
-
-def _tags_in(page: Any) -> set[int]:
-    """Return the tags that say how to read a page, even damaged ones, which tifffile leaves out."""
-    file, tiff = page.parent.filehandle, page.parent
-    form, n_bytes = ("Q", 20) if tiff.is_bigtiff else ("H", 12)
-    file.seek(page.offset)
-    (n_tags,) = struct.unpack(tiff.byteorder + form, file.read(struct.calcsize(form)))
-    entries = file.read(n_tags * n_bytes)
-    codes = {struct.unpack_from(tiff.byteorder + "H", entries, n_bytes * k)[0] for k in range(n_tags)}
-    return codes & _TAGS
 
 
 def check_sides(width: int, height: int) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
-from .bands import BadImageError, NpyImage, TiffBands, check_sides, is_tiff, quiet_logger
+from .bands import BadImageError, NpyImage, TiffBands, check_sides, is_tiff, quiet_logger, tiff_directories
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
 _UPRIGHT: dict[int, Callable[[NDArray[Any]], NDArray[Any]]] = {
@@ -95,15 +95,14 @@ def decode_image(path: Path, channels: str | None = None, longest_side: int | No
             image, size = _opened(module, file, longest_side)
             with _ROOM.taken(image.width * image.height):
                 image.load()
-                with _quiet():
-                    orientation = _orientation(image)
+                orientation = exif_orientation(image)
                 # Alpha is dropped anyway, and Pillow warns about some ways of storing it.
                 image.info.pop("transparency", None)
                 pixels = _pixels(image, channels)
                 del image  # before the result is copied
                 if pixels.shape[1::-1] != size:
                     pixels = np.array(module.fromarray(pixels).resize(size, module.Resampling.LANCZOS))
-                return _upright(pixels, orientation)
+                return upright(pixels, orientation)
     except BadImageError:
         raise
     except NotRegularError as error:
@@ -167,6 +166,8 @@ def _bands(module: Any, path: Path, file: BinaryIO, channels: str | None) -> Npy
 
 def _is_for_pillow(module: Any, file: BinaryIO) -> bool:
     """Return whether Pillow knows the bands of a TIFF file, or reports what is wrong. The file is left at its start."""
+    next(tiff_directories(file), None)
+    file.seek(0)
     try:
         with _quiet():
             image = module.open(file, formats=("TIFF",))
@@ -187,7 +188,7 @@ def _is_planar(tags: Any) -> bool:
 
 
 def _as_stored(module: Any, bands: NpyImage | TiffBands, longest_side: int | None) -> NDArray[Any]:
-    image = _upright(bands.read(), bands.orientation)
+    image = upright(bands.read(), bands.orientation)
     size = _small_size((image.shape[1], image.shape[0]), longest_side)
     if size == image.shape[1::-1]:
         return image
@@ -211,16 +212,19 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+def upright(image: NDArray[Any], orientation: int) -> NDArray[Any]:
+    """Return the pixels (height, width, ...) of an image with this EXIF orientation, turned upright."""
     turn = _UPRIGHT.get(orientation)
     return image if turn is None else np.ascontiguousarray(turn(image))
 
 
-def _orientation(image: Any) -> int:
+def exif_orientation(image: Any) -> int:
+    """Return the EXIF orientation of a Pillow image whose pixels are loaded; 1 is upright."""
     if image.format == "TIFF":
         return 1  # Pillow has turned it, and not all versions remove the tag
     try:
-        return int(image.getexif().get(_ORIENTATION, 1))
+        with _quiet():
+            return int(image.getexif().get(_ORIENTATION, 1))
     except Exception:  # damaged metadata raise almost anything, but the pixels are valid
         return 1
 

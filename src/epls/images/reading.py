@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ..data.blocks import package_of
 from ..datasets.arrays import ChunkedImages
-from ..datasets.decoding import require_pillow
+from ..datasets.decoding import exif_orientation, require_pillow, upright
 from ..datasets.folder import ImageFolder
 from ..utils.threads import map_tasks
 from ..utils.types import Indices, Progress
@@ -125,7 +125,7 @@ class ImageCollection:
             return source.shapes
         if hasattr(source, "shape"):
             return [source.shape[1:]]
-        return [np.shape(source[number]) for number in range(len(source))[:n_images]]
+        return [_as_array(source[number]).shape for number in range(len(source))[:n_images]]
 
     def smallest_size(self) -> tuple[int, int]:
         """Return the smallest height and width of the images; of a sequence of arrays, those of the first hundred."""
@@ -206,13 +206,17 @@ def resized(image: NDArray[Any], height: int, width: int) -> NDArray[Any]:
 def _as_array(image: Any) -> NDArray[Any]:
     """Return the pixels of an image, which may be a Pillow image, as in Hugging Face data sets.
 
-    Palettes become colors, and transparency is dropped, as for image files.
+    It is turned upright, palettes become colors, and transparency is dropped, as for image files.
     """
-    if hasattr(image, "getbands") and image.mode not in _MODES_OF_NUMBERS:
+    if not hasattr(image, "getbands"):
+        return np.asarray(image)
+    image.load()
+    orientation = exif_orientation(image)
+    if image.mode not in _MODES_OF_NUMBERS:
         if "transparency" in image.info:
             image = image.convert("RGBA")  # Pillow warns about other ways
         image = image.convert("L" if image.mode in ("1", "LA", "La") else "RGB")
-    return np.asarray(image)
+    return upright(np.asarray(image), orientation)
 
 
 def _warn_of_one_image(shape: tuple[int, ...], smallest_side: int) -> None:

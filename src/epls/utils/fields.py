@@ -52,8 +52,9 @@ class Number:
             raise ValueError(f"{name} must be {'a list of numbers' if self.many else 'a number'}")
         for number in value if self.many else [value]:
             right_type = type(number) is self.kind or (self.kind is float and type(number) is int)
-            if not right_type or not np.isfinite(number):
-                raise ValueError(f"{name}={number!r} must be a finite number of type {self.kind.__name__}")
+            # Python's integers have no limit, and may be too large for a float.
+            if not right_type or not (abs(number) < 2**63 if type(number) is int else np.isfinite(number)):
+                raise ValueError(f"{name}={number!r:.40} must be a finite number of type {self.kind.__name__}")
             if (self.at_least is not None and number < self.at_least) or (
                 self.above is not None and number <= self.above
             ):

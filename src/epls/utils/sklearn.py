@@ -30,7 +30,9 @@ __all__ = [
     "safe_indexing",
 ]
 
-AT_LEAST_ONE = Interval(Integral, 1, None, closed="left")
-NOT_NEGATIVE = Interval(Real, 0, None, closed="left")
-POSITIVE = Interval(Real, 0, None, closed="neither")
+# Counts and sizes: compiled loops add and multiply them as integers of 64 bits.
+AT_LEAST_ONE = Interval(Integral, 1, 2**31 - 1, closed="both")
+# Below the largest number of single precision. An integer may be larger than any floating-point number.
+NOT_NEGATIVE = Interval(Real, 0, 1e38, closed="left")
+POSITIVE = Interval(Real, 0, 1e38, closed="neither")
 SHARE = Interval(Real, 0, 1, closed="neither")
