@@ -9,15 +9,25 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_blobs
+from sklearn.metrics.pairwise import cosine_distances
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import StandardScaler, normalize
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import BalancedKMeans, load_model, save_model
 from epls.callbacks import OnEpoch
+from epls.data.blocks import Blocks, array_blocks
+
+# A sample of weight 2 is in one group, two copies may be in two groups.
+NOT_COPIES = dict.fromkeys(
+    ["check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"],
+    "no sample is divided",
+)
 
 
-@parametrize_with_checks([BalancedKMeans(3)])
+@parametrize_with_checks(
+    [BalancedKMeans(3), BalancedKMeans(3, metric="cosine")], expected_failed_checks=lambda _: NOT_COPIES
+)
 def test_common_checks(estimator, check):
     check(estimator)
 
@@ -141,6 +151,66 @@ class TestPredict:
             model.partial_fit(X)
 
 
+class TestParts:
+    """Data that are read in parts, at the prices of a fit with some of the samples."""
+
+    @pytest.mark.parametrize("is_sorted", [False, True])
+    @pytest.mark.parametrize(
+        "limits", [{}, {"size_max": 4000}, {"size_min": 1500, "size_max": 6000}, {"size_min": 2990}], ids=str
+    )
+    def test_sizes_count_all_parts(self, X, is_sorted, limits, monkeypatch):
+        monkeypatch.setattr("epls.balanced.kmeans._ROWS_OF_PART", 6000)
+        many = (X[:, None] + np.random.RandomState(1).normal(size=(24, 4))).astype(np.float32).reshape(-1, 4)[:24001]
+        many = many[np.argsort(many[:, 0])] if is_sorted else np.random.RandomState(2).permutation(many)
+        some = {name: size // 8 for name, size in limits.items()}
+        model = BalancedKMeans(8, random_state=0, **some).fit(np.random.RandomState(3).permutation(many)[:3000])
+        model.set_params(**limits)
+        labels = model.predict(Blocks(lambda start, stop: many[start:stop], many.shape, np.float32, [97] * 247 + [42]),
+                               balanced=True)  # fmt: skip
+        sizes = np.bincount(labels, minlength=8)
+        assert sizes.min() >= limits.get("size_min", 0 if limits else 3000)
+        assert sizes.max() <= limits.get("size_max", 24001 if limits else 3001)
+        cost, best = (
+            np.square(many - model.cluster_centers_[found], dtype=np.float64).sum()
+            for found in (labels, model.predict(many, balanced=True))
+        )
+        assert is_sorted or cost < 1.02 * best  # the parts of sorted samples are not like all samples
+
+    def test_nearest_centres_and_weights(self, X):
+        model = BalancedKMeans(8, random_state=0).fit(X)
+        np.testing.assert_array_equal(model.predict(array_blocks(X)), model.predict(X))
+        with pytest.raises(ValueError, match="sample_weight needs samples in memory"):
+            model.predict(array_blocks(X), balanced=True, sample_weight=np.ones(len(X)))
+
+
+class TestCosine:
+    def test_only_directions_count(self, X):
+        centered, lengths = X - 100, np.random.RandomState(0).uniform(0.1, 10, size=(len(X), 1)).astype(np.float32)
+        model, scaled = (
+            BalancedKMeans(8, metric="cosine", random_state=0).fit(data) for data in (centered, lengths * centered)
+        )
+        assert np.mean(model.labels_ == scaled.labels_) > 0.99
+        assert np.ptp(sizes_of(model)) <= 1
+        np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1, rtol=1e-5)
+        near = 1 - cosine_distances(centered, model.cluster_centers_)
+        np.testing.assert_array_equal(model.predict(lengths * centered), near.argmax(axis=1))
+        assert model.inertia_ == pytest.approx(2 * (1 - near[np.arange(len(X)), model.labels_]).sum(), rel=1e-3)
+
+    @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
+    def test_a_centre_is_the_mean_direction(self, X, form):
+        unit = normalize(X - 100)
+        model = BalancedKMeans(5, metric="cosine", random_state=0).fit(form(X - 100))
+        means = normalize([unit[model.labels_ == j].sum(axis=0) for j in range(5)])
+        np.testing.assert_allclose(model.cluster_centers_, means, atol=1e-5)
+
+    def test_batches_and_samples_without_a_direction(self, X):
+        model = BalancedKMeans(8, metric="cosine", random_state=0)
+        for batch in np.array_split(X - 100, 3):
+            model.partial_fit(np.concatenate([batch, np.zeros((2, 4), np.float32)]))
+        np.testing.assert_allclose(np.linalg.norm(model.cluster_centers_, axis=1), 1, rtol=1e-5)
+        assert np.ptp(model.counts_) <= 1
+
+
 class TestBatches:
     @pytest.mark.parametrize("form", [np.asarray, sparse.csr_array])
     def test_all_batches_together_are_balanced(self, X, form):
@@ -231,7 +301,7 @@ class TestFiles:
     def test_counts_that_cannot_be_are_refused_when_they_are_used(self, X, tmp_path):
         model = BalancedKMeans(8, random_state=0).partial_fit(X)
         model.counts_ = np.array([1e6, 0, 0, 0, 0, 0, 0, 0])
-        with pytest.raises(ValueError, match="damaged"):
+        with pytest.raises(ValueError, match="have 0 to 1000000 samples so far, and 1003 more cannot make them equal"):
             model.partial_fit(X)
 
 
@@ -292,20 +362,6 @@ def test_one_group_and_as_many_as_samples(X):
 def test_settings_that_cannot_be(X, settings, message):
     with pytest.raises(ValueError, match=message):
         BalancedKMeans(8, **settings).fit(X)
-
-
-def test_weights_are_refused_with_a_way_out(X):
-    weights = np.ones(len(X), int)
-    model = BalancedKMeans(8, random_state=0)
-    for method in (model.fit, model.fit_predict, model.partial_fit):
-        with pytest.raises(
-            TypeError, match=r"does not support sample_weight, because sizes count samples: repeat the samples"
-        ):
-            method(X, sample_weight=weights)
-    with pytest.raises(TypeError, match="does not support sample_weight"):
-        make_pipeline(StandardScaler(), model).fit(X, balancedkmeans__sample_weight=weights)
-    with pytest.raises(TypeError, match="no argument 'balanced': leave it out"):
-        model.fit(X, balanced=True)
 
 
 def test_values_that_cannot_be_squared(X):

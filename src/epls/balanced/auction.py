@@ -118,12 +118,19 @@ class NearBidders(Bidders):
         self._X = X
         self._largest = float(np.sqrt(squared_norms(X).max()))
 
-    def approach(self, centers: Array) -> None:
-        """Set the centres."""
+    def approach(self, centers: Array, fees: Float64 | float = 0.0) -> None:
+        """Set the centres, and what each costs in addition to the squared distance."""
         self._twice = np.ascontiguousarray(2 * centers.T, self._X.dtype)
-        self.offsets = squared_norms(centers)
-        largest = float(np.sqrt(self.offsets.max()))
-        self.far = 4 * self._largest * largest + largest**2
+        norms = squared_norms(centers)
+        self.offsets = norms + fees
+        largest = float(np.sqrt(norms.max()))
+        self.far = 4 * self._largest * largest + largest**2 + float(np.ptp(fees))
+
+    def values_of(self, rows: Indices, units: Indices) -> Float64:
+        """Return the values of pairs of rows and units."""
+        some, twice = self._X[rows], self._twice.T[units]
+        products = some.multiply(twice).sum(axis=1) if sparse.issparse(some) else np.einsum("ij,ij->i", some, twice)
+        return np.asarray(products, np.float64).ravel() - self.offsets[units]
 
     def _scores(self, rows: Indices) -> Array:
         return np.ascontiguousarray(dense(_taken(self._X, rows) @ self._twice))

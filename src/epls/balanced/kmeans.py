@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
-from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,18 +16,22 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import kmeans_plusplus
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.preprocessing import normalize
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..callbacks import Epochs, earlier_fit_kept
+from ..data.blocks import Blocks, as_blocks
 from ..data.moments import check_squares
+from ..data.parts import joined_rows
 from ..utils.fields import COUNT, Floats, Number, Saved
-from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, Interval, StrOptions, fit_context
+from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, StrOptions, fit_context
 from ..utils.sparse import check_sparse
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
 from .assignment import checked_counts
 from .auction import Auction, Limits, NearBidders, dense, squared_norms
+from .weights import drawn, limited, whole_samples
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
@@ -38,7 +41,11 @@ _MOST_PHASES = 8  # of an assignment whose increment was raised
 _PART, _FEWEST_PER_GROUP = 16, 50  # centres are first found with a part of the samples, where there are enough
 # The last few samples of an auction take most of its time. With many samples, they wait for the last rounds.
 _MANY_SAMPLES = 5000
-_SIZE = [Interval(Integral, 0, None, closed="left"), "array-like", None]
+# Samples of different weights: draws that bid for them, auctions until the weights of groups are nearly right, and
+# groups that a sample may move to after that.
+_FEWEST_DRAWS, _DRAWN_AUCTIONS, _NEAR = 1000, 4, 8
+_ROWS_OF_PART = 2**16  # of data that are read in parts, unless a block has more
+_SIZE = [NOT_NEGATIVE, "array-like", None]
 
 
 class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
@@ -56,9 +63,12 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         The number of groups.
     size_min, size_max : int, array-like of shape (n_clusters,) or None, default=None
         The minimum and maximum size of a group, for all groups or for each one. If these and ``sizes`` are all None,
-        the sizes of any two groups differ by at most one.
+        the sizes of any two groups differ by at most one. With ``sample_weight``, sizes are total weights.
     sizes : array-like of shape (n_clusters,) or None, default=None
-        The exact size of each group. The sizes must add up to the number of samples.
+        The exact size of each group. The sizes must add up to the number of samples, or to their total weight.
+    metric : {"euclidean", "cosine"}, default="euclidean"
+        With "cosine", samples are scaled to unit length, and a centre is the mean of its group scaled to unit length:
+        spherical k-means. The squared distance of such a sample and centre is twice its cosine distance.
     init : {"k-means++", "random"} or array-like of shape (n_clusters, n_features), default="k-means++"
         The initial centres: samples far from each other, random samples, or the given centres.
     n_init : int, default=1
@@ -73,18 +83,18 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
-        The means of the groups. An empty group keeps its last centre.
+        The means of the groups, of unit length with ``metric="cosine"``. An empty group keeps its last centre.
     labels_ : ndarray of shape (n_samples,)
         The group of each sample. After ``partial_fit``, those of the last batch. Not saved in a model file.
     inertia_ : float
-        The sum of squared distances from samples to the centres of their groups. After ``partial_fit``, that of the
-        last batch.
+        The sum of squared distances from samples to the centres of their groups, times their weights. After
+        ``partial_fit``, that of the last batch.
     prices_ : ndarray of shape (n_clusters,)
         The price of a place in each group, in squared distance. It is high for groups in high demand.
     n_iter_ : int
         The number of rounds of the best start, or the number of batches.
     counts_ : ndarray of shape (n_clusters,)
-        The number of samples in the mean of each centre.
+        The number of samples in the mean of each centre, or their total weight.
     n_features_in_ : int
         The number of features.
 
@@ -94,8 +104,13 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
     Notes
     -----
-    Sizes count samples, so weights are not supported: ``sample_weight`` raises an error. The result does not depend on
-    the number of threads.
+    With ``sample_weight``, the total weight of each group is within its limits (or equal to its share), up to the
+    largest weight of a sample, and no sample is divided. The rounds use about as many draws as there are samples, each
+    sample in proportion to its weight. Then a linear program assigns the samples that fit two groups about equally
+    well, and the few samples that it divides are rounded (Shmoys and Tardos, 1993). The weighted sum of squared
+    distances is then about that of the best assignment with exact sizes, or lower, for the same centres.
+
+    The result does not depend on the number of threads.
 
     Examples
     --------
@@ -122,6 +137,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         "size_min": _SIZE,
         "size_max": _SIZE,
         "sizes": ["array-like", None],
+        "metric": [StrOptions({"euclidean", "cosine"})],
         "init": [StrOptions({"k-means++", "random"}), "array-like"],
         "n_init": [AT_LEAST_ONE],
         "max_iter": [AT_LEAST_ONE],
@@ -136,6 +152,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         size_min: Any = None,
         size_max: Any = None,
         sizes: Any = None,
+        metric: str = "euclidean",
         init: Any = "k-means++",
         n_init: int = 1,
         max_iter: int = 100,
@@ -146,6 +163,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.size_min = size_min
         self.size_max = size_max
         self.sizes = sizes
+        self.metric = metric
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
@@ -153,7 +171,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         self.random_state = random_state
 
     @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> BalancedKMeans:
         """Group the samples.
 
         Parameters
@@ -162,44 +180,59 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The samples.
         y : None
             Ignored.
-        **refused
-            No other arguments are accepted. The error for ``sample_weight`` says what to do instead.
+        sample_weight : array-like of shape (n_samples,), default=None
+            The weights of samples, which count in means and in sizes. If all are 1, the result is that without weights.
 
         Returns
         -------
         self
         """
-        _refuse("fit", refused)
         with earlier_fit_kept(self):
             X = self._checked(X, reset=True)
-            limits = self._limits(X.shape[0])
-            center = _origin(X)
+            weights = self._checked_weights(sample_weight, X)
+            limits = self._limits(X.shape[0], weights)
+            center = self._near_origin(X)
             moved = X if center is None else X - center
             random = check_random_state(self.random_state)
             epochs = self.epochs(self.n_init * self.max_iter)
             with one_blas_thread():
-                starts = (self._start(moved, center, limits, random, epochs) for _ in range(self.n_init))
+                starts = (self._start(moved, center, limits, weights, random, epochs) for _ in range(self.n_init))
                 best = min(starts, key=lambda state: state.inertia)
             epochs.close()
         self.cluster_centers_ = best.centers if center is None else (best.centers + center).astype(X.dtype)
         self.labels_, self.prices_, self.inertia_ = best.labels, best.prices, best.inertia
-        self.counts_ = np.bincount(best.labels, minlength=self.n_clusters).astype(np.float64)
+        self.counts_ = np.bincount(best.labels, weights, self.n_clusters).astype(np.float64)
         self.n_iter_ = best.n_rounds
         return self
 
     def _start(
-        self, X: Any, center: Array | None, limits: Limits, random: np.random.RandomState, epochs: Any
+        self, X: Any, center: Array | None, limits: Limits, weights: Float64 | None, random: Any, epochs: Any
     ) -> _State:
         """Return the result of one start. With many samples, it begins with a part of them."""
+        rounds: Iterator[int] = islice(epochs, self.max_iter)
+        if weights is None:
+            return self._settled(X, center, limits, random, rounds)
+        whole = _WholeSamples(X, limits, weights)
+        draws = whole.draws()
+        state = self._settled(X[draws], center, whole.places(len(draws)), random, rounds)
+        labels, prices = whole.assign(state.centers, state.prices)
+        sums, counts = _group_sums(X, labels, self.n_clusters, weights)
+        centers = _centers(sums, counts, state.centers, self._on_sphere)
+        return _State(centers, prices, labels, _squared_distance(X, centers, labels, weights), state.n_rounds)
+
+    def _settled(self, X: Any, center: Array | None, limits: Limits, random: Any, rounds: Iterator[int]) -> _State:
         centers, prices, n_before = self._first_centers(X, center, random), None, 0
         some = _part_of(X, limits, random)
-        rounds: Iterator[int] = islice(epochs, self.max_iter)
         if some is not None:
-            state = _Rounds(*some).run(centers, prices, self.tol, rounds)
+            state = _Rounds(*some, self._on_sphere).run(centers, prices, self.tol, rounds)
             centers, prices, n_before = state.centers, state.prices, state.n_rounds
-        state = _Rounds(X, limits).run(centers, prices, self.tol, rounds)
+        state = _Rounds(X, limits, self._on_sphere).run(centers, prices, self.tol, rounds)
         state.n_rounds += n_before
         return state
+
+    @property
+    def _on_sphere(self) -> bool:
+        return self.metric == "cosine"
 
     def _first_centers(self, X: Any, center: Array | None, random: np.random.RandomState) -> Array:
         n_samples = X.shape[0]
@@ -210,6 +243,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                     f"init has shape {given.shape}, but must have shape (n_clusters, n_features), here "
                     f"{(self.n_clusters, X.shape[1])}"
                 )
+            given = normalize(given) if self._on_sphere else given
             return given if center is None else given - center
         n_some = self.n_clusters if self.init == "random" else max(_SEEDED_PER_GROUP * self.n_clusters, 1000)
         chosen = X[np.sort(random.permutation(n_samples)[:n_some])]
@@ -218,7 +252,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return dense(chosen)
 
     @fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any = None, **refused: Any) -> BalancedKMeans:
+    def partial_fit(self, X: Any, y: Any = None) -> BalancedKMeans:
         """Continue with one more batch of samples. Each sample is seen once.
 
         Sizes count all batches together. Without limits, the sizes of groups differ by at most one after every batch.
@@ -231,14 +265,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The batch. The first batch must have at least as many samples as there are groups.
         y : None
             Ignored.
-        **refused
-            No other arguments are accepted; see ``fit``.
 
         Returns
         -------
         self
         """
-        _refuse("partial_fit", refused)
         is_first = not hasattr(self, "cluster_centers_")
         if not is_first and len(self.cluster_centers_) != self.n_clusters:
             raise ValueError(
@@ -254,25 +285,32 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 centers = self.cluster_centers_.astype(X.dtype, copy=False)
             limits = _batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
             labels, prices = self._assigned(X, centers, None if is_first else self.prices_, limits)
-            new = np.bincount(labels, minlength=self.n_clusters)
-            moves = _group_sums(X, labels, self.n_clusters) - new[:, None] * centers
+            sums, new = _group_sums(X, labels, self.n_clusters)
+            moves = sums - new[:, None] * centers
             moves /= np.maximum(counts + new, 1)[:, None]
-        self.cluster_centers_ = (centers + moves).astype(X.dtype)
+            centers = centers + moves
+        if self._on_sphere:
+            centers = normalize(centers)
+        self.cluster_centers_ = centers.astype(X.dtype)
         self.counts_, self.prices_, self.labels_ = counts + new, prices, labels
         self.inertia_ = _squared_distance(X, self.cluster_centers_, labels)
         self.n_iter_ = 1 if is_first else self.n_iter_ + 1
         return self
 
-    def predict(self, X: Any, balanced: bool = False) -> Indices:
+    def predict(self, X: Any, balanced: bool = False, sample_weight: Any = None) -> Indices:
         """Assign samples to groups.
 
         Parameters
         ----------
-        X : array-like or sparse array of shape (n_samples, n_features)
-            The samples.
+        X : array-like or sparse array of shape (n_samples, n_features), or Blocks
+            The samples. Memory maps of a gigabyte or more, zarr and dask arrays and
+            :class:`epls.data.blocks.Blocks` are read some rows at a time.
         balanced : bool, default=False
             Whether the groups of these samples, taken together, must have the required sizes: equal sizes, or those set
             by ``size_min``, ``size_max`` and ``sizes``. If False, each sample gets the group of its nearest centre.
+            Data that are read in parts must be in random order: no part may take more than its share of a group.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights that count in the sizes, as in ``fit``. Only with ``balanced=True``, for samples in memory.
 
         Returns
         -------
@@ -280,24 +318,69 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The group of each sample.
         """
         check_is_fitted(self)
+        if sample_weight is not None and not balanced:
+            raise ValueError("sample_weight counts in sizes only: give balanced=True as well, or leave it out")
+        blocks = as_blocks(X)
+        if blocks is not None:
+            if sample_weight is not None:
+                raise ValueError("sample_weight needs samples in memory, but they are read in parts: give an array")
+            return self._predicted_in_parts(blocks, balanced)
         X = self._validated(X, reset=False)
         centers = self.cluster_centers_.astype(X.dtype, copy=False)
         if not balanced:
             return np.asarray(pairwise_distances_argmin(X, centers), np.intp)
-        return self._assigned(X, centers, self.prices_, self._limits(X.shape[0]))[0]
+        weights = self._checked_weights(sample_weight, X)
+        return self._assigned(X, centers, self.prices_, self._limits(X.shape[0], weights), weights)[0]
 
-    def _assigned(self, X: Any, centers: Array, prices: Any, limits: Limits) -> tuple[Indices, Any]:
+    def _predicted_in_parts(self, blocks: Blocks, balanced: bool) -> Indices:
+        """Return the groups of data in parts, at the prices of the fit.
+
+        After each part, groups are within their limits in proportion to the samples so far. Corrections are then small
+        everywhere, instead of large in the last parts.
+        """
+        n_left, taken, labels = blocks.shape[0], np.zeros(self.n_clusters, np.int64), []
+        limits = self._limits(n_left)
+        for rows in joined_rows(blocks, _ROWS_OF_PART):
+            if not balanced:
+                labels.append(self.predict(rows))
+                continue
+            X = self._validated(rows, reset=False)
+            centers, n_rows = self.cluster_centers_.astype(X.dtype, copy=False), X.shape[0]
+            n_all, n_seen = blocks.shape[0], blocks.shape[0] - n_left + n_rows
+            capacity = np.minimum(-(-limits.capacity * n_seen // n_all) - taken, n_rows)
+            due = np.maximum(limits.minimum * n_seen // n_all - taken, 0)
+            due = due * n_rows // max(due.sum(), n_rows)
+            needed = np.maximum(limits.minimum - taken, 0)
+            n_spare = n_left - int(needed.sum())  # samples that no group needs for its minimum
+            for _ in range(2):
+                zeros = np.zeros(self.n_clusters)
+                found, _ = self._assigned(X, centers, zeros, Limits(capacity, due), fees=self.prices_)
+                new = np.bincount(found, minlength=self.n_clusters)
+                above = np.maximum(new - needed, 0)
+                if above.sum() <= n_spare:
+                    break
+                capacity = needed + np.diff(np.cumsum(above) * n_spare // above.sum(), prepend=0)
+            labels.append(found)
+            taken, n_left = taken + new, n_left - n_rows
+        return np.concatenate(labels)
+
+    def _assigned(
+        self, X: Any, centers: Array, prices: Any, limits: Limits, weights: Any = None, fees: Any = 0.0
+    ) -> tuple[Indices, Any]:
         """Return the groups of samples within the limits, and the prices."""
-        center = _origin(X)
-        distance = None if prices is None else self.inertia_ / max(self.counts_.sum(), 1.0)
+        center = self._near_origin(X)
+        if center is not None:
+            X, centers = X - center, centers - center
+        distance = None if prices is None else self.inertia_ / (self.counts_.sum() or 1.0)
         with one_blas_thread():
-            if center is None:
-                return _Rounds(X, limits, distance).assign(centers, prices)
-            return _Rounds(X - center, limits, distance).assign(centers - center, prices)
+            if weights is not None:
+                return _WholeSamples(X, limits, weights).assign(centers, prices)
+            return _Rounds(X, limits, distance=distance).assign(centers, prices, fees=fees)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         check_sparse(X)  # before it is converted
-        return validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
+        X = validate_data(self, X, accept_sparse="csr", dtype=_TYPES, reset=reset)
+        return normalize(X) if self._on_sphere else X
 
     def _checked(self, X: Any, *, reset: bool, needs_all_groups: bool = True) -> Any:
         X = self._validated(X, reset=reset)
@@ -308,8 +391,31 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         check_squares(X, small=False)
         return sparse.csr_array(X) if sparse.issparse(X) else X
 
-    def _limits(self, n_samples: int) -> Limits:
-        return _size_limits(n_samples, self.n_clusters, self.size_min, self.size_max, self.sizes)
+    def _checked_weights(self, sample_weight: Any, X: Any) -> Float64 | None:
+        """Return the weights, or None if all are 1."""
+        if sample_weight is None:
+            return None
+        weights = check_array(sample_weight, dtype=np.float64, ensure_2d=False, input_name="sample_weight")
+        if weights.shape != (X.shape[0],):
+            raise ValueError(f"sample_weight has shape {weights.shape}, but must have shape {(X.shape[0],)}")
+        if weights.min() < 0 or (weights > 0).sum() < self.n_clusters:
+            raise ValueError(
+                f"sample_weight has {(weights > 0).sum()} values above zero and {(weights < 0).sum()} below: give "
+                f"none below zero, and at least n_clusters={self.n_clusters} above"
+            )
+        if weights.max() > np.finfo(np.float64).max / len(weights):
+            raise ValueError(f"sample_weight has values of up to {weights.max():g}, too large to be added: divide them")
+        return None if (weights == 1).all() else weights
+
+    def _limits(self, n_samples: int, weights: Float64 | None = None) -> Limits:
+        total = n_samples if weights is None else float(weights.sum())
+        return _size_limits(total, self.n_clusters, self.size_min, self.size_max, self.sizes)
+
+    def _near_origin(self, X: Any) -> Array | None:
+        """Return the mean of samples, which makes products more precise; None for samples that stay as they are."""
+        if sparse.issparse(X) or self._on_sphere:
+            return None
+        return np.asarray(X.mean(axis=0, dtype=np.float64).astype(X.dtype))
 
     def _restore_fitted_state(self, arrays: dict[str, Any], plain: dict[str, Any]) -> None:
         super()._restore_fitted_state(arrays, plain)
@@ -322,63 +428,66 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return tags
 
 
-def _origin(X: Any) -> Array | None:
-    """Return the mean of samples, which makes products more precise. None for sparse samples, to keep them sparse."""
-    return None if sparse.issparse(X) else X.mean(axis=0, dtype=np.float64).astype(X.dtype)
-
-
-def _refuse(method: str, given: dict[str, Any]) -> None:
-    """Raise an error for arguments that other clusterers accept."""
-    if "sample_weight" in given:
-        raise TypeError(
-            f"BalancedKMeans.{method} does not support sample_weight, because sizes count samples: repeat the "
-            f"samples, as in X.repeat(weights, axis=0) for whole numbers, or use sklearn.cluster.KMeans, whose groups "
-            f"have any size"
-        )
-    if given:
-        raise TypeError(f"BalancedKMeans.{method} has no argument {', '.join(map(repr, given))}: leave it out")
-
-
-def _squared_distance(X: Any, centers: Array, labels: Indices) -> float:
+def _squared_distance(X: Any, centers: Array, labels: Indices, weights: Float64 | None = None) -> float:
     if sparse.issparse(X):
         near = np.square(centers, dtype=np.float64).sum(axis=1)[labels]
         products = np.asarray(X.multiply(centers[labels]).sum(axis=1), np.float64).ravel()
-        return max(float((X.multiply(X).sum()) - 2 * products.sum() + near.sum()), 0.0)
-    return float(np.square(X - centers[labels], dtype=np.float64).sum())
+        distances = np.maximum(squared_norms(X) - 2 * products + near, 0)
+    else:
+        distances = squared_norms(X - centers[labels])
+    return float(distances.sum() if weights is None else distances @ weights)
 
 
-def _size_limits(n_samples: int, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans."""
+def _size_limits(total: float, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
+    """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans.
+
+    ``total`` is the number of samples, an int, or their total weight, a float.
+    """
+    whole = isinstance(total, int)
+    checked, unit, form = (checked_counts, "samples", ".0f") if whole else (_checked_sizes, "units of weight", ".6g")
+    slack = 0.0 if whole else 1e-9 * total
     if sizes is not None:
         if size_min is not None or size_max is not None:
             raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
-        exact = checked_counts("sizes", sizes, n_clusters, "group")
+        exact = checked("sizes", sizes, n_clusters, "group")
         n_exact = exact.sum(dtype=float)  # of very large integers, too
-        if np.ndim(sizes) != 1 or n_exact != n_samples:
+        if np.ndim(sizes) != 1 or abs(n_exact - total) > slack:
             raise ValueError(
-                f"sizes must be {n_clusters} numbers whose sum is {n_samples}, the number of samples, but has "
-                f"{np.size(sizes)} whose sum is {n_exact:.0f}"
+                f"sizes must be {n_clusters} numbers whose sum is {total:{form}}, the number of {unit}, but has "
+                f"{np.size(sizes)} whose sum is {n_exact:{form}}"
             )
         return Limits(exact, exact)
+    share = total // n_clusters, -(-total // n_clusters)
+    smaller, larger = share if whole else (total / n_clusters, total / n_clusters)
     if size_min is None and size_max is None:
-        size_min, size_max = n_samples // n_clusters, -(-n_samples // n_clusters)
-    least = checked_counts("size_min", 0 if size_min is None else size_min, n_clusters, "group")
-    most = checked_counts("size_max", n_samples if size_max is None else size_max, n_clusters, "group")
+        size_min, size_max = smaller, larger
+    least = checked("size_min", 0 if size_min is None else size_min, n_clusters, "group")
+    most = checked("size_max", total if size_max is None else size_max, n_clusters, "group")
     if (least > most).any():
         j = int(np.argmax(least > most))
         raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
     n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)
-    if n_least > n_samples:
+    if n_least > total + slack:
         raise ValueError(
-            f"size_min asks for {n_least:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
-            f"size_min of {n_samples // n_clusters} at most, or fewer groups"
+            f"size_min asks for {n_least:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give a "
+            f"size_min of {smaller:{form}} at most, or fewer groups"
         )
-    if n_most < n_samples:
+    if n_most < total - slack:
         raise ValueError(
-            f"size_max has room for {n_most:.0f} samples in {n_clusters} groups, but there are {n_samples}: give a "
-            f"size_max of {-(-n_samples // n_clusters)} at least, or more groups"
+            f"size_max has room for {n_most:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give "
+            f"a size_max of {larger:{form}} at least, or more groups"
         )
-    return Limits(np.minimum(most, n_samples), least)
+    return Limits(np.minimum(most, total), least)
+
+
+def _checked_sizes(name: str, sizes: Any, n: int, of: str) -> Any:
+    """Return one total weight for each group, after checking what was given."""
+    given = np.asarray(sizes, np.float64)
+    if given.shape not in ((), (n,)):
+        raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n}, one for each {of}")
+    if not (given >= 0).all():
+        raise ValueError(f"{name} has the value {given.min()}, but must be 0 or more")
+    return np.broadcast_to(given, n).copy()
 
 
 def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
@@ -394,6 +503,11 @@ def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any,
     if sizes is None and size_max is None:
         n_all = int(seen.sum()) + n_samples
         least, most = n_all // n_clusters, -(-n_all // n_clusters)
+        if seen.max() > most or np.maximum(least - seen, 0).sum() > n_samples:
+            raise ValueError(
+                f"groups have {seen.min()} to {seen.max()} samples so far, and {n_samples} more cannot make them "
+                f"equal: set size_max or sizes, or begin with a new model"
+            )
         return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
     name, given = ("sizes", sizes) if size_max is None else ("size_max", size_max)
     left = np.clip(checked_counts(name, given, n_clusters, "group") - seen, 0, n_samples)
@@ -423,9 +537,10 @@ class _Rounds:
     ``distance`` is their mean squared distance from the centres, if it is known.
     """
 
-    def __init__(self, X: Any, limits: Limits, distance: float | None = None) -> None:
+    def __init__(self, X: Any, limits: Limits, on_sphere: bool = False, distance: float | None = None) -> None:
         self._X = X
         self._limits = limits
+        self._on_sphere = on_sphere
         self._bidders = NearBidders(X, len(limits.capacity))
         self._auction = Auction(self._bidders, limits, allowed_threads())
         self._size = float(squared_norms(X).sum())
@@ -433,13 +548,15 @@ class _Rounds:
         first = _FIRST_INCREMENT * self._size / X.shape[0] if distance is None else _INCREMENT * distance
         self._increment = max(first, self._least_increment)
 
-    def assign(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> tuple[Indices, Float64]:
+    def assign(
+        self, centers: Array, prices: Float64 | None, loosely: bool = False, fees: Any = 0.0
+    ) -> tuple[Indices, Float64]:
         """Return the group of each sample and the prices of groups, given earlier prices if there are any.
 
-        With ``loosely``, a few samples may be in groups that are already full.
+        With ``loosely``, a few samples may be in groups that are already full. Groups may cost fixed ``fees``, too.
         """
         self._check(centers, prices)
-        self._bidders.approach(centers)
+        self._bidders.approach(centers, fees)
         if prices is None:
             prices = self._auction.first_prices(self._increment)
         increment = self._increment
@@ -492,21 +609,74 @@ class _Rounds:
         return best
 
     def _round(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> _State:
-        """Assign samples to centres, and move centres to the means of their groups. An empty group keeps its centre."""
+        """Assign samples to centres, and move centres to the means of their groups."""
         labels, prices = self.assign(centers, prices, loosely)
-        sums = _group_sums(self._X, labels, len(centers))
-        counts = np.bincount(labels, minlength=len(centers))
-        means = np.where(counts[:, None] > 0, sums / np.maximum(counts, 1)[:, None], centers)
-        inertia = self._size - float((counts * squared_norms(means)).sum())
+        sums, counts = _group_sums(self._X, labels, len(centers))
+        means = _centers(sums, counts, centers, self._on_sphere)
+        inertia = self._size - float((2 * sums * means).sum() - (counts * squared_norms(means)).sum())
         self._increment = min(max(_INCREMENT * inertia / len(labels), self._least_increment), self._increment)
         return _State(means.astype(centers.dtype), prices, labels, max(inertia, 0.0))
 
 
-def _group_sums(X: Any, labels: Indices, n_groups: int) -> Float64:
-    """Return the sum of the samples of each group, in float64."""
+def _centers(sums: Float64, counts: Float64, centers: Array, on_sphere: bool) -> Float64:
+    """Return the means of groups, of unit length if on a sphere. An empty group keeps its centre."""
+    sizes = np.sqrt(squared_norms(sums)) if on_sphere else counts
+    return np.where(sizes[:, None] > 0, sums / np.where(sizes > 0, sizes, 1)[:, None], centers)
+
+
+class _WholeSamples:
+    """Assignments of samples with weights: limits are total weights, and no sample is divided.
+
+    Samples are drawn in proportion to their weights, and these draws bid for places in groups. A sample that is too
+    heavy for any group is drawn as often as a group has places: its draws would push all others out of several groups.
+    """
+
+    def __init__(self, X: Any, limits: Limits, weights: Float64) -> None:
+        self._X, self._all_weights = X, weights
+        self._limits = limits.minimum.astype(np.float64), limits.capacity.astype(np.float64)
+        self._weights = limited(weights, self._limits[1].max() / weights.sum())
+        self._low, self._high = (limit * (self._weights.sum() / weights.sum()) for limit in self._limits)
+
+    def draws(self, at_least: int = 0) -> Indices:
+        """Return the samples that are drawn, each as often as it is."""
+        return drawn(self._weights, max(len(self._weights), _FEWEST_DRAWS), at_least)
+
+    def places(self, n_draws: int, more: Float64 | float = 0.0) -> Limits:
+        """Return the limits for draws, with ``more`` weight for each group."""
+        unit = self._weights.sum() / n_draws
+        least, most = np.floor((self._low + more) / unit), np.ceil((self._high + more) / unit)
+        return Limits(np.clip(most, 0, n_draws).astype(np.int64), np.clip(least, 0, n_draws).astype(np.int64))
+
+    def assign(self, centers: Array, prices: Float64) -> tuple[Indices, Float64]:
+        """Return the group of each sample and the prices of groups, given earlier prices."""
+        n_samples, n_groups = self._X.shape[0], len(centers)
+        rows, more = self.draws(at_least=1), np.zeros(n_groups)
+        draws = self._X[rows]
+        bidders = NearBidders(self._X, n_groups)
+        bidders.approach(centers)
+        for _ in range(_DRAWN_AUCTIONS):
+            places = self.places(len(rows), more)
+            if places.capacity.sum() < len(rows) or places.minimum.sum() > len(rows):
+                break
+            of_draws, prices = _Rounds(draws, places).assign(centers, prices)
+            bidders.look(np.arange(n_samples), prices, allowed_threads())
+            near, values = (wish.reshape(n_samples, -1)[:, :_NEAR].copy() for wish in bidders.wishes[1:3])
+            groups = near[:, 0].astype(np.intp)  # for those of weight 0
+            groups[rows] = of_draws
+            loads = np.bincount(groups, self._weights, n_groups)
+            more += np.clip(loads, self._low, self._high) - loads
+        others = np.flatnonzero((near != groups[:, None]).all(axis=1))  # where many groups are equally near
+        near[others, -1], values[others, -1] = groups[others], bidders.values_of(others, groups[others])
+        pairs = groups, near, values, bidders.values_of
+        return whole_samples(*pairs, prices, self._all_weights, *self._limits), prices
+
+
+def _group_sums(X: Any, labels: Indices, n_groups: int, weights: Float64 | None = None) -> tuple[Float64, Float64]:
+    """Return the sum of the samples of each group, in float64, and their number; or weighted sum and total weight."""
     n_samples = X.shape[0]
-    is_in = sparse.csr_array((np.ones(n_samples), labels, np.arange(n_samples + 1)), shape=(n_samples, n_groups))
-    return dense(is_in.T @ X).astype(np.float64, copy=False)
+    factors = np.ones(n_samples) if weights is None else weights
+    is_in = sparse.csr_array((factors, labels, np.arange(n_samples + 1)), shape=(n_samples, n_groups))
+    return dense(is_in.T @ X).astype(np.float64, copy=False), np.bincount(labels, factors, n_groups).astype(np.float64)
 
 
 def _part_of(X: Any, limits: Limits, random: np.random.RandomState) -> tuple[Any, Limits] | None:

@@ -36,7 +36,7 @@ def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
     if blocks is None:
         blocks = array_blocks(X)
     n_rows = max(1, min(_ROWS, _BYTES // (8 * max(blocks.shape[1], 1))))
-    for rows in _joined_rows(blocks, n_rows):
+    for rows in joined_rows(blocks, n_rows):
         for some in row_blocks(len(rows), n_rows):
             codes = model.transform(rows[some])
             yield codes if sparse.issparse(codes) else np.asarray(codes)
@@ -73,7 +73,7 @@ def n_codes_of(model: Any) -> int:
     return len(model.get_feature_names_out()) if n_codes is None else int(n_codes)
 
 
-def _joined_rows(blocks: Blocks, n_rows: int) -> Iterator[NDArray[Any]]:
+def joined_rows(blocks: Blocks, n_rows: int) -> Iterator[NDArray[Any]]:
     """Iterate over the rows of consecutive blocks that have at most ``n_rows`` together. Each block is read once."""
     waiting: list[NDArray[Any]] = []
     n_waiting = 0

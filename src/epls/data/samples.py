@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..utils.threads import row_blocks
 from .blocks import Blocks, checked_blocks
 from .moments import Moments, moments_of
 from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
@@ -22,6 +23,7 @@ from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 Array = NDArray[Any]  # in the stored type, including small integers
 
 BUFFER_BYTES = 2**27  # size of the buffer that samples are shuffled in; there are two
+_ROWS_IN_ORDER = 16_384
 _TOLD_ROWS = 64  # rows that identify the data
 
 
@@ -71,6 +73,10 @@ class Samples(ABC):
     @abstractmethod
     def array(self) -> Array:
         """Return all samples in memory, as a C-contiguous array of :attr:`dtype`."""
+
+    def blocks_in_order(self) -> Iterator[Array]:
+        """Iterate over all samples in their order, in arrays of the stored type."""
+        yield self.array()
 
     def n_batches(self, batch_size: int, *, drop_last: bool = False) -> int:
         """Return the number of mini-batches of an epoch, with ``batch_size`` samples of every part in each."""
@@ -154,6 +160,9 @@ class ArraySamples(Samples):
     def array(self) -> Array:
         return np.ascontiguousarray(self.X, self.dtype)
 
+    def blocks_in_order(self) -> Iterator[Array]:
+        return (self.X[rows] for rows in row_blocks(len(self.X), _ROWS_IN_ORDER))
+
 
 class BlockSamples(Samples):
     """Data that are read block by block, and shuffled well in little memory.
@@ -188,10 +197,13 @@ class BlockSamples(Samples):
     def array(self) -> Array:
         rows = np.empty(self.shape, self.dtype)
         end = 0
-        for block in checked_blocks(self.blocks):
+        for block in self.blocks_in_order():
             rows[end : end + len(block)] = block
             end += len(block)
         return rows
+
+    def blocks_in_order(self) -> Iterator[Array]:
+        return checked_blocks(self.blocks)
 
     def some_rows(self) -> str:
         numbers = sorted({0, len(self.blocks.sizes) // 2, len(self.blocks.sizes) - 1})
