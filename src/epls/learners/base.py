@@ -152,16 +152,20 @@ class Learner(Saved, Epochs, Coder):
         return self
 
     def checked_n_components(self, n_samples: int) -> int:
-        """Return ``n_components``, or for None 100 or the number of samples, whichever is less."""
+        """Return ``n_components``, or for None the default number, but at most the number of samples."""
         n_components: int | None = self.n_components
         if n_components is None:
-            return min(DEFAULT_COMPONENTS, n_samples)
+            return min(self.default_n_components(n_samples), n_samples)
         if n_components > n_samples:
             raise ValueError(
                 f"n_components={n_components} is more than n_samples={n_samples}: "
                 f"give n_components of at most {n_samples}, or more samples"
             )
         return int(n_components)
+
+    def default_n_components(self, n_samples: int) -> int:
+        """Return the number of components to learn from so many samples if the user chooses none."""
+        return DEFAULT_COMPONENTS
 
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:
         return map_blocks(new_worker, n_rows, min(_BLOCK_ROWS, self._rows_at_a_time()))

@@ -45,6 +45,9 @@ class EPLS(UnitLearner):
     learn the same features for a > 0 (unless a * X + c is rounded, for example to float32). As with PCA or k-means,
     features on very different scales should be standardised first (``StandardScaler``); otherwise the widest dominate.
 
+    EPLS is made for data with parts to find, such as patches of images. For embeddings and other vectors that already
+    are features, use :class:`Prototypes`: the sparse code of EPLS keeps too little of them.
+
     Parameters
     ----------
     n_components : int or None, default=None
@@ -259,10 +262,14 @@ class EPLS(UnitLearner):
         """
         check_is_fitted(self)
         refuse_blocks(X, "winners")
-        data, n_components = self._checked(X), len(self.components_)
-        target = AuctionTarget(n_components)
-        n_rows = n_components * max(self._rows_at_a_time() // n_components, 1)  # whole rounds of wins
-        return np.concatenate([target.assign(self._codes(data[rows])) for rows in row_blocks(len(data), n_rows)])
+        data, target = self._checked(X), AuctionTarget(len(self.components_))
+        blocks = row_blocks(len(data), self.winners_at_a_time())
+        return np.concatenate([target.assign(self._codes(data[rows])) for rows in blocks])
+
+    def winners_at_a_time(self) -> int:
+        """Return the number of samples that :meth:`winners` looks at together: whole rounds of wins."""
+        n_components = len(self.components_)
+        return n_components * max(self._rows_at_a_time() // n_components, 1)
 
     def _codes(self, data: NDArray[Any]) -> Array:
         if self.device is None:
