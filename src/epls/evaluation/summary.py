@@ -42,7 +42,7 @@ def model_summary(model: Any, data: Opened) -> dict[str, Any]:
         learner = learner_of(model)
         if isinstance(data, Vectors):
             codes = model.transform(data.some(_SAMPLES))
-            about = {"kind": "vectors", "feature_names": data.names}
+            about = {"kind": "vectors", "feature_names": data.columns}
         else:
             codes = NaturalEncoder(learner).transform(model.draw_patches(data, _SAMPLES, random_state=0))
         layers = [layer_summary([learner], len(learner.components_), codes)]
