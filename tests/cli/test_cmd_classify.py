@@ -49,7 +49,8 @@ def test_a_table_with_a_few_labels(iris, tmp_path, capsys):
     code, out, err = epls(capsys, "classify", folder / "iris.csv", "--labels", folder / "labels.csv", "-o", output)
     assert code == 0, err
     assert "135 labels predicted from 15 given ones (3 classes)" in out
-    assert "% of the given labels are predicted correctly in cross-validation" in out
+    assert "% of the given labels are predicted correctly in cross-validation (95 % interval: " in out
+    assert "label at least 10 samples of each class; these have fewer: setosa, versicolor, virginica" in out
     rows = rows_of(output)
     assert list(rows[0]) == ["row", "label", "confidence", "source"]
     assert [row["row"] for row in rows] == [str(k) for k in range(150)]

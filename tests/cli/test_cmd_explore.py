@@ -95,9 +95,9 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
             1,
             "1 of 1 labelled samples",
         ),
-        ([pictures, *output, "--features", tmp_path / "other.npz"], 1, "lacks the features of 6 of 6 images"),
-        ([pictures, *output, "--features", tmp_path / "few.npy"], 1, "features of 5 samples"),
-        ([pictures, *output, "--features", work / "table.csv"], 2, r"\.npz or \.npy"),
+        ([pictures, *output, "--features", tmp_path / "other.npz"], 1, "lacks 6 of the 6 samples of"),
+        ([pictures, *output, "--features", tmp_path / "few.npy"], 1, "has 5 rows without names, but"),
+        ([pictures, *output, "--features", tmp_path / "x.txt"], 2, r"give a \.npz, \.npy, \.parquet or \.csv file"),
         ([work / "vectors.npy", *output, "--model", model], 1, "learned from images"),
         ([work / "absent", *output], 1, "no folder"),
     ]:

@@ -44,22 +44,24 @@ def test_an_array_is_not(work, tmp_path, capsys):
 def test_columns_are_told_and_those_that_are_no_measurements(work, tmp_path, capsys):
     frame = load_breast_cancer(as_frame=True).frame
     frame.insert(0, "id", range(len(frame)))
+    frame.insert(1, "key", range(len(frame)))
     frame["planet"] = 3
     frame.to_csv(tmp_path / "t.csv", index=False)
     arguments = ["fit", tmp_path / "t.csv", "-o", tmp_path / "model", "--n-components", 5, "--set", "max_iter=2"]
     code, _, err = epls(capsys, *arguments)
     assert code == 0
-    assert "33 columns are used: id, mean radius, mean texture," in err
+    assert "33 columns are used: key, mean radius, mean texture," in err
+    assert "; id names the rows\n" in err
     assert "worst area" not in err  # few are listed
     assert re.search("warning: columns that look like labels, .*: target; leave them out with --drop target", err)
-    assert re.search("warning: columns that look like identifiers, .*: id; leave them out with --drop id", err)
+    assert re.search("warning: columns that look like identifiers, .*: key; leave them out with --drop key", err)
     assert re.search("warning: columns that have only one value and .*: planet", err)
-    code, _, err = epls(capsys, *arguments, "--force", "--drop", "id", "--drop", "target", "--drop", "planet")
+    code, _, err = epls(capsys, *arguments, "--force", "--drop", "key", "--drop", "target", "--drop", "planet")
     assert "30 columns are used: mean radius" in err
     assert "columns that" not in err
     chosen = ["--columns", "mean area", "--columns", "mean radius"]
     code, _, err = epls(capsys, *arguments, "--force", *chosen)
-    assert "2 columns are used: mean area, mean radius\n" in err
+    assert "2 columns are used: mean area, mean radius; id names the rows\n" in err
     model = load_model(tmp_path / "model")
     assert model.feature_names_in_.tolist() == ["mean area", "mean radius"]
     model.transform(frame[["mean area", "mean radius"]])

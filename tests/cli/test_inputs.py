@@ -57,11 +57,11 @@ def test_options_for_learning_are_refused_if_nothing_is_learned(work, pictures, 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_columns_of_a_table_that_are_no_measurements(vectors, tmp_path, capsys, command):
     rows = "".join(f"{k},{row[0]},{row[1]}\n" for k, row in enumerate(vectors))
-    (tmp_path / "t.csv").write_text(f"id,a,b\n{rows}")
+    (tmp_path / "t.csv").write_text(f"key,a,b\n{rows}")
     code, _, err = epls(capsys, *arguments_of(command, tmp_path / "t.csv", tmp_path))
     assert code == 0, err
     assert "warning: columns that look like identifiers" in err
-    assert "--drop id" in err
+    assert "--drop key" in err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -71,7 +71,7 @@ def test_a_table_by_hand(tmp_path):
     ("content", "message"),
     [
         (b"", "is empty"),
-        (b"name,label\na,b\nc,d\n", "has 2 labels in the order of the samples, but here has 1: give one for each"),
+        (b"title,label\na,b\nc,d\n", "has 2 labels in the order of the samples, but here has 1: give one for each"),
         (b"file,kind,name\na,b,c\n", "which column of .* has the labels. It has kind, name. Name one, or call it"),
         (b"file\na\n", "which column of .* has the labels"),
         (b"file,label\na.jpg\n", "line 2 of .* has 1 value, but the first line names 2 columns"),
@@ -173,16 +173,9 @@ class TestLabelsBesideSamples:
             pa_csv.write_csv(table, tmp_path / "t.csv")
             assert labels_beside(tmp_path / "t.csv", "class") == (expected, "class")
 
-    @pytest.mark.parametrize(
-        ("column", "message"),
-        [
-            (pa.array([[1], [2]]), "class of .* has values of type list.*: labels must be numbers or texts"),
-            (pa.array([b"a", b"\xff"]), "labels must be numbers or texts"),
-        ],
-    )
-    def test_columns_that_are_no_labels(self, tmp_path, column, message):
-        parquet.write_table(pa.table({"class": column}), tmp_path / "t.parquet")
-        with pytest.raises(ValueError, match=message):
+    def test_columns_that_are_no_labels(self, tmp_path):
+        parquet.write_table(pa.table({"class": pa.array([[1], [2]])}), tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match=r"class of .* has values of type list.*: they must be numbers or texts"):
             labels_beside(tmp_path / "t.parquet", None)
 
     def test_which_column(self, tmp_path):

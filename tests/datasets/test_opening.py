@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 import zarr
 from made_up_bands import cube
@@ -11,7 +12,7 @@ from PIL import Image
 
 from epls import ImageFolder
 from epls.datasets.arrays import ChunkedImages
-from epls.datasets.opening import ParameterError, Vectors, is_part_of, open_data, rows_have_names
+from epls.datasets.opening import ParameterError, Vectors, is_part_of, matched_rows, open_data, rows_have_names
 
 X = np.random.RandomState(0).normal(size=(30, 3)).astype(np.float32)
 
@@ -47,10 +48,107 @@ def test_vectors_of_every_kind(tmp_path):
         assert len(opened.some(7)) == 7
         assert {tuple(row) for row in opened.some(7).tolist()} <= {tuple(row) for row in X.tolist()}
         assert len(opened.some(100)) == 30
-    assert open_data(tmp_path / "x.CSV").names == ["a", "b", "c"]
-    assert open_data(tmp_path / "x.CSV", drop=["a"]).names == ["b", "c"]
-    assert open_data(tmp_path / "x.CSV", columns=["c", "a"]).names == ["c", "a"]
-    assert open_data(tmp_path / "x.npy").names is None
+    assert open_data(tmp_path / "x.CSV").columns == ["a", "b", "c"]
+    assert open_data(tmp_path / "x.CSV", drop=["a"]).columns == ["b", "c"]
+    assert open_data(tmp_path / "x.CSV", columns=["c", "a"]).columns == ["c", "a"]
+    assert open_data(tmp_path / "x.npy").columns is None
+
+
+NAMES = [f"{k:03}.png" for k in range(30)]
+
+
+def write_rows(path, order, names=NAMES, key="file"):
+    """Write rows of X in another order, with their names."""
+    if path.suffix == ".npz":
+        np.savez(path, embeddings=X[order], names=np.array(names)[order])
+    else:
+        frame = pd.DataFrame(X[order], columns=["a", "b", "c"])
+        frame.insert(0, key, np.array(names)[order])
+        getattr(frame, f"to_{path.suffix[1:]}")(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv", ".parquet"])
+class TestRowsByName:
+    def test_names_in_any_order(self, tmp_path, ending):
+        order = np.random.RandomState(1).permutation(30)
+        path = write_rows(tmp_path / f"f{ending}", order)
+        opened = open_data(path)
+        assert opened.names == [NAMES[k] for k in order]
+        assert opened.part(slice(3, 5)).names == opened.names[3:5]
+        rows, remarks = matched_rows(path, NAMES, 30, "here", n_columns=None)
+        np.testing.assert_allclose(rows, X, rtol=1e-6)
+        assert remarks == []
+        rows, remarks = matched_rows(path, NAMES[20:], 10, "here", n_columns=3)
+        np.testing.assert_allclose(rows, X[20:], rtol=1e-6)
+        assert len(remarks) == 1
+        assert "20 rows of" in remarks[0]
+        assert repr(opened.names[0]) in remarks[0] or opened.names[0] in NAMES[20:]
+
+    def test_missing_names_are_listed(self, tmp_path, ending):
+        path = write_rows(tmp_path / f"f{ending}", np.arange(27))
+        with pytest.raises(ValueError, match=r"lacks 3 of the 30 samples of here: '027.png', '028.png', '029.png'; it"):
+            matched_rows(path, NAMES, 30, "here", n_columns=None)
+
+    def test_names_that_are_numbers_keep_their_zeros(self, tmp_path, ending):
+        path = write_rows(tmp_path / f"f{ending}", np.arange(30)[::-1], [f"{k:03}" for k in range(30)], "id")
+        rows, _ = matched_rows(path, [f"{k:03}" for k in range(30)], 30, "here", n_columns=None)
+        np.testing.assert_allclose(rows, X, rtol=1e-6)
+
+    def test_whole_numbers_name_samples_without_names(self, tmp_path, ending):
+        path = write_rows(tmp_path / f"f{ending}", np.arange(30)[::-1], range(30), "id")
+        np.testing.assert_allclose(matched_rows(path, None, 30, "here", n_columns=None)[0], X, rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("name", "message"), [("001.png", "names several rows '001.png'"), ("", "lacks the names of 1 of")]
+    )
+    def test_names_that_are_none(self, tmp_path, ending, name, message):
+        path = write_rows(tmp_path / f"f{ending}", np.arange(30), [name, *NAMES[1:]])
+        with pytest.raises(ValueError, match=message):
+            open_data(path)
+
+    def test_rows_without_names_need_the_number_of_samples(self, tmp_path, ending):
+        if ending == ".npz":
+            np.savez(tmp_path / "f.npz", X)
+        else:
+            getattr(pd.DataFrame(X).add_prefix("x"), f"to_{ending[1:]}")(tmp_path / f"f{ending}", index=False)
+        np.testing.assert_allclose(
+            matched_rows(tmp_path / f"f{ending}", NAMES, 30, "here", n_columns=3)[0], X, rtol=1e-6
+        )
+        with pytest.raises(ValueError, match="has 30 rows without names, but here has 29 samples"):
+            matched_rows(tmp_path / f"f{ending}", NAMES[1:], 29, "here", n_columns=None)
+        with pytest.raises(ValueError, match=r"shape \(30, 3\), but \(30, 2\) is needed"):
+            matched_rows(tmp_path / f"f{ending}", NAMES, 30, "here", n_columns=2)
+
+
+def test_columns_that_are_no_features(tmp_path):
+    frame = pd.DataFrame(
+        {"name": ["b", "a"], "color": ["red", "blue"], "label": [1, 2], "y": [3.0, 4.0], "x": [5.0, 6.0]}
+    )
+    frame["height"] = 7.0
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    rows, remarks = matched_rows(tmp_path / "t.csv", ["a", "b"], 2, "here", n_columns=None)
+    assert_array_equal(rows, [[6, 7], [5, 7]])
+    assert remarks == [f"columns of {tmp_path / 't.csv'} that are no features are left out: color, label, y"]
+    assert_array_equal(matched_rows(tmp_path / "t.csv", ["a", "b"], 2, "here", n_columns=2)[0], [[6, 4], [5, 3]])
+
+
+def test_the_index_of_pandas_names_rows(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"], index=NAMES)
+    frame.to_csv(tmp_path / "t.csv")
+    frame.to_parquet(tmp_path / "t.parquet")
+    for name in ("t.csv", "t.parquet"):
+        opened = open_data(tmp_path / name)
+        assert (opened.names, opened.columns, opened.key) == (NAMES, ["a", "b", "c"], "file")
+
+
+@pytest.mark.parametrize("names", [NAMES[1:], np.ones(30), np.array([NAMES])])
+def test_arrays_that_are_no_names(tmp_path, names):
+    np.savez(tmp_path / "f.npz", features=X, names=names)
+    with pytest.raises(
+        ValueError, match=r"has 30 rows, but its array names has shape .*: give a text or a whole number"
+    ):
+        open_data(tmp_path / "f.npz")
 
 
 def test_images_of_every_kind(images, tmp_path):

@@ -101,16 +101,16 @@ def test_tables_are_read_by_pandas_and_by_the_library(tmp_path):
             write(features)
         frame = getattr(pd, f"read_{ending}")(tmp_path / f"f.{ending}")
         assert frame["file"].tolist() == ["b.png", "a, b.png", "ä.png"]
-        np.testing.assert_array_equal(
-            load_table(tmp_path / f"f.{ending}", drop=["file"])[0].astype(np.float32), features
-        )
+        table = load_table(tmp_path / f"f.{ending}")
+        assert table.names == ["b.png", "a, b.png", "ä.png"]
+        np.testing.assert_array_equal(table.X.astype(np.float32), features)
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
 def test_tables_without_names(tmp_path, ending):
     with features_file(tmp_path / f"f{ending}", (3, 2)) as write:
         write(sparse.csr_matrix(np.eye(3, 2)))
-    X, names = load_table(tmp_path / f"f{ending}")
+    X, names, *_ = load_table(tmp_path / f"f{ending}")
     assert names == ["feature0", "feature1"]
     np.testing.assert_array_equal(X, np.eye(3, 2))
 

@@ -1,12 +1,14 @@
 """What the page to look through data contains."""
 
 import base64
+import io
 import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from sklearn.datasets import load_iris
 
 from epls import EPLS, ImageFeatures
@@ -167,3 +169,21 @@ def test_pictures_of_several_sizes_and_types():
     assert sizes[0].tolist() == [200, 20]
     assert sizes[4].tolist() == [46, 224]  # of 245 x 50 pixels
     assert looks(fingerprints).shape == (5, 7)
+
+
+def test_pictures_are_upright(tmp_path):
+    """A photograph taken with the camera on its side: in a folder, and opened by Pillow."""
+    pixels = np.zeros((48, 64, 3), np.uint8)
+    pixels[:, 56:] = 200, 30, 30  # the right side of the file is the bottom of the scene
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    Image.fromarray(pixels).save(tmp_path / "a.jpg", exif=exif)
+    for images in (tmp_path, [Image.open(tmp_path / "a.jpg")]):
+        fingerprints, made = thumbnails_of(ImageCollection(images, 1), lambda *progress: None)
+        assert unpacked(made["sizes"], np.uint8).tolist() == [48, 64]
+        (sheet,) = made["sheets"]
+        shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet.split(",")[1]))))[:64, :48]
+        for picture in (shown, fingerprints[0]):
+            is_red = picture[..., 0] > 100
+            assert is_red[-1].all()
+            assert not is_red[: len(picture) // 2].any()

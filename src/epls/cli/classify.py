@@ -15,7 +15,7 @@ from . import inputs, options
 if TYPE_CHECKING:
     from ..datasets.labels import Label
 
-_FEW = 5  # with fewer labels of a class, a remark says that more would help
+_FEW = 10  # with fewer labels of a class, a remark says that more would help
 
 
 @click.command("classify")
@@ -53,12 +53,12 @@ def command(
         Label(str(name), float(confidence), given is not None)
         for name, confidence, given in zip(result.labels, result.confidence, known, strict=True)
     ]
-    write_atomically(output, labels_table(found.names, rows))
+    write_atomically(output, labels_table(found.names, rows, found.key))
     counts = Counter(label.label for label in known if label is not None)
     facts = {
         "file": str(output), "classes": dict(sorted(counts.items())), "given": counts.total(),
         "predicted": len(rows) - counts.total(), "accuracy": result.accuracy,
-        "seconds": round(time.perf_counter() - started, 1),
+        "interval": result.interval, "seconds": round(time.perf_counter() - started, 1),
     }  # fmt: skip
     options.print_result(as_json, facts, _told(facts))
 
@@ -81,7 +81,7 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
     classes = {label.label for label in known if label is not None}
     if len(classes) < 2:
         said = f"only the label {next(iter(classes))!r}" if classes else "no labels"
-        raise click.ClickException(f"{where} has {said}: label some samples of at least two classes")
+        raise click.ClickException(f"{where} has {said}: label at least {_FEW} samples of each class, of at least two")
     if all(label is not None for label in known):
         raise click.ClickException(
             f"{where} labels all {len(known)} samples: nothing is left to predict; leave some of them without a label"
@@ -94,7 +94,12 @@ def _told(facts: dict[str, Any]) -> str:
         f"({len(facts['classes'])} classes) in {facts['seconds']} s, written to {facts['file']}"
     ]
     if facts["accuracy"] is not None:
-        lines.append(f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation")
+        low, high = facts["interval"]
+        lines.append(
+            f"{100 * facts['accuracy']:.1f} % of the given labels are predicted correctly in cross-validation "
+            f"(95 % interval: {100 * low:.1f} to {100 * high:.1f} %)"
+        )
     if few := [name for name, n_labels in facts["classes"].items() if n_labels < _FEW]:
-        lines.append(f"these classes have fewer than {_FEW} labels: {', '.join(few[:5])}; more would help")
+        more = f" and {len(few) - 5} more" if len(few) > 5 else ""
+        lines.append(f"label at least {_FEW} samples of each class; these have fewer: {', '.join(few[:5])}{more}")
     return "\n".join(lines)

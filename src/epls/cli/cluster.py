@@ -21,6 +21,7 @@ from . import inputs, options
 @click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs with different starts; the best is kept.")  # fmt: skip
 @options.model
+@inputs.features
 @options.recipe
 @options.longest_side(usual="unchanged")
 @options.image_folder
@@ -44,7 +45,7 @@ def command(
     from ..datasets.writing import samples_table
     from ..utils.files import write_atomically
 
-    options.check_output(output, force, data, *filter(None, [chosen["model"]]))
+    options.check_output(output, force, data, *filter(None, (chosen["model"], chosen["features"])))
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress)
         found.check_distances()
@@ -58,7 +59,7 @@ def command(
         report_epochs(groups, lambda done, total: progress("group", done, total))
         groups.fit(X)
         seconds = round(time.perf_counter() - started, 1)
-    write_atomically(output, samples_table(found.names, group=groups.labels_.astype(str).tolist()))
+    write_atomically(output, samples_table(found.names, found.key, group=groups.labels_.astype(str).tolist()))
     sizes = groups.counts_.astype(int)
     facts = {
         "file": str(output), "groups": clusters, "samples": len(X), "smallest": int(sizes.min()),

@@ -230,7 +230,7 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
     with_settings(learner, known | given[""], chosen["learner"])
     if chosen["scale"] and as_blocks(vectors.X) is not None:
         raise click.UsageError(f"--scale requires all vectors in memory, but {data} is read in parts: leave it out")
-    scale = vectors.names is not None if chosen["scale"] is None else chosen["scale"]
+    scale = vectors.columns is not None if chosen["scale"] is None else chosen["scale"]
     return make_pipeline(StandardScaler(), learner) if scale else learner
 
 

@@ -28,7 +28,7 @@ class Inputs:
 
     path: Path
     data: Opened
-    names: list[str] | None  # of image files, or those that `epls transform` wrote beside features
+    names: list[str] | None  # of image files or of vectors
     model: Any
     notes: dict[str, Any]
     features: Array | None = None  # a row for each sample
@@ -47,7 +47,12 @@ class Inputs:
 
     @property
     def columns(self) -> list[str] | None:
-        return None if self.vectors is None else self.vectors.names
+        return None if self.vectors is None else self.vectors.columns
+
+    @property
+    def key(self) -> str:
+        """What the column of the names is called."""
+        return "file" if self.vectors is None else self.vectors.key
 
     @property
     def n_skipped(self) -> int:
@@ -55,6 +60,8 @@ class Inputs:
 
     def scales(self, chosen: dict[str, Any]) -> bool:
         """Return whether vectors are standardised: those of tables, unless the options say otherwise."""
+        if self.features is not None:
+            return bool(chosen["scale"])
         return self.columns is not None if chosen["scale"] is None else bool(chosen["scale"])
 
     def samples(self) -> Any:
@@ -79,11 +86,16 @@ class Inputs:
             check_squares(X, f"{self.features_path or self.path} has", dtype)
 
 
+_WITH_ROWS = "a .npz, .npy, .parquet or .csv file"
+features = click.option(
+    "--features", type=options.path_type, metavar="FILE",
+    help=f"Features of DATA, such as embeddings of any network or what `epls transform` wrote: {_WITH_ROWS}. Rows are "
+    "matched by name (a column file or id, in .npz the array names); without names, they are in the order of DATA.",
+)  # fmt: skip
 #: Where features come from, and how data are read.
 sources = options.together(
     options.model,
-    click.option("--features", type=options.path_type, metavar="FILE",
-                 help="Features of DATA, a .npz file that `epls transform` wrote."),
+    features,
     options.recipe,
     options.longest_side(usual=f"{_LONGEST_SIDE}, or the model's"),
     options.image_folder,
@@ -107,7 +119,6 @@ def open_inputs(
     enough for the model, with its own grid unless another is given. ``for_page`` shrinks them to the size of pictures
     on a page, unless the options say otherwise.
     """
-    from ..datasets.arrays import archived_names
     from ..datasets.opening import ParameterError, Vectors
     from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
@@ -137,18 +148,16 @@ def open_inputs(
         raise click.UsageError(f"--{error.parameter.replace('_', '-')} {error.reason}") from error
     options.tell_skipped(opened)
     if isinstance(opened, Vectors):
-        names = archived_names(path, len(opened)) if chosen.get("key") in (None, "features") else None
         others, reason = _OF_IMAGES, f"is for images, but {path} holds vectors: leave it out"
     else:
-        names = getattr(opened, "names", None)
         others, reason = _OF_VECTORS, f"is for vectors, but {path} holds images: leave it out"
     options.refuse(context, dict.fromkeys(others, reason))
     if model is None and features is None:
         options.tell_columns(opened)
-    found = Inputs(path, opened, names, loaded, notes)
+    found = Inputs(path, opened, getattr(opened, "names", None), loaded, notes)
     if features is None:
         return found
-    return replace(found, features=_features_from(features, found), features_path=features)
+    return replace(found, features=rows_from(features, "--features", found), features_path=features)
 
 
 def _opened(
@@ -174,33 +183,15 @@ def _opened(
     return opened
 
 
-def _features_from(path: Path, found: Inputs) -> Array:
-    """Return the rows of a file of features, in the order of the samples."""
-    from ..datasets.arrays import archived_names, check_finite, load_array
+def rows_from(path: Path, option: str, found: Inputs, n_columns: int | None = None) -> Array:
+    """Return the rows of a file that an option names, in the order of the samples, and tell what is left out."""
+    from ..datasets.opening import matched_rows
 
-    if path.suffix.lower() not in (".npz", ".npy"):
-        raise click.UsageError(f"--features {path}: give a .npz or .npy file that `epls transform` wrote")
-    rows = load_array(path, None if path.suffix.lower() == ".npy" else "features")
-    if rows.ndim != 2 or rows.dtype.kind not in "fiu":
-        raise click.ClickException(
-            f"{path} has an array of shape {rows.shape} and type {rows.dtype}; features are numbers of shape "
-            f"(n_samples, n_features)"
-        )
-    check_finite(path, rows)
-    named = None if found.names is None else archived_names(path, len(rows))
-    if named is not None and found.names is not None:
-        place = {name: k for k, name in enumerate(named)}
-        if missing := [name for name in found.names if name not in place]:
-            raise click.ClickException(
-                f"{path} lacks the features of {len(missing)} of {len(found.names)} images, such as {missing[0]!r}: "
-                f"compute them again with epls transform"
-            )
-        return rows[[place[name] for name in found.names]]
-    if len(rows) != len(found.data):
-        raise click.ClickException(
-            f"{path} has features of {len(rows)} samples, but the data have {len(found.data)}: use the features of "
-            f"these data"
-        )
+    if path.suffix.lower() not in (".npz", ".npy", ".parquet", ".csv"):
+        raise click.UsageError(f"{option} {path}: give {_WITH_ROWS}")
+    rows, remarks = matched_rows(path, found.names, len(found.data), found.path, n_columns=n_columns)
+    for remark in remarks:
+        options.tell(remark, err=True)
     return rows
 
 

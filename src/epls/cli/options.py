@@ -211,11 +211,12 @@ def tell_columns(data: Any) -> None:
     """List on stderr the columns of a table that are used, and warn of those that do not look like measurements."""
     from ..datasets.tables import doubtful_columns
 
-    names = getattr(data, "names", None)
-    if names is None or not hasattr(data, "X"):
+    names = getattr(data, "columns", None)
+    if names is None:
         return
     are = "is" if len(names) == 1 else "are"
-    tell(one_line(f"{counted(len(names), 'columns')} {are} used: {listed(names, most=10)}"), err=True)
+    named = "" if data.names is None else f"; {data.key} names the rows"
+    tell(one_line(f"{counted(len(names), 'columns')} {are} used: {listed(names, most=10)}{named}"), err=True)
     told = {
         "label": "look like labels, which features should not be learned from",
         "identifier": "look like identifiers, by their names or because all values are different whole numbers",

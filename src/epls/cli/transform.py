@@ -50,7 +50,7 @@ def command(
         found = _own_part(found)
         columns = found.model.get_feature_names_out().tolist()
         shape = (len(found.data), len(columns))
-        names = found.names if found.vectors is None else None
+        names = None if output.suffix.lower() == ".npy" else found.names
         with features_file(output, shape, names, columns) as write:
             done = 0
             for rows in codes_of(found.model, found.data):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -20,12 +21,14 @@ from numpy.typing import NDArray
 from ..data.blocks import LARGE_FILE_BYTES, FileRows
 from ..utils.files import existing_file, open_regular
 from ..utils.npy import read_npy, read_npy_header
+from ..utils.wording import counted, listed
 
 ARRAYS = (".npy", ".npz")
 #: For files with at least this many bytes of content: the largest allowed ratio of content to stored bytes.
 LARGE_CONTENT, LARGEST_RATIO = 2**30, 100
 _BLOCK_VALUES = 2**20  # checked at a time, so that a large array is not copied
-_USUAL_NAMES = ("X", "images", "features")
+_USUAL_NAMES = ("X", "images", "features", "embeddings")
+_NAMES = "names"  # the array with the name of each row
 
 
 def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[Any]:
@@ -39,8 +42,8 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
     path : path-like
         The file.
     key : str or None, default=None
-        The name of the array in a .npz file. It is not needed if the file has only one array, or one that is called
-        "X", "images" or "features".
+        The name of the array in a .npz file. It is not needed if the file has only one array beside "names", or one
+        that is called "X", "images", "features" or "embeddings".
 
     Returns
     -------
@@ -97,14 +100,38 @@ def archive_keys(path: Path) -> list[str]:
 
 
 def archived_names(path: Path, n_rows: int) -> list[str] | None:
-    """Return the names that `epls transform` wrote beside features, if the file holds names for this many rows."""
-    if path.suffix.lower() != ".npz":
-        return None
+    """Return the names of rows from the array "names" of a .npz file, or None if it has no such array."""
     with _opened_archive(existing_file(path)) as archive:
-        names = archive["names"]() if "names" in archive else None
-    if names is None or names.shape != (n_rows,) or names.dtype.kind != "U":
+        names = archive[_NAMES]() if _NAMES in archive else None
+    if names is None:
         return None
-    return [str(name) for name in names]
+    if names.shape != (n_rows,) or names.dtype.kind not in "UiuS":
+        raise ValueError(
+            f"{path} has {counted(n_rows, 'rows')}, but its array {_NAMES} has shape {names.shape} and type "
+            f"{names.dtype}: give a text or a whole number for each row, or remove the array"
+        )
+    texts = [os.fsdecode(name) for name in names] if names.dtype.kind == "S" else [str(name) for name in names]
+    return checked_names(texts, f"the array {_NAMES} of {path}")
+
+
+def checked_names(names: list[str], where: str) -> list[str]:
+    """Return the names of rows, after checking that none is empty and that no two are the same."""
+    names = [plain_name(name) for name in names]
+    if "" in names:
+        n_empty = names.count("")
+        raise ValueError(
+            f"{where} lacks the names of {n_empty:,} of {counted(len(names), 'rows')}, the first in row "
+            f"{names.index('')} (from 0): give each row a name"
+        )
+    if len(set(names)) < len(names):
+        repeated = [repr(name) for name, n_rows in Counter(names).items() if n_rows > 1]
+        raise ValueError(f"{where} names several rows {listed(repeated, most=3)}: give each row a name of its own")
+    return names
+
+
+def plain_name(name: str) -> str:
+    """Return the name of a file as the library has it. Tables have "./" before names that a spreadsheet would run."""
+    return name.removeprefix("./")
 
 
 def check_finite(path: Path, X: NDArray[Any]) -> None:
@@ -157,7 +184,8 @@ def _explained(path: Path) -> Iterator[None]:
 def _chosen_key(keys: list[str], key: str | None) -> str | None:
     if key is not None:
         return key if key in keys else None
-    usual = keys if len(keys) == 1 else [name for name in _USUAL_NAMES if name in keys]
+    others = [name for name in keys if name != _NAMES]
+    usual = others if len(others) == 1 else [name for name in _USUAL_NAMES if name in keys]
     return usual[0] if len(usual) == 1 else None
 
 

@@ -16,8 +16,17 @@ from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import counted, listed
-from .arrays import archive_keys, load_archive, load_array
-from .tables import TABLES, check_encoding, delimiter_hint, is_label_name, is_number, read_columns
+from .arrays import archive_keys, load_archive, load_array, plain_name
+from .tables import (
+    TABLES,
+    check_encoding,
+    column_texts,
+    delimiter_hint,
+    is_label_name,
+    is_number,
+    name_column,
+    read_columns,
+)
 from .writing import FORMULAS, csv_cell, samples_table
 
 LABEL_FILES = (".npy", *TABLES)
@@ -44,8 +53,10 @@ def read_labels(
 ) -> list[Label | None]:
     """Return the label of each sample, or None for those without one, from a .csv, .parquet or .npy file.
 
-    A table has a column "label", or one other whose name suggests labels. Its column "file" has the names of samples,
-    or its column "row" their numbers from 0; without both, labels are in the order of the samples, as in an array.
+    A table has a column "label", or one other whose name suggests labels. Its column "file", or another that
+    :func:`epls.datasets.tables.name_column` knows, has the names of samples, or its column "row" their numbers from 0,
+    which are also the names of samples that have no others; without these columns, labels are in the order of the
+    samples, as in an array.
     There may be "confidence" and "source", as written by `epls classify`. A .csv file is UTF-8; file names that are
     not are kept as Python represents them. ``where`` tells in messages what the samples are from.
     """
@@ -53,12 +64,13 @@ def read_labels(
     header, *rows = _lines(path)
     columns = _known_columns(path, header)
     key = "file" if "file" in columns and (names is not None or "row" not in columns) else "row"
-    if key == "file" and names is None:
+    if key == "file" and names is None and "file" in _plain(header):
         raise ValueError(
             f"{path} has labels of files, by its column file, but {where} has samples without names: give a table with "
             f"the columns row, which counts the samples from 0, and label"
         )
-    if key == "row" or names is None:
+    numbered = key == "row" or names is None
+    if names is None or numbered:
         names = [str(number) for number in range(n_samples)]
     found: dict[str, Label] = {}
     n_lines = 0
@@ -71,7 +83,8 @@ def read_labels(
                 f"columns: use one value per column, or remove the line"
             )
         cells = dict(zip(columns, row, strict=True))
-        name, n_lines = _plain_name(cells.get(key, str(n_lines)), key), n_lines + 1
+        name = cells.get(key, str(n_lines))
+        name, n_lines = _number(name) if numbered else plain_name(name), n_lines + 1
         label = _label_of(cells, f"line {number} of {path}")
         if label is not None and found.setdefault(name, label).label != label.label:
             raise ValueError(
@@ -88,6 +101,7 @@ def read_labels(
         raise ValueError(
             f"{len(unknown)} of {len(found)} labelled samples are not in {where}: {named}. Its samples have "
             f"names such as {', '.join(map(repr, names[:2]))}: use the same names, or remove these lines"
+            f"{'' if key == 'row' else f' (names are in the column {header[columns.index(key)]!r})'}"
         )
     return [found.get(name) for name in names]
 
@@ -99,7 +113,7 @@ def _lines(path: Path) -> list[Sequence[str]]:
         return [["label"], *([text] for text in _array_texts(load_array(path), path))]
     if ending == ".parquet":
         table = read_columns(path, lambda schema: _used_columns(path, schema.names))
-        cells = [_column_texts(path, table, name) for name in table.column_names]
+        cells = [column_texts(path, table, name) for name in table.column_names]
         return [table.column_names, *zip(*cells, strict=True)]
     with open_regular(path) as file:
         content = file.read(_LARGEST + 1)
@@ -118,12 +132,16 @@ def _lines(path: Path) -> list[Sequence[str]]:
 
 
 def _known_columns(path: Path, header: Sequence[str]) -> list[str]:
-    """Return the names of the columns in lower case, with that of the labels as "label"."""
-    names = [name.strip().lower() for name in header]
+    """Return the names of the columns in lower case, with that of the labels as "label", and of names as "file"."""
+    names = _plain(header)
     if not any(names):
         raise ValueError(f"the first line of {path} is empty: it must name the columns file (or row) and label")
+    if "file" not in names and "row" not in names:
+        others = [name for name in header if not is_label_name(name)]
+        if (key := name_column(others)) is not None and len(header) > 1:
+            names[header.index(key)] = "file"
     if "label" not in names:
-        others = [name for name in header if name.strip().lower() not in _COLUMNS]
+        others = [name for name, known in zip(header, names, strict=True) if known not in _COLUMNS]
         names[header.index(_label_column(path, others, None))] = "label"
     for name in _COLUMNS:
         if names.count(name) > 1:
@@ -136,10 +154,12 @@ def _used_columns(path: Path, header: Sequence[str]) -> list[str]:
     return [name for name, meaning in zip(header, known, strict=True) if meaning in _COLUMNS]
 
 
-def _plain_name(name: str, column: str) -> str:
-    """Return the name of a sample as the library has it, from a table that a spreadsheet may have rewritten."""
-    if column == "file":
-        return name.removeprefix("./")  # see csv_name
+def _plain(header: Sequence[str]) -> list[str]:
+    return [name.strip().lower() for name in header]
+
+
+def _number(name: str) -> str:
+    """Return the number of a row as Python writes it, from a table that a spreadsheet may have rewritten."""
     number, _, zeros = name.strip().partition(".")
     return number if number.isdecimal() and not zeros.strip("0") else name
 
@@ -182,10 +202,11 @@ def _without_guard(label: str) -> str:
     return label[1:] if label.startswith("'") and label.lstrip("'").startswith(FORMULAS) else label
 
 
-def labels_table(names: Sequence[str] | None, labels: Sequence[Label]) -> bytes:
-    """Return a .csv file with the columns file (or row, without names), label, confidence and source."""
+def labels_table(names: Sequence[str] | None, labels: Sequence[Label], key: str = "file") -> bytes:
+    """Return a .csv file with the columns ``key`` (or row, without names), label, confidence and source."""
     return samples_table(
         names,
+        key,
         label=[csv_cell(_with_guard(label.label)) for label in labels],
         confidence=[f"{label.confidence:.4f}" for label in labels],
         source=[GIVEN if label.given else PREDICTED for label in labels],
@@ -202,7 +223,7 @@ def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str
     if path.suffix.lower() in TABLES:
         table = read_columns(path, lambda schema: [_label_column(path, schema.names, name, nor)])
         found: str = table.column_names[0]
-        texts = _column_texts(path, table, found)
+        texts = column_texts(path, table, found)
     else:
         there = archive_keys(path)
         wanted = [found for found in (_ARRAYS if name is None else (name,)) if found in there]
@@ -228,22 +249,6 @@ def _label_column(path: Path, names: Sequence[str], column: str | None, nor: str
             f"label{delimiter_hint(names)}"
         )
     return found[0]
-
-
-def _column_texts(path: Path, table: Any, name: str) -> list[str]:
-    """Return the values of a column of a pyarrow table. A text that many rows share is kept once."""
-    from pyarrow import ArrowException, string, types
-
-    column = table[name]
-    try:
-        column = column if types.is_dictionary(column.type) else column.cast(string()).dictionary_encode()
-        column = column.unify_dictionaries().combine_chunks()
-        texts = [*column.dictionary.cast(string()).to_pylist(), ""]
-        return [texts[index] for index in column.indices.fill_null(-1).to_pylist()]
-    except ArrowException as error:
-        raise ValueError(
-            f"the column {name} of {path} has values of type {table[name].type}: labels must be numbers or texts"
-        ) from error
 
 
 def _array_texts(values: NDArray[Any], path: Path) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
-from .arrays import ARRAYS, LARGEST_RATIO, ChunkedImages, check_expansion, check_finite, load_array
+from ..utils.wording import counted, listed
+from .arrays import ARRAYS, LARGEST_RATIO, ChunkedImages, archived_names, check_expansion, check_finite, load_array
 from .folder import SUFFIXES, ImageFolder
-from .tables import TABLES, load_table
+from .tables import TABLES, Table, load_table
 
 _BYTES_IN_MEMORY = 2**28
+_PLACES = ("x", "y")
 _IMAGES, _ZARR, _SHARDS = "folders of images", "zarr", "shards"
 
 
@@ -35,10 +37,12 @@ class ParameterError(ValueError):
 
 @dataclass(frozen=True)
 class Vectors:
-    """Samples in rows, and the names of the columns if there are any."""
+    """Samples in rows, and the names of columns and samples if there are any."""
 
     X: Any  # an array, memory map, zarr array or Blocks (n_samples, n_features)
+    columns: list[str] | None = None
     names: list[str] | None = None
+    key: str = "file"  # what the column of the names is called
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -50,7 +54,8 @@ class Vectors:
     def part(self, rows: slice) -> Vectors:
         """Return consecutive samples. Data in blocks are not read yet, and later only the blocks with these samples."""
         blocks = as_blocks(self.X)
-        return Vectors(self.X[rows] if blocks is None else blocks.part(rows.start, rows.stop), self.names)
+        X = self.X[rows] if blocks is None else blocks.part(rows.start, rows.stop)
+        return replace(self, X=X, names=None if self.names is None else self.names[rows])
 
     def some(self, n_rows: int) -> NDArray[Any]:
         """Return this many samples spread over the data, or all if there are fewer."""
@@ -77,7 +82,8 @@ def open_data(
 
     ``path`` is a folder of image files; a folder of .npy files, each with vectors (n, n_features) or an image (height,
     width, channels); a zarr array; a .npy or .npz array; or a .csv or .parquet table of vectors. Arrays with two
-    dimensions hold vectors, and arrays with three or four hold images. ``key`` is for .npz files
+    dimensions hold vectors, and arrays with three or four hold images. Vectors may have names: in a column of the
+    table, or in the array "names" beside "features" or the only other one of a .npz file. ``key`` is for .npz files
     (:func:`epls.datasets.arrays.load_array`), ``drop`` and ``columns`` are for tables
     (:func:`epls.datasets.tables.load_table`), and the others for folders of images (:class:`epls.ImageFolder`). One
     that does not apply raises a ParameterError; ``expected``, ``smallest_side`` and ``progress`` are then ignored.
@@ -88,7 +94,7 @@ def open_data(
     given = {name: value for name, value in folder.items() if name not in ("expected", "smallest_side", "progress")}
     _check_parameters(path, kind, given | {"key": key, "drop": drop, "columns": columns})
     if kind in TABLES:
-        return Vectors(*load_table(path, drop, columns))
+        return _from_table(load_table(path, drop, columns))
     if kind == _SHARDS:
         return Vectors(open_shards(path))
     if kind in (*ARRAYS, _ZARR):
@@ -99,6 +105,66 @@ def open_data(
             f"of these; put a single image in a folder"
         )
     return ImageFolder(path, **folder)
+
+
+def _from_table(table: Table) -> Vectors:
+    key = table.key if table.key is not None and table.key.isalpha() else "file"  # not an index of pandas
+    return Vectors(table.X, table.columns, table.names, key)
+
+
+def matched_rows(
+    path: str | os.PathLike[str], names: Sequence[str] | None, n_samples: int, where: object, *, n_columns: int | None
+) -> tuple[NDArray[Any], list[str]]:
+    """Return numbers of samples from a .npy, .npz, .csv or .parquet file, a row for each sample in their order.
+
+    Rows that have names (see :func:`open_data`) may be in any order; those of other samples are left out. Without
+    names, rows are in the order of the samples. ``names`` are those of the samples, or None if they are only numbered.
+    Of a table, columns that are not numbers, or whose names suggest labels, are left out; for two columns, ``x`` and
+    ``y`` are used if it has them. ``where`` tells in messages what the samples are from.
+
+    Returns
+    -------
+    rows : ndarray of shape (n_samples, n_columns)
+        The numbers, all finite.
+    remarks : list of str
+        What was left out.
+    """
+    path, remarks = Path(path), []
+    if path.suffix.lower() in TABLES:
+        table = load_table(path, only_features=True, preferred=_PLACES if n_columns == len(_PLACES) else ())
+        found: Opened = _from_table(table)
+        if table.left_out:
+            remarks.append(f"columns of {path} that are no features are left out: {listed(table.left_out)}")
+    else:
+        found = open_data(path)
+    X: NDArray[Any] = np.asarray(found.X if isinstance(found, Vectors) else found)
+    if not isinstance(found, Vectors) or X.shape[1] != (n_columns or X.shape[1]):
+        needed = f"({n_samples}, {n_columns or 'n_features'})"
+        raise ValueError(f"{path} has numbers of shape {X.shape}, but {needed} is needed: give a row for each sample")
+    check_finite(path, X)
+    if found.names is None:
+        if len(X) != n_samples:
+            raise ValueError(
+                f"{path} has {counted(len(X), 'rows')} without names, but {where} has {counted(n_samples, 'samples')}: "
+                f"give one for each, or name the rows in a column file or id (in .npz, in an array names)"
+            )
+        return X, remarks
+    names = [str(number) for number in range(n_samples)] if names is None else names
+    place = {name: number for number, name in enumerate(found.names)}
+    if missing := [name for name in names if name not in place]:
+        raise ValueError(
+            f"{path} lacks {len(missing):,} of the {n_samples:,} samples of {where}: {_quoted(missing)}; it has names "
+            f"such as {_quoted(found.names[:2])}: use the same names, or add rows for these samples"
+        )
+    if len(place) > n_samples:
+        known = set(names)
+        unknown = [name for name in found.names if name not in known]
+        remarks.append(f"{counted(len(unknown), 'rows')} of {path} not in {where} are left out: {_quoted(unknown)}")
+    return X[[place[name] for name in names]], remarks
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return listed([repr(name) for name in names], most=3)
 
 
 def rows_have_names(path: str | os.PathLike[str]) -> bool:
@@ -151,7 +217,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
     if array.ndim == 2:
         if as_blocks(array) is None:  # data that are read in parts are checked while they are read
             check_finite(path, array)
-        return Vectors(array)
+        named = kind == ".npz" and key in (None, "features")
+        return Vectors(array, names=archived_names(path, len(array)) if named else None)
     if array.ndim not in (3, 4):
         raise ValueError(
             f"{path} has an array of shape {array.shape}; vectors must have shape (n, n_features), images (n, height, "

@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import listed
-from .arrays import check_expansion
+from .arrays import check_expansion, checked_names
 
 TABLES = (".csv", ".parquet")
 _VALUE_BYTES = 8
@@ -25,12 +25,32 @@ _MOST_CSV_COLUMNS = 2**16  # pyarrow needs 13 kB for each column, even with few 
 _FEWEST_ROWS = 10  # a few numbers can all differ by chance
 _LABELS = {"label", "labels", "class", "classes", "target", "targets", "y", "category", "outcome"}
 _IDENTIFIERS = {"id", "ids", "uid", "uuid", "guid", "index", "idx", "row", "key"}
+#: Columns with the names of rows, the first that is there. The last two are what pandas makes of an unnamed index.
+_NAMES = ("file", "filename", "file_name", "path", "file_path", "filepath", "name", "id", "", "__index_level_0__")
+
+
+class Table(NamedTuple):
+    """The numbers of a table, and the names of its columns and rows."""
+
+    X: NDArray[np.float64] | NDArray[np.float32]  # (n_rows, n_columns)
+    columns: list[str]
+    names: list[str] | None  # of rows, each different
+    key: str | None  # the column that holds them
+    left_out: list[str]  # columns that are neither
 
 
 def load_table(
-    path: str | os.PathLike[str], drop: Sequence[str] = (), columns: Sequence[str] | None = None
-) -> tuple[NDArray[np.float64] | NDArray[np.float32], list[str]]:
-    """Load the numbers of a CSV or Parquet table, and the names of its columns.
+    path: str | os.PathLike[str],
+    drop: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    *,
+    only_features: bool = False,
+    preferred: Sequence[str] = (),
+) -> Table:
+    """Load the numbers of a CSV or Parquet table, and the names of its columns and rows.
+
+    Names of rows are in the first of these columns, unless it is dropped or chosen: file, filename, file_name, path,
+    file_path, filepath, name, id, and an index that pandas wrote. They are texts or whole numbers.
 
     Parameters
     ----------
@@ -40,18 +60,39 @@ def load_table(
         Columns to leave out, such as labels and names.
     columns : sequence of str or None, default=None
         The columns to load, in this order. By default, all columns.
+    only_features : bool, default=False
+        Whether columns that are not numbers, or whose names suggest labels, are left out. By default, all others than
+        the names of rows must be numbers.
+    preferred : sequence of str
+        The columns to load if the table has all of them.
 
     Returns
     -------
-    X : ndarray of shape (n_rows, n_columns)
+    Table
         The numbers, without missing values: float32 if all columns are float32, otherwise float64.
-    names : list of str
-        The names of the columns.
     """
     path = existing_file(path)
-    table = read_columns(path, lambda schema: _chosen_columns(path, schema, drop, columns))
+    key, left_out = None, []
+
+    def choose(schema: Any) -> list[str]:
+        nonlocal key, left_out, columns
+        columns = preferred if preferred and set(preferred) <= set(schema.names) else columns
+        key = name_column([name for name in schema.names if name not in {*drop, *(columns or ())}])
+        if key is not None and not _may_name_rows(schema.field(key).type):
+            key = None
+        if only_features and columns is None:
+            left_out = [
+                name for name in schema.names
+                if name != key and (is_label_name(name) or not _is_number(schema.field(name).type))
+            ]  # fmt: skip
+        chosen = _chosen_columns(path, schema, drop, columns, {*left_out, key})
+        return chosen if key is None else [*chosen, key]
+
+    table = read_columns(path, choose)
     from pyarrow import float32, float64
 
+    names = None if key is None else _names_of_rows(path, table, key)
+    table = table if key is None else table.drop_columns(key)
     single = all(field.type == float32() for field in table.schema)
     X = np.empty((table.num_rows, table.num_columns), np.float32 if single else np.float64)
     for number, column in enumerate(table.columns):
@@ -59,7 +100,54 @@ def load_table(
     n_bad = np.sum(~np.isfinite(X), axis=0)
     if bad := [f"{name} ({n})" for name, n in zip(table.column_names, n_bad, strict=True) if n]:
         raise ValueError(f"{path} has values that are missing or infinite: {listed(bad)}. Fill or drop them")
-    return X, list(table.column_names)
+    return Table(X, list(table.column_names), names, key, left_out)
+
+
+def name_column(columns: Sequence[str]) -> str | None:
+    """Return the column of a table that holds the names of its rows, going by the names of all columns."""
+    known = {column.strip().lower(): column for column in reversed(columns)}
+    return next((known[name] for name in _NAMES if name in known), None)
+
+
+def _names_of_rows(path: Path, table: Any, key: str) -> list[str]:
+    """Return the names of rows. Those of a .csv file are texts as they stand there: "007" is not 7."""
+    from pyarrow import binary, csv, types
+
+    if path.suffix.lower() == ".csv" and not types.is_string(table[key].type):
+        as_text = csv.ConvertOptions(include_columns=[key], column_types={key: binary()})
+        table = csv.read_csv(path, convert_options=as_text)
+    where = f"the column {key!r} of {path}"
+    try:
+        return checked_names(column_texts(path, table, key), where)
+    except ValueError as error:
+        advice = f"leave the column out (on the command line, --drop {shlex.quote(key)})"
+        raise ValueError(f"{error}, or {advice}") from error
+
+
+def column_texts(path: Path, table: Any, name: str) -> list[str]:
+    """Return the values of a column of a pyarrow table; missing ones are empty. What many rows share is kept once.
+
+    Bytes that are not UTF-8 are kept as Python represents them.
+    """
+    from pyarrow import ArrowException, string, types
+
+    def is_text(kind: Any) -> bool:
+        return any(found(kind) for found in (types.is_string, types.is_large_string, types.is_binary))
+
+    column = table[name]
+    try:
+        if not types.is_dictionary(column.type):
+            column = (column if is_text(column.type) else column.cast(string())).dictionary_encode()
+        column = column.unify_dictionaries().combine_chunks()
+        values = column.dictionary if is_text(column.dictionary.type) else column.dictionary.cast(string())
+        texts = [value.decode(errors="surrogateescape") if isinstance(value, bytes) else value or ""
+                 for value in values.to_pylist()]  # fmt: skip
+        texts.append("")
+        return [texts[index] for index in column.indices.fill_null(-1).to_pylist()]
+    except ArrowException as error:
+        raise ValueError(
+            f"the column {name} of {path} has values of type {table[name].type}: they must be numbers or texts"
+        ) from error
 
 
 def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
@@ -107,11 +195,11 @@ def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
     return pyarrow, csv, parquet
 
 
-def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Sequence[str] | None) -> list[str]:
+def _chosen_columns(
+    path: Path, schema: Any, drop: Sequence[str], columns: Sequence[str] | None, others: set[Any]
+) -> list[str]:
     """Return the names of the columns to load, after checking that all of them hold numbers."""
-    from pyarrow import types
-
-    there, left_out = set(schema.names), set(drop)
+    there, left_out = set(schema.names), {*drop, *others}
     if missing := [name for name in (*drop, *(columns or ())) if name not in there]:
         similar = get_close_matches(missing[0], schema.names, n=1)
         meant = f" (did you mean {similar[0]}?)" if similar else ""
@@ -123,14 +211,28 @@ def _chosen_columns(path: Path, schema: Any, drop: Sequence[str], columns: Seque
     if not chosen:
         given = f", because drop leaves out all {len(schema.names)}: drop fewer" if drop else ": add some to the table"
         raise ValueError(f"no columns of {path} are left{given}")
-    kinds = (types.is_integer, types.is_floating, types.is_boolean)
-    if texts := [name for name in chosen if not any(is_kind(schema.field(name).type) for is_kind in kinds)]:
+    if texts := [name for name in chosen if not _is_number(schema.field(name).type)]:
         raise ValueError(
             f"{path} has columns that are not numbers: {listed(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
             f"the command line, --drop {shlex.quote(texts[0])}), or "
             f"turn them into numbers{delimiter_hint(schema.names)}"
         )
     return chosen
+
+
+def _is_number(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean))
+
+
+def _may_name_rows(kind: Any) -> bool:
+    """Return whether names of rows can be of this type: texts, whole numbers, or what was taken for dates."""
+    from pyarrow import types
+
+    kind = kind.value_type if types.is_dictionary(kind) else kind
+    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_integer, types.is_temporal)
+    return any(is_kind(kind) for is_kind in texts)
 
 
 def _check_width(path: Path) -> None:

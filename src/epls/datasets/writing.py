@@ -79,11 +79,11 @@ def csv_name(name: str) -> str:
     return csv_cell(("./" if name.startswith(FORMULAS) else "") + name)
 
 
-def samples_table(names: _Names, **columns: Sequence[str]) -> bytes:
-    """Return a CSV table with a line for each sample: its name in the column "file", or else its number in "row"."""
+def samples_table(names: _Names, key: str = "file", /, **columns: Sequence[str]) -> bytes:
+    """Return a CSV table with a line for each sample: its name in the column ``key``, or else its number in "row"."""
     n_samples = len(next(iter(columns.values())))
     first = [str(number) for number in range(n_samples)] if names is None else map(csv_name, names)
-    lines = [",".join(["row" if names is None else "file", *columns])]
+    lines = [",".join(["row" if names is None else key, *columns])]
     lines += map(",".join, zip(first, *columns.values(), strict=True))
     return ("\n".join(lines) + "\n").encode("utf-8", "surrogateescape")
 
