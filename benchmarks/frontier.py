@@ -142,7 +142,7 @@ def wanted_rows():
         Row("MiniBatchKMeans", "distances", "scikit-learn", whiten=True),
         Row("MiniBatchKMeans", "triangle", "scikit-learn", whiten=True),
         *(Row("epls", encoder) for encoder in ("triangle", "soft_threshold", "sparse_coding")),
-        Row("prototypes", "sparse_coding", whiten=True),
+        *(Row("prototypes", encoder, whiten=True) for encoder in ("soft_threshold", "sparse_coding")),
         *(Row("omp", encoder, whiten=True) for encoder in ("soft_threshold", "sparse_coding")),
         *(Row("random_patches", encoder, whiten=True) for encoder in ("soft_threshold", "sparse_coding")),
         Row("kmeans", "sparse_coding", whiten=True),
