@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
 from ..datasets.labels import Label
@@ -41,6 +44,7 @@ _TRAITS_OF_A_SAMPLE = 5
 _N_UNITS = 6
 _FILTER_SIDE = 24
 _STAGES = 4
+_N_CODES = 64  # numbers of a sample that the page's classifier knows
 
 
 @dataclass(frozen=True)
@@ -134,7 +138,11 @@ def explore(
     content |= about | _analysis(rows, shown, model, groups, random, progress, content["labels"])
     content["basis"] = basis
     progress("arrange", _STAGES, _STAGES)
-    return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
+    # What people label on the page is kept in their browser, for pages of the same samples only.
+    known = [content["names"], content["codes"], content["labels"]]
+    content["digest"] = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    scripts = ("map", "classifier", "labels", "explore", "gestures")
+    return page("explore", title, content, scripts=scripts, styles=("explore",))
 
 
 def _as_vectors(data: Any) -> Array | None:
@@ -255,6 +263,7 @@ def _analysis(
     loneliness = found.loneliness()
     lonely = np.argsort(-loneliness, kind="stable")[: min(_LONELY, len(loneliness) // 2)]
     return {
+        "codes": packed_codes(X, random),
         "positions": packed(np.rint(positions * 65535), np.uint16),
         "cells": packed(cells, np.uint16),
         "cellsAcross": int(cells.max()) + 1,
@@ -268,6 +277,21 @@ def _analysis(
         "nNearest": found.nearest.shape[1],
         "lonely": lonely.tolist(),
     }
+
+
+def packed_codes(X: Array, random: np.random.RandomState) -> dict[str, Any]:
+    """Return 64 bytes of each row of :func:`comparable`, from which the page predicts labels, and their scales.
+
+    Columns of these rows are principal components, but the weak ones count for more than they did: to be multiplied by
+    their standard deviations, they have the strength that a classifier does best with, as measured by
+    `benchmarks/claims.py live`.
+    """
+    codes = X * X.std(axis=0)
+    if X.shape[1] > 2 * _N_CODES:
+        codes = PCA(min(_N_CODES, len(X)), random_state=random).fit_transform(X)
+    scales = np.abs(codes[:, :_N_CODES]).max(axis=0) / 127
+    bytes_ = np.rint(codes[:, :_N_CODES] / np.where(scales > 0, scales, 1))
+    return {"values": packed(bytes_, np.int8), "scales": [float(scale) for scale in scales]}
 
 
 def _add_units(
