@@ -6,8 +6,9 @@ const FEWEST_CHECKED = 10; // labels, to tell an accuracy from
 const MOST_STEPS = 200; // to undo
 const KEYS = "123456789abcdefghijklm"; // the key of each class
 const STORED = `epls labels ${content.digest}`;
-// Found by a search for the least similar colors, also as seen with each of three kinds of color blindness.
-const CLASS_COLORS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#999933", "#882255", "#44aa99", "#aa4499", "#ddcc77", "#332288"];
+// Found by a search for colors that differ most, also as people with protanopia, deuteranopia or tritanopia see them: any two
+// are at least 20 apart in CIELAB.
+const CLASS_COLORS = ["#0096a5", "#ffb400", "#7800ff", "#b40f1e", "#c3c369", "#4b5aa5", "#b45aff", "#a5b4ff", "#1ed2b4", "#963c5a", "#ff0f00", "#d26969"];
 
 const classNames = [];
 const given = new Int16Array(count).fill(-1); // the class that a person gave to each sample
@@ -233,35 +234,34 @@ function choices(samples) {
 const classSwatch = (number) => element("span", { className: "swatch", style: `--swatch: ${cssColor(classColor(number))}` });
 
 function queue() {
-  const strip = thumbs(proposals, null, 30, (sample) => { cursor = proposals.indexOf(sample); refresh(); });
+  const strip = thumbs(proposals, null, isImages ? 28 : 0, (sample) => { cursor = proposals.indexOf(sample); refresh(); });
   [...strip.children].forEach((tile, k) => tile.setAttribute("aria-current", String(k === cursor)));
   strip.classList.add("queue");
   return strip;
 }
 
-function progressText() {
-  const many = nGiven();
-  const accuracy = model && accuracyText();
-  return `${many.toLocaleString("en")} of ${plural(count)} labelled${accuracy ? `; ${accuracy[0]}` : ""}`;
-}
+const progressText = () => `${nGiven().toLocaleString("en")} of ${plural(count)} labelled.${model ? ` ${accuracyText()}` : ""}`;
 
-// An accuracy in words, and a remark.
+// Labels that people chose or that were proposed are easier or harder than the rest: random ones tell the accuracy.
+const checkedSamples = () => model.known.filter((sample) => fair[sample]);
 function accuracyText() {
-  const drawn = model.known.filter((sample) => fair[sample]);
+  const drawn = checkedSamples();
   const isFair = drawn.length >= FEWEST_CHECKED;
-  if (!isFair && model.known.length < FEWEST_CHECKED) return null;
+  if (!isFair && model.known.length < FEWEST_CHECKED) return "";
   const { share, low, high, many } = accuracyOf(model, isFair ? drawn : model.known);
-  const figures = `${percent(share)} correct (95 % interval: ${percent(low)} to ${percent(high)})`;
-  if (isFair) return [figures, `Predicted from all other labels: the ${many} ${what}s that were drawn at random.`];
-  return [figures, `Predicted from all other labels: your ${many} labelled ${what}s. Those that you chose or that were proposed can be harder or easier than the rest. To know how the rest is predicted, label ${FEWEST_CHECKED} at random.`];
+  const figures = `${percent(share)} (95 % interval: ${Math.round(100 * low)} to ${percent(high)})`;
+  if (isFair) return `Accuracy: ${figures}, from ${many} ${what}s drawn at random.`;
+  return `${percent(share)} of your labels are predicted correctly from the others ${figures.slice(figures.indexOf("("))}. They may be harder or easier than the rest.`;
 }
 
 function progress() {
   const many = nGiven();
-  const part = element("section", { className: "progress" }, element("div", { className: "title" }, element("b", {}, `${many.toLocaleString("en")} of ${plural(count)} labelled`), button("Undo", undo, { id: "undo", disabled: past.length === 0, title: "Ctrl+Z" }), button("Save (CSV)", saveLabels, { id: "save-labels", disabled: many === 0 })));
-  const told = model && accuracyText();
-  if (told) part.append(element("p", { id: "accuracy" }, told[0]), element("p", { className: "explanation" }, told[1]));
-  else if (!model) part.append(element("p", { className: "explanation" }, `As soon as two classes have a label, all other ${what}s get a predicted one, and the map its colors.`));
+  const head = element("div", { className: "title" }, element("b", {}, `${many.toLocaleString("en")} of ${count.toLocaleString("en")} labelled`), button("Undo", undo, { id: "undo", disabled: past.length === 0, title: "Ctrl+Z" }), button("Save (CSV)", saveLabels, { id: "save-labels", disabled: many === 0 }));
+  const part = element("section", { className: "progress" }, head, element("progress", { max: count, value: many, "aria-label": "Labelled" }));
+  if (!model) part.append(element("p", { className: "explanation" }, `As soon as two classes have a label, all other ${what}s get a predicted one, and the map its colors.`));
+  else if (accuracyText()) part.append(element("p", { id: "accuracy" }, accuracyText()));
+  const missing = model ? FEWEST_CHECKED - checkedSamples().length : 0;
+  if (missing > 0 && !atRandom) part.append(element("div", { className: "row" }, button(`Measure the accuracy: label ${missing} at random`, () => { atRandom = true; proposeAgain(); refresh(); }, { id: "measure" })));
   return part;
 }
 
