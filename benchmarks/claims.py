@@ -161,7 +161,9 @@ def live(arguments):
             covered = np.mean([[step["covered"] for step in one[19:]] for one in found[key]])
             first = f"{enough[0] + 1} clicks" if len(enough) else "more than 60 clicks"
             print(f"  {what:8} {reached}; {first} to 80 % of {command:.1f}; covered {100 * covered:.0f} %", flush=True)
-        covered, off = np.array([[one["covered"], one["left_out"] - one["right"]] for one in found["checks"]]).mean(axis=0)
+        checks = found["checks"]
+        off = np.mean([one["left_out"] - one["right"] for one in checks])
+        covered = np.mean([one["covered"] for one in checks])
         print(f"  20 random ones after 20 or 40 proposed: off by {100 * off:+.1f}, covered {100 * covered:.0f} %")
 
 

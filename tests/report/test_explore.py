@@ -15,7 +15,9 @@ from epls import EPLS, ImageFeatures
 from epls.datasets.labels import Label
 from epls.images.reading import ImageCollection
 from epls.report import explore
+from epls.report.explore import packed_codes
 from epls.report.page import packed
+from epls.report.similarity import comparable
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
 
 
@@ -123,6 +125,53 @@ def test_vectors_have_columns():
     unusual = unpacked(content["unusual"], "<u4").reshape(150, -1)
     values = unpacked(content["values"], "<f4").reshape(150, -1)
     np.testing.assert_allclose(values[7], iris.data[7, unusual[7]], rtol=1e-6)
+
+
+def test_the_page_has_64_bytes_of_each_sample(scene_content):
+    """From them, images of the same color are the nearest ones."""
+    codes = scene_content["codes"]
+    assert len(codes["scales"]) == 30  # there are no more components than samples
+    rows = unpacked(codes["values"], "i1").reshape(30, -1) * codes["scales"]
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2) + 1e9 * np.eye(30)
+    assert (distances.argmin(axis=1) // 10 == np.arange(30) // 10).all()
+
+
+@pytest.mark.parametrize("n_columns", [3, 90, 300])
+def test_bytes_keep_the_components(n_columns):
+    random = np.random.RandomState(0)
+    X = random.normal(size=(200, n_columns)) * np.linspace(1, 5, n_columns)
+    X = comparable(X, random) if n_columns < 100 else X / np.linalg.norm(X, axis=1, keepdims=True)
+    codes = packed_codes(X, random)
+    rows = unpacked(codes["values"], "i1").reshape(200, -1) * codes["scales"]
+    assert rows.shape[1] == min(64, n_columns)
+    wanted = X * X.std(axis=0)
+    if n_columns > 100:  # principal components, by another way
+        centered = X - X.mean(axis=0)
+        values, vectors = np.linalg.eigh(centered.T @ centered)
+        wanted = centered @ vectors[:, np.argsort(-values)]
+    wanted = wanted[:, : rows.shape[1]]
+    np.testing.assert_allclose(np.abs(rows[:, :3]), np.abs(wanted[:, :3]), atol=0.02 * np.abs(wanted).max())
+
+
+def test_equal_samples_have_codes_of_zero():
+    codes = content_of(explore(np.ones((5, 3))))["codes"]
+    assert set(unpacked(codes["values"], "i1")) == {0}
+
+
+def test_labels_are_kept_for_the_same_samples_only(scenes):
+    pixels = scenes.reshape(30, -1)
+    digests = [
+        content_of(explore(scenes, features=features, **more))["digest"]
+        for features, more in [
+            (pixels, {}),
+            (pixels, {"title": "another"}),
+            (pixels[:, ::2], {}),
+            (pixels, {"names": list(map(str, range(1, 31)))}),
+            (pixels, {"labels": ["a", *[None] * 29]}),
+        ]
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
 
 
 @pytest.mark.parametrize(

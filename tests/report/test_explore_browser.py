@@ -303,9 +303,14 @@ def test_labels_stay_after_a_reload(open_page, pages):
 
 @pytest.mark.parametrize(
     "stored",
-    ["no JSON", "[]", '{"names": ["a"], "samples": [40], "of": [0], "drawn": []}',
-     '{"names": ["a"], "samples": [1], "of": [-1], "drawn": []}', '{"names": [3], "samples": [1], "of": [0], "drawn": []}'],
-)  # fmt: skip
+    [
+        "no JSON",
+        "[]",
+        '{"names": ["a"], "samples": [40], "of": [0], "drawn": []}',
+        '{"names": ["a"], "samples": [1], "of": [-1], "drawn": []}',
+        '{"names": [3], "samples": [1], "of": [0], "drawn": []}',
+    ],
+)
 def test_what_the_browser_kept_is_checked(open_page, pages, stored):
     chrome = ready(open_page(pages["images"]))
     chrome.execute_script("localStorage.setItem(STORED, arguments[0])", stored)

@@ -28,11 +28,12 @@ def command(
     """Write a web page to look through DATA: a map, groups, nearest neighbours, outliers and near-duplicates.
 
     DATA is a folder of images, or anything else that `epls fit` accepts, or a .npz file that `epls transform` wrote.
-    Features are learned from the images without labels, unless a model or a file of features is given. On the page,
-    images can be selected and labelled; `epls classify` uses these labels.
+    Features are learned from the images without labels, unless a model or a file of features is given. Label a few
+    images on the page, and it predicts the others at once; `epls classify` can use these labels, too.
     """
     from ..report import Learned, explore
     from ..utils.files import write_atomically
+    from ..utils.wording import sized
 
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
@@ -58,6 +59,6 @@ def command(
     seconds = round(time.perf_counter() - started, 1)
     n_samples = len(found.data)
     facts = {"page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds}
-    size = f"{len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}"
+    size = f"{sized(len(content))}, with {n_samples:,} {found.kind}"
     text = f"{output}, {size}, made in {seconds} s: open it in a browser"
     options.print_result(as_json, facts | {"skipped": found.n_skipped}, text)
