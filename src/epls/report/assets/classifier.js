@@ -7,8 +7,9 @@
 const PENALTIES = [-3, -2, -1, 0, 1, 2, 3].map((power) => 4 ** power); // times the mean squared length of a row
 const USUAL_SHARPNESS = 12;
 const SHARPNESS = [1, 100];
-const MOST_LEFT_OUT = 500; // to choose penalty and sharpness by
-const POOL = 1000; // samples to propose some of
+const MOST_LEFT_OUT = 250; // to choose penalty and sharpness by
+const POOL = 700; // samples to propose some of
+const MOST_NEW = 250; // labelled samples to compare with them at a time
 
 function rowsOf({ values, scales }) {
   const [n, d] = [values.length / scales.length, scales.length];
@@ -68,7 +69,9 @@ function leftOut(data, samples, classOf, nClasses, factor, weights) {
     scoresOf(data, sample, weights, nClasses, own);
     for (let j = 0; j < d; j++) x[j] = rows[sample * d + j];
     solve(factor, d, x, false);
-    const leverage = Math.min(x.reduce((sum, value) => sum + value * value, 0), 0.999999);
+    let leverage = 0;
+    for (let j = 0; j < d; j++) leverage += x[j] * x[j];
+    leverage = Math.min(leverage, 0.999999);
     for (let c = 0; c < nClasses; c++) {
       const target = (c === classOf[sample] ? 1 : 0) - 1 / nClasses;
       own[c] = (own[c] - leverage * target) / (1 - leverage);
@@ -221,9 +224,10 @@ function newProposer(data, order) {
   return (classOf, doubt, many) => {
     if (block < 0 || !pool.some((sample) => classOf[sample] < 0)) fill(classOf);
     if ([...seen].some((sample) => classOf[sample] < 0)) [best, seen] = [new Float32Array(pool.length), new Set()]; // undone
-    for (let sample = 0; sample < data.n; sample++) {
+    for (let sample = 0, fresh = 0; sample < data.n && fresh < MOST_NEW; sample++) {
       if (classOf[sample] < 0 || seen.has(sample)) continue;
       seen.add(sample);
+      fresh += 1;
       const own = unit(sample);
       for (let j = 0; j < pool.length; j++) best[j] = Math.max(best[j], cosine(own, units, j));
     }

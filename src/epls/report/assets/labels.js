@@ -186,7 +186,7 @@ function moveCursor(step) {
 // --- the panel ---
 function labelsPanel() {
   if (!proposals.length) proposeAgain();
-  return [labelBar(), progress(), ...shownClasses().map(classCard), keptNote()];
+  return [labelBar(), progress(), keptNote(), ...contradicted(), ...shownClasses().map(classCard)];
 }
 
 function labelBar() {
@@ -282,9 +282,22 @@ function classCard(number) {
   return card;
 }
 
+// Labels that the classifier contradicts, though it has learned from them.
+function contradicted() {
+  const samples = model ? model.known.filter((sample) => predicted.label[sample] !== given[sample]) : [];
+  if (!samples.length) return [];
+  samples.sort((a, b) => predicted.confidence[b] - predicted.confidence[a]);
+  const shown = samples.slice(0, 2 * N_SHOWN);
+  return [element("section", { className: "group" }, element("div", { className: "title" }, element("b", {}, `Labels to check: ${samples.length.toLocaleString("en")}`)), element("p", {}, "The prediction differs from the label that was given."), thumbs(shown, shown.map((sample) => `${classNames[predicted.label[sample]]}?`), isImages ? 46 : 0, toggle))];
+}
+
 function keptNote() {
-  const where = isKept ? "Labels are kept in this browser, for this page: they are here again after a reload." : "This browser keeps no labels for this page: save them before you close it.";
-  return element("p", { className: "explanation" }, `${where} Keys: the key of a class gives its label, Enter the predicted one, n writes a new one, arrows go through the proposals, Delete removes a label, Ctrl+Z undoes. A saved table has given and predicted labels. epls explore DATA --labels labels.csv shows it, and epls classify DATA --labels labels.csv predicts from the given ones with all features.`);
+  const where = isKept ? "Labels are kept in this browser for this page: they are here again after a reload." : "This browser keeps no labels for this page: save them before you close it.";
+  const more = [
+    "Keys: that of a class gives its label, Enter the predicted one, n writes a new one. Arrows go through the proposals, Delete removes a label, Ctrl+Z undoes.",
+    "The saved table has given and predicted labels, and says which is which. epls explore DATA --labels labels.csv shows it again. epls classify DATA --labels labels.csv predicts from the given ones, with more numbers of each sample than this page has.",
+  ];
+  return element("div", { className: "explanation" }, element("p", {}, where), element("details", {}, element("summary", {}, "Keys, and what to do with the table"), ...more.map((text) => element("p", {}, text))));
 }
 
 // --- the table ---
