@@ -204,7 +204,7 @@ function labelBar() {
   const shown = isOne && isImages ? thumb(samples[0], 116, "div") : isOne ? element("div", {}, element("b", {}, nameOf(samples[0])), valuesOf(samples[0])) : thumbs(samples.slice(0, 12), null, 46, toggle);
   const [first] = samples;
   const about = isOne && (given[first] >= 0 || model) ? element("p", { className: "guess" }, given[first] >= 0 ? `Label: ${labelOf(first)}` : `Probably ${labelOf(first)}, ${percent(predicted.confidence[first])}`) : null;
-  bar.append(element("div", { className: isOne ? "one" : "many" }, element("div", {}, shown, ...(samples.length > 12 ? [element("p", { className: "explanation" }, `and ${samples.length - 12} more`)] : [])), element("div", {}, about, choices(samples))));
+  bar.append(element("div", { className: isOne && isImages ? "one" : "many" }, element("div", {}, shown, ...(samples.length > 12 ? [element("p", { className: "explanation" }, `and ${samples.length - 12} more`)] : [])), element("div", {}, about, choices(samples))));
   if (!selected.length) bar.append(queue());
   return bar;
 }
