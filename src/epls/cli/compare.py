@@ -35,7 +35,7 @@ _OF_PATCHES = "epls is for patches of images: of a vector, its code keeps little
               f"for images, {' and '.join(_FOR_VECTORS)} for vectors]")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="Compare all learners of the library.")
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, those of Prototypes()]")
+@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, those of prototypes]")
 @options.patches
 @options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled samples.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,

@@ -26,7 +26,7 @@ _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 @click.argument("data", type=options.path_type)
 @options.output("The model file to write.")
 @options.learner(usual="epls for images, prototypes for vectors")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, as in Python]")
+@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
 @options.settings(
     "[PART.]NAME=VALUE",
     "A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
