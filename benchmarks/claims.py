@@ -142,7 +142,7 @@ def live(arguments):
         labels = {k: [drawn(y, k, seed)[0] for seed in range(n_draws)] for k in sizes}
         draws = [np.flatnonzero(own != None) for k in sizes for own in labels[k]]  # noqa: E711
         random = [np.random.RandomState(seed).permutation(len(y)) for seed in range(n_draws)]
-        codes = packed_codes(comparable(X, np.random.RandomState(0)), np.random.RandomState(0))
+        codes = packed_codes(comparable(X, np.random.RandomState(0)), "standardized", np.random.RandomState(0))
         found = person(codes, y, draws, random, 60)
         print(f"{name}: {len(y)} samples, {n_draws} draws")
         for k, page in zip(sizes, np.split(np.array(found["drawn"]), len(sizes)), strict=True):

@@ -17,7 +17,6 @@ from epls.images.reading import ImageCollection
 from epls.report import explore
 from epls.report.explore import packed_codes
 from epls.report.page import packed
-from epls.report.similarity import comparable
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
 
 
@@ -136,21 +135,19 @@ def test_the_page_has_64_bytes_of_each_sample(scene_content):
     assert (distances.argmin(axis=1) // 10 == np.arange(30) // 10).all()
 
 
+@pytest.mark.parametrize("metric", ["standardized", "cosine"])
 @pytest.mark.parametrize("n_columns", [3, 90, 300])
-def test_bytes_keep_the_components(n_columns):
+def test_bytes_keep_the_components(n_columns, metric):
     random = np.random.RandomState(0)
     X = random.normal(size=(200, n_columns)) * np.linspace(1, 5, n_columns)
-    X = comparable(X, random) if n_columns < 100 else X / np.linalg.norm(X, axis=1, keepdims=True)
-    codes = packed_codes(X, random)
+    codes = packed_codes(X, metric, random)
     rows = unpacked(codes["values"], "i1").reshape(200, -1) * codes["scales"]
     assert rows.shape[1] == min(64, n_columns)
-    wanted = X * X.std(axis=0)
-    if n_columns > 100:  # principal components, by another way
-        centered = X - X.mean(axis=0)
-        values, vectors = np.linalg.eigh(centered.T @ centered)
-        wanted = centered @ vectors[:, np.argsort(-values)]
-    wanted = wanted[:, : rows.shape[1]]
-    np.testing.assert_allclose(np.abs(rows[:, :3]), np.abs(wanted[:, :3]), atol=0.02 * np.abs(wanted).max())
+    centered = X - X.mean(axis=0)
+    values, vectors = np.linalg.eigh(centered.T @ centered)
+    wanted = (centered @ vectors)[:, np.argsort(-values)][:, :3]
+    wanted = wanted * wanted.std(axis=0) if metric == "standardized" else wanted
+    np.testing.assert_allclose(np.abs(rows[:, :3]), np.abs(wanted), atol=0.02 * np.abs(wanted).max())
 
 
 def test_equal_samples_have_codes_of_zero():
@@ -236,3 +233,42 @@ def test_pictures_are_upright(tmp_path):
             is_red = picture[..., 0] > 100
             assert is_red[-1].all()
             assert not is_red[: len(picture) // 2].any()
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e305])
+def test_given_positions_are_the_map(scenes, unit):
+    """x to the right and y upwards, at one scale; groups are still those of the features."""
+    given = np.random.RandomState(0).uniform(-1000, 500, size=(30, 2))
+    content = content_of(explore(scenes, features=scenes.reshape(30, -1), groups=3, positions=unit * given))
+    positions = unpacked(content["positions"], "<u2").reshape(30, 2) / 65535
+    (slope, _), (other, _) = (np.polyfit(given[:, axis], positions[:, axis], 1) for axis in (0, 1))
+    assert slope == pytest.approx(-other, rel=0.01)
+    assert 1 / 1700 < slope < 1 / 1300
+    centered, expected = positions - positions.mean(axis=0), (given - given.mean(axis=0)) * [slope, -slope]
+    np.testing.assert_allclose(centered, expected, atol=0.005)
+    groups = unpacked(content["group"], "<i2")
+    assert all(len(set(groups[k : k + 10])) == 1 for k in (0, 10, 20))
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [(np.ones((29, 2)), r"shape \(29, 2\), but must have shape \(30, 2\)"), (np.full((30, 2), np.nan), "NaN")],
+)
+def test_positions_that_do_not_fit(scenes, positions, message):
+    with pytest.raises(ValueError, match=message):
+        explore(scenes, features=scenes.reshape(30, -1), positions=positions)
+
+
+def test_the_cosine_of_features_as_they_are():
+    """Rows that differ in length only are the most similar, and a large common direction makes all similar."""
+    random = np.random.RandomState(0)
+    X = np.abs(random.normal(size=(20, 40)))
+    X = np.concatenate([X, 5 * X]) + 3
+    X[20:] = 5 * X[:20]
+    content = content_of(explore(X, metric="cosine", groups=4))
+    nearest = unpacked(content["nearest"], "<u4").reshape(40, -1)
+    np.testing.assert_array_equal(nearest[:, 0], (np.arange(40) + 20) % 40)
+    assert unpacked(content["cosines"], "u1").min() > 90
+    assert content["basis"] == "the cosine of 40 columns"
+    with pytest.raises(ValueError, match="give 'standardized' or 'cosine'"):
+        explore(X, metric="euclidean")
