@@ -7,6 +7,8 @@ import json
 import numpy as np
 import pytest
 from browsing import both_sizes
+from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.common.actions.wheel_input import ScrollOrigin
 from selenium.webdriver.common.by import By
@@ -341,6 +343,49 @@ def test_labels_by_keyboard_only(open_page, pages):
     ActionChains(chrome).key_down(Keys.CONTROL).send_keys("z").send_keys("z").key_up(Keys.CONTROL).perform()
     assert chrome.execute_script("return nGiven()") == 2
     assert chrome.execute_script("return target()[0]") == third
+
+
+def test_the_classifier_is_what_it_says(open_page, pages):
+    """A ridge regression whose penalty and sharpness suit labels that are left out, one by one, and learned without."""
+    chrome = ready(open_page(pages["vectors"]))
+    random = np.random.RandomState(3)
+    known = np.sort(random.permutation(120)[:20])
+    y = np.where(random.uniform(size=20) < 0.75, known // 60, 2)
+    script = """
+        for (const name of ["0", "1", "2"]) classNumber(name);
+        arguments[0].forEach((sample, k) => { given[sample] = arguments[1][k]; });
+        learnAgain();
+        return [{ ...model, weights: [...model.weights] }, codes.rows, model.rightAlone, predicted.confidence]
+            .map((part) => (ArrayBuffer.isView(part) ? [...part] : part));
+    """
+    found, rows, alone, confidence = chrome.execute_script(script, known.tolist(), y.tolist())
+    X = np.reshape(rows, (120, -1))
+    assert np.square(X).sum(axis=1).mean() == pytest.approx(1, abs=1e-5)
+    Y = np.eye(3)[y] - 1 / 3
+
+    def learned(penalty, some):
+        return np.linalg.solve(X[some].T @ X[some] + penalty * np.eye(X.shape[1]), X[some].T @ Y[np.isin(known, some)])
+
+    def cost(penalty):
+        scores = np.stack([X[k] @ learned(penalty, known[known != k]) for k in known])
+
+        def of(logarithm):
+            probabilities = softmax(np.exp(logarithm) * scores, axis=1)[np.arange(20), y]
+            return (logarithm - np.log(12)) ** 2 / 2 - np.log(probabilities).sum()
+
+        best = minimize_scalar(of, bounds=(0, np.log(100)), method="bounded")
+        return best.fun + np.log(penalty) ** 2 / 2, np.exp(best.x), scores.argmax(axis=1) == y
+
+    costs = {penalty: cost(penalty) for penalty in 4.0 ** np.arange(-3, 4)}
+    _, sharpness, right = costs[found["penalty"]]
+    assert found["penalty"] == min(costs, key=lambda penalty: costs[penalty][0])
+    assert found["sharpness"] == pytest.approx(sharpness, rel=0.05)
+    assert np.array(alone)[known].tolist() == right.tolist()
+    assert 5 < right.sum() < 20
+    weights = learned(found["penalty"], known)
+    np.testing.assert_allclose(np.reshape(found["weights"], weights.shape), weights, rtol=1e-4, atol=1e-6)
+    wanted = softmax(found["sharpness"] * (X @ weights), axis=1).max(axis=1)
+    np.testing.assert_allclose(confidence, wanted, rtol=1e-4)
 
 
 def test_random_ones_measure_the_accuracy(open_page, pages):
