@@ -136,7 +136,10 @@ def person(codes, y, draws, random, clicks):
 def live(arguments):
     """Print what a person who labels on the page reaches."""
     for name, X, y in labelled_sets(arguments):
-        some = np.flatnonzero([sum(y[:k] == y[k]) < 60 for k in range(len(y))])
+        of_class = [
+            np.random.RandomState(k).permutation(np.flatnonzero(y == name)) for k, name in enumerate(np.unique(y))
+        ]
+        some = np.sort(np.concatenate([own[:60] for own in of_class]))
         X, y = X[some] if len(X) == len(y) else X, y[some]
         n_draws, sizes = arguments.draws, (3, 5, 10)
         labels = {k: [drawn(y, k, seed)[0] for seed in range(n_draws)] for k in sizes}
