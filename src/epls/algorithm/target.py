@@ -20,7 +20,7 @@ a few thousandths of the best sum of the batch, but if a batch has only as many 
 to 0.99 of the best sum of the epoch. :class:`ExactTarget` finds the best sum of each batch, and takes 33 to 162 times
 as long. :class:`LiteralTarget` is the rule as printed in the paper, which balances only roughly: the inhibitor of a
 unit that has had its share is 1, and outputs can exceed it. :class:`LargestTarget` has the first and the third
-property, without balance. docs/training.md has the figures.
+property, without balance. docs/lab/training.md has the figures.
 """
 
 from __future__ import annotations
