@@ -115,4 +115,4 @@ plt.show()
 # The learned weights are a good start: that network is ahead from the first epoch on. The one from random weights does
 # not catch up in these epochs, nor with other learning rates from 0.0003 to 0.01. With so few labels, fine-tuning is no
 # better than a linear classifier on the features as they are, which needs no learning rate and no number of epochs.
-# :doc:`/guide/torch` has figures for more labels.
+# :doc:`/guide/networks` has figures for more labels.
