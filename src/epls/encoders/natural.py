@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..algorithm.layer import UnitLayer
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..utils.types import Array
 from .base import Encoder
 

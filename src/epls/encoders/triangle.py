@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..algorithm.layer import Buffer
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..kernels.codes import distances, triangle
 from ..utils.threads import product
 from ..utils.types import Array

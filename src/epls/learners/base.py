@@ -15,7 +15,7 @@ from ..algorithm.activations import LOGISTIC, Activation
 from ..algorithm.layer import UnitLayer
 from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
-from ..data.coder import BlockEncoder, Coder
+from ..data.encoding import BlockEncoder, SampleTransformer
 from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
@@ -27,7 +27,7 @@ _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Saved, Epochs, Coder):
+class Learner(Saved, Epochs, SampleTransformer):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
     A subclass implements :meth:`learn`. Codes are the products with the components unless it implements
