@@ -56,7 +56,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What is counted of a batch.
+    """The counts of a batch.
 
     Attributes
     ----------

@@ -11,7 +11,7 @@ from typing import Any
 from .optimizers import OPTIMIZERS
 from .target import TARGETS
 
-# Smaller batches cost more overhead than work, and with few units their gradients would be needlessly noisy.
+# In smaller batches, overhead takes most of the time, and with few units gradients are needlessly noisy.
 SMALLEST_BATCH = 256
 
 

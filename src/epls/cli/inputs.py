@@ -1,4 +1,4 @@
-"""What a command is given: images or vectors, and the model or the file of features that belongs to them."""
+"""The inputs of a command: images or vectors, and the model or the file of features that belongs to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Codes that say how much nearer than average each component is."""
+"""Codes that measure how much nearer than average each component is."""
 
 from __future__ import annotations
 

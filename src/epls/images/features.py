@@ -98,8 +98,8 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
     def views(self, images: ImageCollection, start: int = 0, *, held: bool) -> Iterator[Array]:
         """Iterate over the features (n_views, n_features) of :meth:`fitting_images`, from number ``start`` on.
 
-        With ``mirror``, the second view is an image's mirror image. ``held`` is for an iterator that a user holds, and
-        so may ask for the next result at any time, or never.
+        With ``mirror``, the second view is an image's mirror image. ``held`` is for an iterator that is returned to a
+        user, who may take the next result at any time, or never.
         """
         coders, grid, mirror = self.coders(), self.grid, self.mirror
         if self.device is not None:
@@ -471,7 +471,7 @@ class ImageFeatures(ImageTransformer):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Prepare patches (n_patches, n_values) as :meth:`draw_patches` does; ``sample_patches`` returns such."""
+        """Prepare patches (n_patches, n_values), such as those of ``sample_patches``, as :meth:`draw_patches` does."""
         check_is_fitted(self)
         return self._preparation.prepare(pixels)
 

@@ -49,7 +49,7 @@ class Learner(Saved, Epochs, SampleTransformer):
     resumes: ClassVar[bool] = False
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
-    #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
+    #: Whether :meth:`learn` has no epochs. Callbacks are then notified of a single one.
     in_one_step: ClassVar[bool] = False
 
     components_: Array
@@ -109,7 +109,7 @@ class Learner(Saved, Epochs, SampleTransformer):
             return self._fit_samples(self._samples(X))
 
     def _samples(self, X: Any, least: int = 2) -> Samples:
-        """Return data of any kind as samples, at least so many if they are in memory."""
+        """Return data of any kind as samples. Those in memory must be at least this many."""
         if isinstance(X, PartOfSamples):
             if not self.in_parts:
                 raise TypeError(
@@ -164,7 +164,7 @@ class Learner(Saved, Epochs, SampleTransformer):
         return int(n_components)
 
     def default_n_components(self, n_samples: int) -> int:
-        """Return the number of components to learn from so many samples if the user chooses none."""
+        """Return the default number of components for this many samples."""
         return DEFAULT_COMPONENTS
 
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:
