@@ -135,7 +135,7 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
         (["fit", "headless.csv", "-o", "new"], 1, "Add a line of names"),
         (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
         (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
-        (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
+        (["fit", "nothing.csv", "-o", "new"], 1, "the file nothing.csv does not exist"),
         (["fit", "missing.csv", "-o", "new"], 1, r"missing or infinite: b \(1\)"),
         (["fit", "cube.npy", "-o", "new"], 1, r"shape \(2, 2, 2, 2, 2\)"),
     ],
@@ -149,7 +149,7 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
     ("arguments", "code", "message"),
     [
         (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
-        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
+        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "the folder nowhere does not exist"),
         (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "at least 32 x 32 are needed"),
         (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
         (

@@ -168,7 +168,7 @@ def test_a_newline_in_a_name_does_not_end_a_message(tmp_path, monkeypatch, capsy
         (["fit", "a\nb.csv", "-o", "m"], r"epls: a\\nb\.csv has columns that are not numbers: x\. Leave"),
         (["fit", "c\nd", "-o", "m"], r"epls: c\\nd and its sub-folders hold no image files .*check the path"),
         (["fit", "t.csv", "-o", "m"], r"not numbers: e\\nf\. Leave them out"),
-        (["inspect", "n\nm"], r"epls: there is no file n\\nm"),
+        (["inspect", "n\nm"], r"epls: the file n\\nm does not exist"),
     ]:
         check_error(capsys, tmp_path, arguments, 1, message)
 
@@ -320,7 +320,7 @@ def test_outputs_are_checked_before_there_is_work(work, stl10, tmp_path, monkeyp
     Path("piped").mkdir()
     Path("piped/stages").touch()
     words = [word.format(work=work, stl10=stl10) for word in arguments]
-    message = "is a file" if words[-1].startswith("file") else "there is no folder|is a folder: remove|is not a folder: remove|is a file"
+    message = "is a file" if words[-1].startswith("file") else "does not exist|is (not )?a folder: remove|is a file"
     check_error(capsys, tmp_path, words, 1, message)
 
 

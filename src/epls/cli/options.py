@@ -254,7 +254,7 @@ def check_output(path: Path, force: bool, *inputs: Path) -> None:
         raise click.ClickException(f"{path} already exists: choose another name, or overwrite it with --force")
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
     if not folder.exists():
-        raise click.ClickException(f"there is no folder {folder}: create it, or choose another folder")
+        raise click.ClickException(f"the folder {folder} does not exist: create it, or choose another folder")
     _check_writable(folder)
 
 
