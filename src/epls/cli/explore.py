@@ -33,6 +33,7 @@ def command(
     """
     from ..report import Learned, explore
     from ..utils.files import write_atomically
+    from ..utils.wording import sized
 
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
@@ -58,6 +59,6 @@ def command(
     seconds = round(time.perf_counter() - started, 1)
     n_samples = len(found.data)
     facts = {"page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds}
-    size = f"{len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}"
+    size = f"{sized(len(content))}, with {n_samples:,} {found.kind}"
     text = f"{output}, {size}, made in {seconds} s: open it in a browser"
     options.print_result(as_json, facts | {"skipped": found.n_skipped}, text)
