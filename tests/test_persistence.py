@@ -172,7 +172,7 @@ def test_a_class_that_could_not_be_loaded_is_not_saved(blobs, tmp_path):
 
 
 def test_missing_file_and_folder(tmp_path):
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="no file"):
         load_model(tmp_path / "nothing")
     with pytest.raises(ValueError, match="is a folder"):
         load_model(tmp_path)

@@ -204,7 +204,7 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
             f"{path} is a folder; a model is one file, as `epls fit` or save_model writes it: give its path"
         )
     if not path.exists():
-        raise FileNotFoundError(f"the file {path} does not exist: check the path")
+        raise FileNotFoundError(f"there is no file {path}: check the path")
     try:
         header, arrays = read_container(path, *_READ_FORMATS)
     except VersionError as error:

@@ -135,7 +135,7 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
         (["fit", "headless.csv", "-o", "new"], 1, "Add a line of names"),
         (["fit", "photos/0.png", "-o", "new"], 1, "a single image in a folder"),
         (["fit", "table.epls", "-o", "new"], 1, "its name does not end in"),
-        (["fit", "nothing.csv", "-o", "new"], 1, "the file nothing.csv does not exist"),
+        (["fit", "nothing.csv", "-o", "new"], 1, "there is no file nothing.csv"),
         (["fit", "missing.csv", "-o", "new"], 1, r"missing or infinite: b \(1\)"),
         (["fit", "cube.npy", "-o", "new"], 1, r"shape \(2, 2, 2, 2, 2\)"),
     ],

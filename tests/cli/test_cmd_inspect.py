@@ -100,7 +100,7 @@ def test_json(work, capsys):
     ("arguments", "code", "message"),
     [
         (["inspect", "vectors.npy"], 1, "not a file that `epls fit` or save_model wrote"),
-        (["inspect", "nothing"], 1, "the file nothing does not exist"),
+        (["inspect", "nothing"], 1, "there is no file nothing"),
     ],
 )
 def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message):

@@ -209,7 +209,7 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "the file nowhere does not exist: check the path"),
+        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere: check the path"),
         (
             ["transform", "{pictures}", "{pictures}", "-o", "f.npz"],
             1,

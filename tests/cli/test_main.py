@@ -168,7 +168,7 @@ def test_a_newline_in_a_name_does_not_end_a_message(tmp_path, monkeypatch, capsy
         (["fit", "a\nb.csv", "-o", "m"], r"epls: a\\nb\.csv has columns that are not numbers: x\. Leave"),
         (["fit", "c\nd", "-o", "m"], r"epls: c\\nd and its sub-folders hold no image files .*check the path"),
         (["fit", "t.csv", "-o", "m"], r"not numbers: e\\nf\. Leave them out"),
-        (["inspect", "n\nm"], r"epls: the file n\\nm does not exist"),
+        (["inspect", "n\nm"], r"epls: there is no file n\\nm"),
     ]:
         check_error(capsys, tmp_path, arguments, 1, message)
 

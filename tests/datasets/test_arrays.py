@@ -51,7 +51,7 @@ def test_damaged_arrays(tmp_path):
                 load_array(tmp_path / f"{name}.{kind}")
     with pytest.raises(ValueError, match="without pickle"):
         load_array(tmp_path / "objects.npy")
-    with pytest.raises(FileNotFoundError, match="does not exist"):
+    with pytest.raises(FileNotFoundError, match="there is no file"):
         load_array(tmp_path / "nothing.npy")
 
 

@@ -103,7 +103,7 @@ class FileRows:
                 shape, fortran_order, dtype, offset = read_npy_header(file, n_bytes)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"the file {path} does not exist: every process must be able to read all files at their paths"
+                f"there is no file {path}: every process must be able to read all files at their paths"
             ) from None
         except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error

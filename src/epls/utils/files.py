@@ -137,7 +137,7 @@ def existing_file(path: str | os.PathLike[str]) -> Path:
     """Return the path of a regular file, after checking that it is one."""
     path = Path(path)
     if not path.exists():
-        raise FileNotFoundError(f"the file {path} does not exist: check the path")
+        raise FileNotFoundError(f"there is no file {path}: check the path")
     if path.is_dir():
         raise ValueError(f"{path} is a folder, not a file")
     if not path.is_file():
@@ -149,7 +149,7 @@ def existing_folder(folder: str | os.PathLike[str]) -> Path:
     """Return the path of a folder, after checking that it is one."""
     path = Path(folder).expanduser()
     if not path.exists():
-        raise FileNotFoundError(f"the folder {path} does not exist: check the path")
+        raise FileNotFoundError(f"there is no folder {path}: check the path")
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is a file: give the folder that holds the data")
     return path
