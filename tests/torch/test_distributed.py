@@ -239,7 +239,7 @@ def test_what_cannot_be_learned_together(tmp_path):
         "vsgd": "optimizer='adam', .* but the settings are .*vsgd",
         "target": "target='auction' or 'exact', .* but the settings are .*largest",
         "omp": "OMP needs all samples in one process: .* EPLS, Prototypes, SparseAutoencoder or SparseRBM",
-        "stream": "a Shard is for fit",
+        "stream": "a Shard is only for fit",
     }.items():
         for of_process in told:
             assert re.search(message, of_process[name])
