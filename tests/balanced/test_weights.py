@@ -131,7 +131,7 @@ def test_in_a_pipeline_and_a_frame():
         ({}, np.full(30, np.nan), "NaN"),
         ({}, np.full(30, 1e308), r"values of up to 1e\+308, too large to be added: divide them"),
         ({"size_max": 1.5}, np.full(30, 0.5), "room for 4.5 units of weight in 3 groups, but there are 15: give a"),
-        ({"size_min": 6}, np.full(30, 0.5), "requires 18 units of weight in 3 groups.* a size_min of 5 at most"),
+        ({"size_min": 6}, np.full(30, 0.5), "asks for 18 units of weight in 3 groups.* a size_min of 5 at most"),
         ({"sizes": [5, 5, 6]}, np.full(30, 0.5), "whose sum is 15, the number of units of weight, but has 3 whose sum"),
         ({"size_min": [1, -1, 1]}, np.full(30, 0.5), "size_min has the value -1.0, but must be 0 or more"),
         ({"size_min": [1, 1]}, np.full(30, 0.5), r"size_min has shape \(2,\), but must be one number or 3"),

@@ -1,7 +1,7 @@
 """k-means with groups of equal or limited size.
 
-This is Lloyd's algorithm with a different assignment step: an auction assigns the samples to the centres within the
-limits. Then each centre moves to the mean of its samples.
+It is Lloyd's algorithm with another first step: an auction assigns the samples to the centres within the limits, then
+each centre moves to the mean of its samples.
 """
 
 from __future__ import annotations
@@ -469,7 +469,7 @@ def _size_limits(total: float, n_clusters: int, size_min: Any, size_max: Any, si
     n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)
     if n_least > total + slack:
         raise ValueError(
-            f"size_min requires {n_least:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give a "
+            f"size_min asks for {n_least:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give a "
             f"size_min of {smaller:{form}} at most, or fewer groups"
         )
     if n_most < total - slack:
