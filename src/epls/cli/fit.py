@@ -51,17 +51,17 @@ def command(
 
     DATA is a folder of image files or of .npy files (height, width, channels), a .npy or .npz array of images (n,
     height, width[, channels]) or of vectors (n, n_features), a .csv or .parquet table of vectors, a folder of .npy
-    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be more than fit in memory.
+    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be larger than memory.
 
     You need not choose anything. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
-    are for one layer, so each of them means --layers 1. Other learners than epls learn one layer unless --layers says
+    are for one layer, so each of them means --layers 1. Learners other than epls learn one layer unless --layers says
     otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
     and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
 
-    Several processes that torchrun starts learn from a part of the vectors each:
+    In several processes, started by torchrun, each learns from a part of the vectors:
     torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls --checkpoint FOLDER
     """
     import numpy as np

@@ -96,7 +96,7 @@ def settings(metavar: str, help: str) -> Option:
 
 def longest_side(usual: str) -> Option:
     """Return the option for the size of images."""
-    help = "Shrink larger images to this many pixels."
+    help = "Shrink images so that no side has more pixels than this."
     return _option("--longest-side", type=click.IntRange(min=1), help=help, usual=usual)
 
 
@@ -108,7 +108,7 @@ threads = _option("--threads", type=click.IntRange(min=1), help="Threads to use.
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite existing files.")
 learner = _option("--learner", type=learner_choice, default="epls", metavar="NAME",
-                  help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
+                  help=f"The method that learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
 array_key = _option("--key", help="Name of the array in a .npz file.", usual="the only one, or X, images or features")
 model = _option(
     "--model", type=path_type, metavar="FILE",
