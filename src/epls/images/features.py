@@ -73,7 +73,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         "random_state": ["random_state"],
         "device": [str, None],
     }
-    #: What the names of a layer's features begin with, given its number.
+    #: The prefix of the names of a layer's features, given its number.
     _layer_name: ClassVar[str] = ""
 
     @abstractmethod
