@@ -29,7 +29,7 @@ from .target import TARGETS
 
 @dataclass(frozen=True)
 class Objective:
-    """The objective of training, the same in all steps and on every engine. Samples are used as (x - center) / scale."""
+    """The objective of training, the same in all steps, on every engine. Samples are used as (x - center) / scale."""
 
     center: Array
     scale: float

@@ -43,7 +43,7 @@ from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
 _TINY = float(np.finfo(np.float32).tiny)  # less is not a divisor in single precision
-#: What learns from patches, how many, and how it encodes them.
+#: Constraints of parameters for learning from patches and encoding them.
 PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit"]), None],
     "patch_size": [AT_LEAST_ONE],
