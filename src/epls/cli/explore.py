@@ -16,8 +16,9 @@ from . import inputs, options
 @options.output("The .html file to write.", ".html")
 @click.option("--labels", type=options.path_type, metavar="FILE",
               help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
-@click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
-              help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
+@click.option("--groups", type=click.Choice(["auto", "balanced", "density"]), default="auto", show_default=True,
+              help="density: the islands of the map; balanced: groups of equal size; auto: density if the islands are "
+              "clear, else balanced.")  # fmt: skip
 @click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
 @inputs.sources
 @options.running
@@ -48,7 +49,7 @@ def command(
             names=found.names,
             columns=found.columns,
             labels=None if labels is None else inputs.labels_for(found, labels),
-            groups=n_groups if groups == "balanced" else "density",
+            groups=n_groups or groups,
             title=data.resolve().name or str(data),
             random_state=random_state,
             progress=progress,
