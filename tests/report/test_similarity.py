@@ -73,7 +73,8 @@ def test_planted_outliers_are_found_the_farthest_first():
 
     nearest = np.argsort(np.linalg.norm(rows - rows[found[0]], axis=1))[1:13]
     theirs = np.exp(np.mean([np.log(mean_distance(sample)) for sample in nearest]))
-    np.testing.assert_allclose(times[0], mean_distance(found[0]) / theirs, rtol=1e-3)
+    usual = np.median([mean_distance(sample) for sample in range(len(rows))])
+    np.testing.assert_allclose(times[0], mean_distance(found[0]) / max(theirs, usual), rtol=1e-3)
 
 
 def test_a_thin_region_is_no_outlier_and_neither_is_what_is_near_copies():

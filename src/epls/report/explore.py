@@ -90,9 +90,9 @@ def explore(
         The known class of each sample, or None for unknown. None as a whole means that no class is known.
     groups : int, "auto", "balanced" or "density", default="auto"
         The number of groups of equal size; "balanced" chooses it from the number of samples, at most 24. With
-        "density", groups are the dense regions of the map. "auto" chooses them if they are clear: there are at least
-        two, at most a fifth of the samples are outside, and at most 5 % of those inside are halfway between two of
-        them. Otherwise, the groups are balanced.
+        "density", groups are the dense regions of the map. "auto" chooses them if they are clear: none has more than
+        half of the samples, at most a fifth of the samples are outside, and at most 5 % of those inside are halfway
+        between two of them. Otherwise, the groups are balanced.
     names : sequence of str or None, default=None
         A name for each sample. By default, file names or numbers.
     columns : sequence of str or None, default=None

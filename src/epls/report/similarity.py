@@ -28,7 +28,6 @@ N_NEAREST = 12
 _PRINCIPAL_COMPONENTS = 100
 _FAR = 4  # robust standard deviations above the median: an outlier
 _LEAST_SPREAD = 0.05  # of logarithms of distances
-_LEAST_DISTANCE = 0.1  # of the median one: the distances between copies do not make others outliers
 
 _LANDMARKS = 4000  # t-SNE takes time n log n: any further samples are placed by their nearest landmarks
 _FEWEST_FOR_TSNE = 6
@@ -41,7 +40,8 @@ N_TYPICAL = 12
 _MOST_GROUPS = 24
 _SMALLEST_SHARE = 100  # a dense group has at least one in this many samples
 _FEWEST_OF_A_GROUP = 5
-_MOST_OUTSIDE = 0.2  # of all samples, where the dense regions of the map are clear groups
+_LARGEST_ISLAND = 0.5  # of all samples, where the dense regions of the map are clear groups
+_MOST_OUTSIDE = 0.2  # of all samples, there
 _MIDDLE = 0.1  # of the way between two centers, from the middle: a sample there is between two groups
 _MOST_BETWEEN = _MIDDLE / 2  # of samples between clear groups: half of what samples spread evenly would give
 _N_TRAITS = 3
@@ -94,13 +94,13 @@ def similarity(X: Array) -> Similarity:
 def outliers(found: Similarity) -> tuple[Indices, Array]:
     """Return samples that are unusually far from their nearest samples, the farthest first, and how far they are.
 
-    The score of a sample is its mean distance to its nearest samples, divided by the (geometric) mean of theirs. So
-    a sample in a thin region is no outlier if those around it are as far apart. Outliers are more than four robust
-    standard deviations above the median, in logarithms.
+    The score of a sample is its mean distance to its nearest samples, divided by the (geometric) mean of theirs or the
+    median of all, whichever is larger. So a sample in a thin region is no outlier if those around it are as far apart,
+    nor is one at the edge of a dense region. Outliers are more than four robust standard deviations above the median of
+    all scores, in logarithms.
     """
-    own = found.distances().mean(axis=1)
-    logarithms = np.log(np.maximum(own, _LEAST_DISTANCE * np.median(own) + np.finfo(np.float32).tiny))
-    scores = logarithms - logarithms[found.nearest].mean(axis=1)
+    logarithms = np.log(np.maximum(found.distances().mean(axis=1), np.finfo(np.float32).tiny))
+    scores = logarithms - np.maximum(logarithms[found.nearest].mean(axis=1), np.median(logarithms))
     middle = np.median(scores)
     spread = max(1.4826 * float(np.median(np.abs(scores - middle))), _LEAST_SPREAD)
     order = np.argsort(-scores, kind="stable")
@@ -202,7 +202,8 @@ def grouped(
 
     Balanced groups, as many as ``groups`` or a usual number, are based on the rows. Dense groups are based on the map:
     they are the islands that a reader sees, and samples between them are in no group. "auto" takes the islands if they
-    are clear: there are several, few samples are outside, and few are halfway between two of them in the rows.
+    are clear: none has more than half of the samples, few samples are outside, and few are halfway between two of them
+    in the rows.
     """
     if groups in ("auto", "density"):
         found = _islands(positions)
@@ -225,7 +226,8 @@ def _islands(positions: Array) -> Indices:
 
 def _are_clear(X: Array, groups: Indices) -> bool:
     n_inside = int(np.sum(groups >= 0))
-    if groups.max() < 1 or n_inside < (1 - _MOST_OUTSIDE) * len(groups):
+    largest = int(np.bincount(groups + 1)[1:].max(initial=0))
+    if largest > _LARGEST_ISLAND * len(groups) or n_inside < (1 - _MOST_OUTSIDE) * len(groups):
         return False
     return sum(len(group.between) for group in described(X, groups)) <= _MOST_BETWEEN * n_inside
 

@@ -286,7 +286,7 @@ function oddPanel() {
   if (!samples.length) return [element("p", { className: "explanation" }, `No ${what} is unusually far from its nearest ${what}s.`)];
   const captions = content.outliers.map(([, times]) => `${times.toFixed(1)} \u00d7`);
   return [
-    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s. 2 \u00d7 means: twice as far from them as they are from theirs. The farthest come first.`),
+    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s. 2 \u00d7 means: twice as far as these are from theirs, and as ${what}s usually are. The farthest come first.`),
     element("div", { className: "row" }, button("Select these", () => select(samples))),
     thumbs(samples, captions),
   ];
