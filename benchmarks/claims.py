@@ -108,7 +108,7 @@ def duplicates(arguments):
     """Print which copies of each kind are found, and how many pairs are none."""
     sets = {}
     if arguments.stl10:
-        stl10 = [Image.fromarray(image) for image in load_stl10(arguments.stl10).train]
+        stl10 = [Image.fromarray(image) for image in load_stl10(arguments.stl10).train_images]
         sets["200 images of STL-10"] = [stl10[k] for k in np.random.RandomState(arguments.seed).permutation(5000)[:200]]
     if arguments.photographs:
         files = sorted(arguments.photographs.iterdir())

@@ -267,6 +267,7 @@ def _analysis(
         "group": packed(numbers, np.int16),
         "groups": about,
         "groupKind": kind,
+        "groupsChosen": groups == "auto",
         "units": units,
         "duplicates": {
             "pairs": [[first, second, short(score)] for first, second, score in copies.pairs[:_MOST_PAIRS]],

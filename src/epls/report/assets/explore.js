@@ -108,7 +108,7 @@ function addTabs() {
 function groupsPanel() {
   const dense = content.groupKind === "density";
   const outside = groupOf.reduce((sum, number) => sum + (number < 0), 0);
-  const kind = dense ? `The groups are the islands of the map; ${plural(outside)} lie${outside === 1 ? "s" : ""} outside them.` : `${content.groups.length} groups of equal size.`;
+  const kind = dense ? `The groups are the islands of the map; ${plural(outside)} lie${outside === 1 ? "s" : ""} outside them.` : `${content.groups.length} groups of equal size.${content.groupsChosen ? " The islands of the map are not clear enough to be groups: one has more than half of all, or more than 20 % lie outside them, or more than 5 % halfway between two." : ""}`;
   const intro = `${plural(count)}, compared by ${content.basis}. ${kind}`;
   return [element("p", { className: "explanation" }, intro), ...content.groups.map(groupCard)];
 }
@@ -286,7 +286,7 @@ function oddPanel() {
   if (!samples.length) return [element("p", { className: "explanation" }, `No ${what} is unusually far from its nearest ${what}s.`)];
   const captions = content.outliers.map(([, times]) => `${times.toFixed(1)} \u00d7`);
   return [
-    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s. 2 \u00d7 means: twice as far as these are from theirs, and as ${what}s usually are. The farthest come first.`),
+    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s: beyond the median of all by more than four times the usual spread. 2 \u00d7 means: twice as far as these are from theirs, and as ${what}s usually are. The farthest come first.`),
     element("div", { className: "row" }, button("Select these", () => select(samples))),
     thumbs(samples, captions),
   ];
