@@ -283,9 +283,12 @@ def described(X: Array, groups: Indices) -> list[Group]:
     for number, own in enumerate(members):
         typical = own[np.argsort(-(X[own] @ centers[number]), kind="stable")][:N_TYPICAL]
         next_to = int(cosines[number].argmax()) if n_groups > 1 else -1
-        way = means[number] - means[next_to]
-        # From -1/2 at the mean of the other group to 1/2 at that of this one.
-        place = (X[own] - (means[number] + means[next_to]) / 2) @ way / (way @ way or np.inf)
+        # From -1/2 at the mean of the other group to 1/2 at that of this one, without the sample itself: in many
+        # dimensions, a sample is close to a mean that it is part of.
+        rest = (len(own) * means[number] - X[own]) / max(len(own) - 1, 1)
+        way = rest - means[next_to]
+        length = np.maximum(np.square(way).sum(axis=1), np.finfo(np.float32).tiny)
+        place = ((X[own] - (rest + means[next_to]) / 2) * way).sum(axis=1) / length
         order = np.argsort(place, kind="stable")
         between = own[order[place[order] < _MIDDLE]] if n_groups > 1 else own[:0]
         found.append(Group(own, typical, next_to, between))
