@@ -1,4 +1,4 @@
-"""Adam and vSGD against their definitions; vSGD against the best rate on noisy quadratics, and on logistic regression."""
+"""Adam and vSGD against their definitions; vSGD also on noisy quadratics and on logistic regression."""
 
 import numpy as np
 import pytest

@@ -37,27 +37,27 @@ class VSGD:
     """Schaul, Zhang and LeCun's single rate, for mini-batches, with the constants of their code."""
 
     def __init__(self):
-        self.g, self.l, self.h = 0.0, 0.0, 0.0  # mean gradient, its mean squared norm, the largest curvature
+        self.g, self.v, self.h = 0.0, 0.0, 0.0  # mean gradient, its mean squared norm, the largest curvature
         self.tau = 2.0
         self.t = 0
 
-    def average(self, g, l, h, memory):
+    def average(self, g, v, h, memory):
         self.g = self.g + (g - self.g) / memory
-        self.l = self.l + (l - self.l) / memory
+        self.v = self.v + (v - self.v) / memory
         self.h = self.h + (h - self.h) / memory
 
-    def change(self, g, l, h, n):
+    def change(self, g, v, h, n):
         self.t += 1
         if self.t <= 10:
-            self.average(g, l, h, self.t)
+            self.average(g, v, h, self.t)
             if self.t == 10:
-                self.l *= 2
+                self.v *= 2
             return np.zeros_like(g)
-        if ((g - self.g) ** 2).sum() > max(self.l - (self.g**2).sum(), 0) / n:
+        if ((g - self.g) ** 2).sum() > max(self.v - (self.g**2).sum(), 0) / n:
             self.tau += 1
-        self.average(g, l, h, self.tau)
+        self.average(g, v, h, self.tau)
         squared_norm = (self.g**2).sum()
-        signal = squared_norm / (self.l / n + (n - 1) / n * squared_norm + 1e-9)
+        signal = squared_norm / (self.v / n + (n - 1) / n * squared_norm + 1e-9)
         self.tau = (1 - signal) * self.tau + 1
         return signal / (self.h + 1e-9) * g
 

@@ -88,12 +88,12 @@ class Adam(Optimizer):
 class VSGD(Optimizer):
     """vSGD (Schaul, Zhang, LeCun 2013): rates from the data, for mini-batches; here one for each parameter.
 
-    For a block of parameters that share a rate, with gradient g_i at sample i of a batch of n, running averages are kept
-    of
+    For a block of parameters that share a rate, with gradient g_i at sample i of a batch of n, these running averages
+    are kept:
 
-    - ``mean``: the batch's mean gradient,
-    - ``square``: the mean of ||g_i||**2 over the batch,
-    - ``curvature``: the largest absolute second derivative by a parameter of the block, each a mean over the batch.
+    - ``mean``: the mean gradient of a batch,
+    - ``square``: the mean of ||g_i||**2 over a batch,
+    - ``curvature``: the mean absolute second derivative over a batch, the largest of all parameters of the block.
 
     The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal``
     is the fraction of the batch gradient's second moment that is not noise. The averages' memory shortens after long
