@@ -8,8 +8,9 @@
 
 "As printed" is `EPLS(settings=epls.PAPER)`. Its stop rule ends training at the first epoch that does not lower the
 error, so all other rows train for the default number of epochs (row "length"). Some change what the text leaves open:
-how many rates vSGD has, and what is compared with the inhibitor. Others add one departure to that row. The rows "default but without ..." take one departure away from the default: it is then as in the
-paper. With --output, what is done is kept in that file, and a later run goes on from there.
+how many rates vSGD has, and what is compared with the inhibitor. Others add one departure to that row. The rows
+"default but without ..." take one departure away from the default: it is then as in the paper. With --output, what is
+done is kept in that file, and a later run goes on from there.
 """
 
 import argparse
