@@ -146,6 +146,19 @@ class LiteralTarget(Target):
         return winners
 
 
+class ScaledLiteralTarget(LiteralTarget):
+    """The paper's rule, for outputs that are first scaled so that the smallest of the batch is 0 and the largest 1.
+
+    The inhibitor of a unit rises from 0 to 1 in an epoch. So it compares with outputs of that range, not with those of
+    units that are nearly silent. The paper does not say this; the public code of its first author for the same target
+    (DietNetworks) does it.
+    """
+
+    def assign(self, outputs: Array) -> Winners:
+        lowest, highest = outputs.min(), outputs.max()
+        return super().assign((outputs - lowest) / max(highest - lowest, np.finfo(outputs.dtype).tiny))
+
+
 class LargestTarget(Target):
     """Choose the unit with the largest output, without balance. Some units may get no samples at all."""
 
@@ -160,5 +173,6 @@ TARGETS: dict[str, type[Target]] = {
     "auction": AuctionTarget,
     "exact": ExactTarget,
     "literal": LiteralTarget,
+    "literal_scaled": ScaledLiteralTarget,
     "largest": LargestTarget,
 }
