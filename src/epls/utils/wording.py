@@ -37,7 +37,7 @@ def sized(n_bytes: int) -> str:
 
     Examples
     --------
-    >>> sized(61_300), sized(2_340_000)
-    ('61 kB', '2.3 MB')
+    >>> sized(31_400), sized(2_140_000)
+    ('31 kB', '2.1 MB')
     """
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 999_500 else f"{n_bytes / 1e3:.0f} kB"
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
