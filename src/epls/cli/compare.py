@@ -28,7 +28,7 @@ _UNITS_FOR_VECTORS = 100
 
 
 @click.command("compare")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
               default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
               help=f"One of {', '.join(LEARNERS)}. May be given several times.")  # fmt: skip
@@ -72,8 +72,6 @@ def command(
     from ..report import comparison_page
     from ..utils.files import read_json
 
-    if not data.exists():
-        raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
     names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
     form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}"
     given = options.settings_of(settings, names, form)

@@ -12,14 +12,16 @@ from . import inputs, options
 
 
 @click.command("explore")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The .html file to write.", ".html")
-@click.option("--labels", type=options.path_type, metavar="FILE",
+@click.option("--labels", type=options.input_path, metavar="FILE",
               help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
 @click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
               help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
 @click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
 @inputs.sources
+@options.drop
+@options.array_key
 @options.running
 def command(
     data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, random_state: int,
@@ -31,7 +33,7 @@ def command(
     Features are learned from the images without labels, unless a model or a file of features is given. On the page,
     images can be selected and labelled; `epls classify` uses these labels.
     """
-    from ..report import Learned, explore
+    from ..report import explore
     from ..utils.files import write_atomically
 
     if n_groups is not None and groups == "density":
@@ -41,10 +43,10 @@ def command(
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)
         found.check_distances("float32")
-        given = found.model if found.features is None else found.features
+        chosen |= {"random_state": random_state}
         html = explore(
             found.samples(),
-            features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
+            features=None if found.are_features else inputs.features_of(found, chosen, progress),
             names=found.names,
             columns=found.columns,
             labels=None if labels is None else inputs.labels_for(found, labels),
