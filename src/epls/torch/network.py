@@ -152,9 +152,7 @@ def _of_torchvision(name: str) -> _Network:
     module, preset = models.get_model(name, weights=weights), weights.transforms()
     linear = [path for path, part in module.named_modules() if isinstance(part, nn.Linear)]
     if not linear:
-        raise _NameError(
-            f"torchvision:{name} does not end in a linear layer, whose inputs are the features: give another"
-        )
+        raise _NameError(f"torchvision:{name} has no linear layer whose inputs could be the features: give another")
     above, _, last = linear[-1].rpartition(".")
     setattr(module.get_submodule(above), last, nn.Identity())
     return _Network(module, (preset.crop_size[0],) * 2, preset.mean, preset.std)
