@@ -209,7 +209,7 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
 
 @pytest.mark.usefixtures("hardly_any_training")
 def test_without_a_model_features_are_learned(pictures, tmp_path, capsys):
-    code, out, err = epls(capsys, "transform", pictures, "-o", tmp_path / "f.npz", "--layers", 1, "--seed", 3)
+    code, _, err = epls(capsys, "transform", pictures, "-o", tmp_path / "f.npz", "--layers", 1, "--seed", 3)
     assert code == 0, err
     small = ImageFolder(pictures, longest_side=256)
     with np.load(tmp_path / "f.npz") as found:
