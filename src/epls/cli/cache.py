@@ -60,7 +60,7 @@ def kept_features(
     if inputs is None:
         return compute()
     there = _folder()
-    name = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()[:32]
+    name = hashlib.sha256(json.dumps(inputs, sort_keys=True, allow_nan=False).encode()).hexdigest()[:32]
     found = _read(there / name, inputs)
     if found is not None:
         options.tell("features that an earlier command computed are used; --no-cache computes them again", err=True)
