@@ -90,10 +90,26 @@ def test_other_files_settings_or_code_have_other_features(photos, tmp_path, caps
     assert n_learned() == 9
 
 
-def test_files_that_change_while_they_are_read_are_not_kept(photos, tmp_path, capsys, own_cache):
-    os.utime(photos / "a/0.png", (time.time() + 60,) * 2)
-    page(capsys, photos, tmp_path)
+def test_files_that_change_while_they_are_read_are_not_kept(photos, tmp_path, capsys, own_cache, monkeypatch):
+    """Their features may be those of the old content."""
+    from epls.datasets import folder
+
+    decode = folder.decode_image
+
+    def decode_and_touch(path, *settings):
+        image = decode(path, *settings)
+        if path.name == "0.png":
+            path.touch()
+        return image
+
+    with monkeypatch.context() as patch:
+        patch.setattr(folder, "decode_image", decode_and_touch)
+        page(capsys, photos, tmp_path)
     assert kept(own_cache) == []
+    assert USED not in page(capsys, photos, tmp_path)[1]
+    os.utime(photos / "a/0.png", (time.time() + 3600,) * 2)  # by a clock that is wrong
+    page(capsys, photos, tmp_path)
+    assert USED in page(capsys, photos, tmp_path)[1]
 
 
 @pytest.mark.parametrize("harm", ["cut", "flip", "empty", "other", "no model", "bad model", "folder"])

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -75,33 +77,32 @@ def kept_features(
 
 
 def _folder() -> Path:
-    from platformdirs import user_cache_dir
+    from ..utils.optional import require
 
-    return Path(os.environ.get("EPLS_CACHE_DIR") or user_cache_dir("epls", appauthor=False))
+    chosen = os.environ.get("EPLS_CACHE_DIR")
+    return Path(chosen or require("platformdirs", "cli", "the cache").user_cache_dir("epls", appauthor=False))
 
 
 def _inputs(files: list[Path], settings: dict[str, Any], opened: float) -> dict[str, Any] | None:
     """Return what features depend on, as plain values; None if a file changed while the command was running."""
     from .._version import __version__
 
-    package = Path(__file__).parents[1]
-    code, data = _stamp(sorted(package.rglob("*.py"))), _stamp(files)
-    if data is None or code is None or data[1] >= opened:
-        return None
-    return settings | {"epls": __version__, "code": code[0], "files": data[0]}
+    code, data = _stamp(sorted(Path(__file__).parents[1].rglob("*.py"))), _stamp(files, opened)
+    return None if code is None or data is None else settings | {"epls": __version__, "code": code, "files": data}
 
 
-def _stamp(files: list[Path]) -> tuple[str, float] | None:
-    """Return a digest of the paths, sizes and times of files, and the latest of these times."""
-    digest, latest = hashlib.sha256(), 0.0
+def _stamp(files: list[Path], opened: float = math.inf) -> str | None:
+    """Return a digest of the paths, sizes and times of files; None if one is gone, or was written since ``opened``."""
+    digest, now = hashlib.sha256(), time.time()
     try:
         for file in files:
             about = file.stat()
+            if opened <= about.st_mtime <= now:
+                return None
             digest.update(os.fsencode(os.path.abspath(file)) + f"\0{about.st_size} {about.st_mtime_ns}\n".encode())
-            latest = max(latest, about.st_mtime)
     except OSError:
         return None
-    return digest.hexdigest(), latest
+    return digest.hexdigest()
 
 
 def _read(path: Path, inputs: dict[str, Any]) -> tuple[Array, Any] | None:
