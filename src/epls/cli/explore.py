@@ -22,7 +22,7 @@ from . import inputs, options
 @click.option("--metric", type=click.Choice(["standardized", "cosine"]), default="standardized", show_default=True,
               help="standardized: compare principal components of the standardised features; cosine: compare the "
               "features as they are, such as embeddings, by their cosine.")  # fmt: skip
-@click.option("--positions", type=options.path_type, metavar="FILE",
+@click.option("--positions", type=options.input_path, metavar="FILE",
               help="Places on the map, such as those of UMAP: two numbers for each sample, in a table the columns x "
               "and y. Rows are matched as in --features.  [default: similar samples are close together]")  # fmt: skip
 @inputs.sources
