@@ -65,7 +65,14 @@ def test_nearest_images_are_of_the_same_color(scene_content):
 
 
 def test_the_same_image_twice_is_a_duplicate(scene_content):
-    assert scene_content["duplicates"] == [[28, 29]]
+    duplicates = scene_content["duplicates"]
+    assert duplicates["pairs"][0] == [28, 29, 1]
+    assert all(score < duplicates["usual"] for *_, score in duplicates["pairs"][1:])
+
+
+def test_noise_of_three_colors_has_no_outliers(scene_content):
+    assert scene_content["outliers"] == []
+    assert scene_content["groupKind"] == "balanced"
 
 
 def test_places_are_on_the_map(scene_content):
@@ -135,6 +142,7 @@ def test_vectors_have_columns():
         (np.eye(4), {"labels": ["a"]}, "1 labels"),
         (np.eye(4), {"columns": ["a"]}, "1 column names"),
         (np.eye(4), {"groups": 0}, "groups=0"),
+        (np.eye(4), {"groups": None}, "groups=None"),
         (np.eye(4), {"features": EPLS()}, "not fitted"),
         (np.full((4, 2), np.nan), {}, "NaN"),
     ],

@@ -136,6 +136,22 @@ def test_tabs_by_keyboard(open_page, pages):
     assert "near-duplicates" in panel(chrome).text
 
 
+def test_a_slider_sets_how_similar_duplicates_are(open_page):
+    """One row is repeated; another is repeated with a small difference."""
+    X = np.random.RandomState(0).normal(size=(30, 3))
+    X[29], X[28] = X[0], X[1] + 0.015
+    chrome = ready(open_page(explore(X)))
+    chrome.find_element(By.ID, "tab-twins").click()
+    assert "1 set of near-duplicates" in panel(chrome).text
+    assert "1.00: row 0, row 29" in panel(chrome).text
+    slider = chrome.find_element(By.ID, "strictness")
+    slider.send_keys(Keys.HOME)
+    assert "2 sets of near-duplicates, similarity 0.90 or more" in panel(chrome).text
+    assert "row 1, row 28" in panel(chrome).text
+    slider.send_keys(Keys.END)
+    assert "1 set of near-duplicates, similarity 1.00 or more" in panel(chrome).text
+
+
 @both_sizes
 def test_the_map_moves_and_zooms(open_page, pages):
     chrome = ready(open_page(pages["images"]))

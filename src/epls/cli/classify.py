@@ -86,7 +86,7 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
         raise click.ClickException(f"{where} has {said}: label at least {_FEW} samples of each class, of at least two")
     if all(label is not None for label in known):
         raise click.ClickException(
-            f"{where} labels all {len(known)} samples: nothing is left to predict; leave some of them without a label"
+            f"{where} labels all {len(known)} samples, so nothing is left to predict: leave some without a label"
         )
 
 

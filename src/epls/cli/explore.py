@@ -16,8 +16,9 @@ from . import inputs, options
 @options.output("The .html file to write.", ".html")
 @click.option("--labels", type=options.input_path, metavar="FILE",
               help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
-@click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
-              help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
+@click.option("--groups", type=click.Choice(["auto", "balanced", "density"]), default="auto", show_default=True,
+              help="density: the islands of the map; balanced: groups of equal size; auto: density if the islands are "
+              "clear, else balanced.")  # fmt: skip
 @click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
 @click.option("--metric", type=click.Choice(["standardized", "cosine"]), default="standardized", show_default=True,
               help="standardized: compare principal components of the standardised features; cosine: compare the "
@@ -41,6 +42,7 @@ def command(
     """
     from ..report import explore
     from ..utils.files import write_atomically
+    from ..utils.wording import sized
 
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
@@ -56,7 +58,7 @@ def command(
             names=found.names,
             columns=found.columns,
             labels=None if labels is None else inputs.labels_for(found, labels),
-            groups=n_groups if groups == "balanced" else "density",
+            groups=n_groups or groups,
             metric=metric,
             positions=None if positions is None else inputs.rows_from(positions, "--positions", found, n_columns=2),
             title=data.resolve().name or str(data),
@@ -68,6 +70,6 @@ def command(
     seconds = round(time.perf_counter() - started, 1)
     n_samples = len(found.data)
     facts = {"page": str(output), "samples": n_samples, "bytes": len(content), "seconds": seconds}
-    size = f"{len(content) / 1e6:.1f} MB, with {n_samples:,} {found.kind}"
+    size = f"{sized(len(content))}, with {n_samples:,} {found.kind}"
     text = f"{output}, {size}, made in {seconds} s: open it in a browser"
     options.print_result(as_json, facts | {"skipped": found.n_skipped}, text)

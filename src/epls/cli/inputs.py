@@ -1,4 +1,4 @@
-"""What a command is given: images or vectors, and the model or the file of features that belongs to them."""
+"""The inputs of a command: images or vectors, and the model or the file of features that belongs to them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Inputs:
 
     @property
     def kind(self) -> str:
-        """What a sample is, in the plural."""
+        """The noun for the samples, in the plural."""
         return "images" if self.vectors is None else "vectors"
 
     @property
@@ -61,7 +61,7 @@ class Inputs:
 
     @property
     def key(self) -> str:
-        """What the column of the names is called."""
+        """The name of the column that holds the names."""
         return "file" if self.vectors is None else self.vectors.key
 
     @property

@@ -1,4 +1,4 @@
-"""``epls inspect``: what is in a model file, in the terminal."""
+"""``epls inspect``: the content of a model file, in the terminal."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def epls(context: click.Context) -> None:
     """Learn sparse features from unlabelled data with nothing to tune."""
     if n_processes() > 1 and context.invoked_subcommand not in TOGETHER:
         raise click.UsageError(
-            f"{context.invoked_subcommand} is done by one process, but {n_processes()} were started: several can do "
+            f"{context.invoked_subcommand} runs in one process, but {n_processes()} were started: several can run "
             f"{' and '.join(TOGETHER)}"
         )
 

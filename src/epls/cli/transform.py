@@ -35,7 +35,7 @@ def command(
     has the file of each row. A .npz file holds the array "features" and, for a folder of images, the array "names" with
     the file of each row; numpy.load reads both.
 
-    Several processes that torchrun starts write a part each: features.part0.npy, features.part1.npy and so on.
+    In several processes, started by torchrun, each writes a part: features.part0.npy, features.part1.npy and so on.
     """
     from ..datasets.opening import rows_have_names
     from ..datasets.writing import check_ending, features_file

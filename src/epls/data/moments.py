@@ -67,7 +67,7 @@ class Moments:
         return not self._differs
 
     def numbers(self) -> Float64:
-        """Return all that these moments are, to send them to another process."""
+        """Return these moments as an array of numbers, to send them to another process."""
         return np.concatenate([[self.n_samples, self._squares, self._differs], self._first, self._mean])
 
     @classmethod

@@ -109,7 +109,7 @@ class EPLS(UnitLearner):
     usual_patches = 400_000
     in_parts = True
     resumes = True
-    #: What ``settings`` is; the command line accepts its fields by name.
+    #: The type of ``settings``; the command line accepts its fields by name.
     settings_type = TrainingSettings
     _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],

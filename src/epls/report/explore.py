@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,18 +18,20 @@ from ..images.recipes import learned_features
 from ..plotting import filter_pictures
 from ..utils.types import Array, Indices, Progress
 from ..utils.wording import counted
+from .duplicates import duplicate_pictures, duplicate_vectors
 from .page import packed, page, sheet_of, short, shrunk
 from .similarity import (
+    N_TYPICAL,
     Group,
+    GroupKind,
     comparable,
     described,
     directions,
-    duplicate_pictures,
-    duplicate_vectors,
     framed,
     grid_positions,
     grouped,
     map_positions,
+    outliers,
     shares,
     similarity,
     traits,
@@ -37,8 +39,8 @@ from .similarity import (
 from .thumbnails import LOOKS, looks, thumbnails_of
 
 _FEWEST = 3
-_LONELY = 60
-_MOST_SETS = 200
+_MOST_OUTLIERS = 200
+_MOST_PAIRS = 2000
 _TRAITS_OF_A_SAMPLE = 5
 _N_UNITS = 6
 _FILTER_SIDE = 24
@@ -85,7 +87,7 @@ def explore(
     *,
     features: Any = None,
     labels: Sequence[Label | str | None] | None = None,
-    groups: int | Literal["density"] | None = None,
+    groups: int | GroupKind = "auto",
     metric: Literal["standardized", "cosine"] = "standardized",
     positions: ArrayLike | None = None,
     names: Sequence[str] | None = None,
@@ -110,9 +112,11 @@ def explore(
         compares vectors by their columns.
     labels : sequence of Label, str or None, default=None
         The known class of each sample, or None for unknown. None as a whole means that no class is known.
-    groups : int, "density" or None, default=None
-        The number of groups of equal size; None chooses it from the number of samples, at most 24. With "density", the
-        dense regions of the map instead.
+    groups : int, "auto", "balanced" or "density", default="auto"
+        The number of groups of equal size; "balanced" chooses it from the number of samples, at most 24. With
+        "density", groups are the dense regions of the map. "auto" chooses them if they are clear: none has more than
+        half of the samples, at most a fifth of the samples are outside, and at most 5 % of those inside are halfway
+        between two of them. Otherwise, the groups are balanced.
     metric : {"standardized", "cosine"}, default="standardized"
         How features are compared: standardised and reduced to at most 100 principal components, or by the cosine of
         the features as they are. Networks whose embeddings are meant to be compared say so: choose "cosine" for them.
@@ -143,8 +147,8 @@ def explore(
     >>> "Iris flowers" in html
     True
     """
-    if (isinstance(groups, int) and groups < 1) or (isinstance(groups, str) and groups != "density"):
-        raise ValueError(f"groups={groups!r}: give a number of groups, 'density', or None to choose the number")
+    if groups not in get_args(GroupKind) and not (isinstance(groups, int) and groups >= 1):
+        raise ValueError(f"groups={groups!r}: give a number of groups, 'auto', 'balanced' or 'density'")
     random = check_random_state(random_state)
     vectors = _as_vectors(data)
     samples = ImageCollection(data, 1) if vectors is None else vectors
@@ -168,9 +172,10 @@ def explore(
         shown, about = thumbnails_of(samples, progress)
     else:
         shown, about = samples, _about_columns(samples, columns)
+    turned = not isinstance(features, Learned) or features.mirror
     progress("arrange", 0, _STAGES)
     X = directions(rows) if metric == "cosine" else comparable(rows, random, keep_length=vectors is not None)
-    content |= about | _analysis(rows, X, shown, model, groups, places, random, progress, content["labels"])
+    content |= about | _analysis(rows, X, shown, turned, model, groups, places, random, progress, content["labels"])
     content["basis"] = basis if metric == "standardized" else f"the cosine of {basis}"
     progress("arrange", _STAGES, _STAGES)
     return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
@@ -250,8 +255,9 @@ def _analysis(
     rows: Array,
     X: Array,
     shown: NDArray[Any],
+    turned: bool,
     model: ImageModel | None,
-    groups: int | Literal["density"] | None,
+    groups: int | GroupKind,
     places: Array | None,
     random: np.random.RandomState,
     progress: Progress,
@@ -260,25 +266,26 @@ def _analysis(
     """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates.
 
     ``X`` are the rows that are compared, and ``places`` the positions on the map if they are given.
-    Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`.
+    Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`. With ``turned``, mirrored and rotated
+    copies of images are duplicates.
     """
     are_images = shown.ndim > 2
     found = similarity(X)
     progress("arrange", 1, _STAGES)
     positions = map_positions(X, random) if places is None else framed(places)
     progress("arrange", 2, _STAGES)
-    numbers = grouped(X, positions, groups, random)
+    numbers, kind = grouped(X, positions, groups, random)
     found_groups = described(X, numbers)
     cells = grid_positions(positions)
     progress("arrange", 3, _STAGES)
-    sets = duplicate_pictures(found, shown) if are_images else duplicate_vectors(found)
+    copies = duplicate_pictures(shown, turned=turned) if are_images else duplicate_vectors(found)
     of_labels = shares(labels.pop("each"), found_groups) if labels else [[]] * len(found_groups)
     about = [
         {
             "size": len(group.members),
             "typical": group.typical.tolist(),
             "next": group.next_to,
-            "between": group.between.tolist(),
+            "between": group.between[:N_TYPICAL].tolist(),
             "labels": counts[:_TRAITS_OF_A_SAMPLE],
             "traits": [],
             "units": [],
@@ -294,21 +301,26 @@ def _analysis(
     else:
         for entry, strongest in zip(about, traits(shown, found_groups), strict=True):
             entry["columns"] = [[column, short(difference)] for column, difference in strongest]
-    loneliness = found.loneliness()
-    lonely = np.argsort(-loneliness, kind="stable")[: min(_LONELY, len(loneliness) // 2)]
+    far, times = outliers(found)
     return {
         "positions": packed(np.rint(positions * 65535), np.uint16),
         "cells": packed(cells, np.uint16),
         "cellsAcross": int(cells.max()) + 1,
         "group": packed(numbers, np.int16),
         "groups": about,
-        "groupKind": "density" if groups == "density" else "balanced",
+        "groupKind": kind,
+        "groupsChosen": groups == "auto",
         "units": units,
-        "duplicates": sets[:_MOST_SETS],
+        "duplicates": {
+            "pairs": [[first, second, short(score)] for first, second, score in copies.pairs[:_MOST_PAIRS]],
+            "least": copies.least,
+            "usual": short(copies.usual),
+            "turned": turned,
+        },
         "nearest": packed(found.nearest, np.uint32),
         "cosines": packed(np.rint(100 * np.clip(found.cosines, 0, 1)), np.uint8),
         "nNearest": found.nearest.shape[1],
-        "lonely": lonely.tolist(),
+        "outliers": [[int(far[k]), short(times[k])] for k in range(min(len(far), _MOST_OUTLIERS))],
     }
 
 

@@ -19,7 +19,7 @@ def require(module: str, extra: str, purpose: str = "this") -> Any:
         return import_module(module)
     except ModuleNotFoundError as error:
         if error.name and error.name.partition(".")[0] != module.partition(".")[0]:
-            raise  # the library is there, but lacks something itself
+            raise  # the library is installed, but one of its own dependencies is missing
         raise ImportError(f'{purpose} needs {module.partition(".")[0]}: pip install "epls[{extra}]"') from error
 
 
@@ -41,5 +41,5 @@ def require_network(network: str) -> tuple[str, str]:
 
 
 def torch_room(name: str) -> Any:
-    """Return the module ``epls.torch.NAME``: the only way by which earlier rooms reach it."""
+    """Return the module ``epls.torch.NAME``. Earlier rooms import torch only through this function."""
     return import_module(f"epls.torch.{name}")

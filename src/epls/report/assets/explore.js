@@ -108,7 +108,7 @@ function addTabs() {
 function groupsPanel() {
   const dense = content.groupKind === "density";
   const outside = groupOf.reduce((sum, number) => sum + (number < 0), 0);
-  const kind = dense ? `The groups are dense regions of the map; ${plural(outside)} lie between them.` : `${content.groups.length} groups of equal size.`;
+  const kind = dense ? `The groups are the islands of the map; ${plural(outside)} lie${outside === 1 ? "s" : ""} outside them.` : `${content.groups.length} groups of equal size.${content.groupsChosen ? " The islands of the map are not clear enough to be groups: one has more than half of all, or more than 20 % lie outside them, or more than 5 % halfway between two." : ""}`;
   const intro = `${plural(count)}, compared by ${content.basis}. ${kind}`;
   return [element("p", { className: "explanation" }, intro), ...content.groups.map(groupCard)];
 }
@@ -118,19 +118,19 @@ function groupCard(group, number) {
   const members = () => order.filter((sample) => groupOf[sample] === number);
   const title = element("div", { className: "title" }, swatch(number), element("b", {}, `Group ${number + 1}: ${plural(group.size)}`), focus, button("Select", () => select([...members()])));
   const card = element("section", { className: "group", id: `group-${number + 1}` }, title, thumbs(group.typical, null, isImages ? 54 : 0));
-  if (group.traits.length) card.append(element("p", {}, sentence(group.traits)));
-  if (group.columns?.length) card.append(element("p", {}, group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`).join(", ")));
+  if (group.traits.length) card.append(mostly(group.traits));
+  if (group.columns?.length) card.append(mostly(group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`)));
   if (group.labels.length) card.append(element("p", {}, `Labels: ${group.labels.map(([label, n]) => `${label} ${n}`).join(", ")}`));
   if (group.units.length && content.units) card.append(element("p", {}, "Filters that respond more here: ", filters(group.units)));
-  if (group.next >= 0) {
-    const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}`));
+  if (group.between.length) {
+    const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}: ${plural(group.between.length)}`));
     border.addEventListener("toggle", () => { if (border.open && border.children.length === 1) border.append(thumbs(group.between, null, 46)); });
     card.append(border);
   }
   return card;
 }
 
-const sentence = (traits) => `${traits[0][0].toUpperCase()}${traits.join(", ").slice(1)} than most.`;
+const mostly = (traits) => element("p", { title: `True of at least three in four of the group, compared with the median of all ${what}s` }, `Mostly ${traits.join(", ")}.`);
 
 function filters(units) {
   const { columns, rows } = content.units;
@@ -282,18 +282,46 @@ function saveLabels() {
 
 // --- outliers and duplicates ---
 function oddPanel() {
-  return [element("p", { className: "explanation" }, `The ${what}s that differ most from their nearest neighbours.`), thumbs(content.lonely), element("div", { className: "row" }, button("Select these", () => select(content.lonely)))];
+  const samples = content.outliers.map(([sample]) => sample);
+  if (!samples.length) return [element("p", { className: "explanation" }, `No ${what} is unusually far from its nearest ${what}s.`)];
+  const captions = content.outliers.map(([, times]) => `${times.toFixed(1)} \u00d7`);
+  return [
+    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s: beyond the median of all by more than four times the usual spread. 2 \u00d7 means: twice as far as these are from theirs, and as ${what}s usually are. The farthest come first.`),
+    element("div", { className: "row" }, button("Select these", () => select(samples))),
+    thumbs(samples, captions),
+  ];
 }
 
+// The sets that pairs with at least this score connect, the largest first, each with its lowest score.
+function setsOf(pairs, least) {
+  const setOf = new Map();
+  for (const [first, second, score] of pairs) {
+    if (score < least) break;
+    const both = [setOf.get(first) ?? { samples: [first] }, setOf.get(second) ?? { samples: [second] }];
+    const joined = { samples: [...both[0].samples, ...both[1].samples], score };
+    for (const sample of joined.samples) setOf.set(sample, joined);
+  }
+  return [...new Set(setOf.values())].map(({ samples, score }) => ({ samples: samples.sort((a, b) => a - b), score })).sort((a, b) => b.samples.length - a.samples.length || b.score - a.score);
+}
+
+let leastScore = content.duplicates.usual;
 function twinsPanel() {
-  const sets = content.duplicates;
-  if (!sets.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
-  const spare = sets.flatMap((set) => set.slice(1));
-  return [
-    element("p", { className: "explanation" }, `${plural(sets.length, "set")} of ${what}s that are nearly the same.`),
-    element("div", { className: "row" }, button("Select all but the first of each", () => select(spare))),
-    ...sets.map((set) => element("section", { className: "group" }, thumbs(set.slice(0, 24)), element("p", {}, set.slice(0, 4).map(nameOf).join(", ") + (set.length > 4 ? `, and ${set.length - 4} more` : "")))),
-  ];
+  const { pairs, least, turned } = content.duplicates;
+  if (!pairs.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
+  const holder = element("div");
+  const show = () => {
+    const sets = setsOf(pairs, leastScore);
+    const spare = sets.flatMap((set) => set.samples.slice(1));
+    holder.replaceChildren(
+      element("p", { "aria-live": "polite" }, sets.length ? `${plural(sets.length, "set")} of near-duplicates, similarity ${leastScore.toFixed(2)} or more.` : `No near-duplicates with a similarity of ${leastScore.toFixed(2)} or more.`),
+      ...(sets.length ? [element("div", { className: "row" }, button("Select all but the first of each", () => select(spare)))] : []),
+      ...sets.map(({ samples, score }) => element("section", { className: "group" }, thumbs(samples.slice(0, 24)), element("p", {}, `${score.toFixed(2)}: ${samples.slice(0, 4).map(nameOf).join(", ")}${samples.length > 4 ? `, and ${samples.length - 4} more` : ""}`))));
+  };
+  const slider = element("input", { type: "range", id: "strictness", min: least, max: 1, step: 0.01, value: leastScore });
+  slider.addEventListener("input", () => { leastScore = Number(slider.value); show(); });
+  show();
+  const how = isImages ? `Small gray pictures of the images are aligned and compared${turned ? ", also mirrored and rotated" : ""}; 1 is the same picture.` : "1 is the same row; 0 is as far as a nearest row usually is.";
+  return [element("p", { className: "explanation" }, how), element("label", { className: "row" }, "More pairs", slider, "fewer"), holder];
 }
 
 // --- colors ---
