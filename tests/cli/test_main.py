@@ -41,8 +41,11 @@ def test_a_full_disk_leaves_nothing(work, tmp_path, capsys, full_disk):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_defects_end_in_one_line_too(monkeypatch, capsys):
+def test_defects_end_in_one_line_too(tmp_path, monkeypatch, capsys):
     import epls.persistence
+
+    monkeypatch.chdir(tmp_path)
+    Path("model").touch()
 
     def broken(path):
         raise ZeroDivisionError("by\nzero")
@@ -175,7 +178,7 @@ def test_a_newline_in_a_name_does_not_end_a_message(tmp_path, monkeypatch, capsy
 
 @pytest.mark.parametrize("arguments", [["fit", "", "-o", "m"], ["explore", "", "-o", "p.html"],
                                        ["classify", "", "-o", "p.csv"], ["cluster", "", "-o", "c.csv", "--clusters", 2],
-                                       ["transform", "m", "", "-o", "f.csv"], ["compare", "", "--output", "c"],
+                                       ["transform", "", "-o", "f.csv"], ["compare", "", "--output", "c"],
                                        ["inspect", ""]])  # fmt: skip
 def test_an_empty_path_is_not_the_current_folder(tmp_path, monkeypatch, capsys, arguments):
     monkeypatch.chdir(tmp_path)

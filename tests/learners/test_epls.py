@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls import EPLS, PAPER, TrainingSettings
+from epls import EPLS, PAPER, Prototypes, TrainingSettings
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
@@ -544,3 +544,13 @@ class TestBadInput:
         for method in (model.transform, model.winners):
             with pytest.raises(ValueError, match="63 features"):
                 method(digits[:, 1:])
+
+
+@pytest.mark.parametrize("learner", [EPLS, Prototypes])
+@pytest.mark.parametrize("value", [0, 1, 0.1])
+def test_equal_samples_have_equal_codes_and_a_warning(learner, value):
+    X = np.full((50, 4), value)
+    with pytest.warns(UserWarning, match="all 50 samples are equal: there is nothing to learn"):
+        codes = learner(5, max_iter=2, random_state=0).fit(X).transform(X)
+    assert np.isfinite(codes).all()
+    assert (codes == codes[0]).all()

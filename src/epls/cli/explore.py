@@ -12,9 +12,9 @@ from . import inputs, options
 
 
 @click.command("explore")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The .html file to write.", ".html")
-@click.option("--labels", type=options.path_type, metavar="FILE",
+@click.option("--labels", type=options.input_path, metavar="FILE",
               help="Labels to show: a .csv file saved on the page or written by `epls classify`.")  # fmt: skip
 @click.option("--groups", type=click.Choice(["auto", "balanced", "density"]), default="auto", show_default=True,
               help="density: the islands of the map; balanced: groups of equal size; auto: density if the islands are "
@@ -23,10 +23,12 @@ from . import inputs, options
 @click.option("--metric", type=click.Choice(["standardized", "cosine"]), default="standardized", show_default=True,
               help="standardized: compare principal components of the standardised features; cosine: compare the "
               "features as they are, such as embeddings, by their cosine.")  # fmt: skip
-@click.option("--positions", type=options.path_type, metavar="FILE",
+@click.option("--positions", type=options.input_path, metavar="FILE",
               help="Places on the map, such as those of UMAP: two numbers for each sample, in a table the columns x "
               "and y. Rows are matched as in --features.  [default: similar samples are close together]")  # fmt: skip
 @inputs.sources
+@options.drop
+@options.array_key
 @options.running
 def command(
     data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, metric: Any,
@@ -38,7 +40,7 @@ def command(
     Features are learned from the images without labels, unless a model or a file of features is given. Label a few
     images on the page, and it predicts the others at once; `epls classify` can use these labels, too.
     """
-    from ..report import Learned, explore
+    from ..report import explore
     from ..utils.files import write_atomically
     from ..utils.wording import sized
 
@@ -49,10 +51,10 @@ def command(
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)
         found.check_distances("float32")
-        given = found.model if found.features is None else found.features
+        chosen |= {"random_state": random_state}
         html = explore(
             found.samples(),
-            features=Learned(chosen["layers"], chosen["mirror"]) if given is None else given,
+            features=None if found.are_features else inputs.features_of(found, chosen, progress),
             names=found.names,
             columns=found.columns,
             labels=None if labels is None else inputs.labels_for(found, labels),

@@ -23,7 +23,7 @@ _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 
 
 @click.command("fit")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The model file to write.")
 @options.learner(usual="epls for images, prototypes for vectors")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")

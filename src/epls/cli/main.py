@@ -27,6 +27,7 @@ class _LazyGroup(click.Group):
 
     # The short help of each command; its module has the same name.
     _COMMANDS: ClassVar[dict[str, str]] = {
+        "cache": "Show or clear the features of images that are kept for later commands.",
         "classify": "Predict the labels of images or vectors from a few known ones.",
         "cluster": "Divide images or vectors into groups of equal or limited size.",
         "compare": "Compare the accuracy and cost of learners on your images or vectors.",

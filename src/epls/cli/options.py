@@ -42,7 +42,18 @@ class _GivenPath(click.Path):
         return super().convert(value, param, context)
 
 
-path_type = _GivenPath(path_type=Path)
+class _InputPath(_GivenPath):
+    """A path that something is at: a wrong one is reported before any library is loaded."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        path = super().convert(value, param, context)
+        if not path.exists():
+            kind = "file" if path.suffix or (param and param.name != "data") else "file or folder"
+            raise click.ClickException(f"there is no {kind} {path}: check the path")
+        return path
+
+
+path_type, input_path = _GivenPath(path_type=Path), _InputPath(path_type=Path)
 
 
 def together(*options: Option) -> Option:
@@ -115,10 +126,12 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print the result
 force = click.option("--force", is_flag=True, help="Overwrite existing files.")
 array_key = _option("--key", help="Name of the array in a .npz file.", usual="the only one, or X, images or features")
 model = _option(
-    "--model", type=path_type, metavar="FILE",
+    "--model", type=input_path, metavar="FILE",
     help="Compute the features with this model, which `epls fit` wrote.",
     usual="learn features from images, use vectors unchanged",
 )  # fmt: skip
+cache = _option("--cache/--no-cache", default=True,
+                help="Keep features of images for the next command on the same files; see `epls cache`.")  # fmt: skip
 grid = _option("--grid", type=click.IntRange(min=1), default=2, help="Pool over grid x grid regions.")
 #: What is learned from images.
 recipe = together(

@@ -11,8 +11,8 @@ from . import inputs, options
 
 
 @click.command("report")
-@click.argument("model", type=options.path_type)
-@click.option("--data", type=options.path_type, required=True,
+@click.argument("model", type=options.input_path)
+@click.option("--data", type=options.input_path, required=True,
               help="Data to show the units' responses to: anything that `epls fit` accepts.")  # fmt: skip
 @options.output("The .html file to write.", ".html")
 @options.image_folder

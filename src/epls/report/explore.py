@@ -68,6 +68,25 @@ class Learned:
     mirror: bool = True
 
 
+@dataclass(frozen=True)
+class Computed:
+    """Features that were computed before.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_samples, n_features)
+        A row for each sample.
+    source : str
+        Where they are from. The page says it, as in "1,280 features of the network efficientnet_lite0".
+    model : fitted model or None, default=None
+        What computed them. The page shows the filters of image features.
+    """
+
+    rows: Any
+    source: str = "given"
+    model: Any = None
+
+
 def explore(
     data: Images,
     *,
@@ -92,9 +111,10 @@ def explore(
     ----------
     data : images or array-like of shape (n_samples, n_columns)
         Images, as :class:`epls.ImageFeatures` accepts them, or vectors. At least three.
-    features : Learned, fitted model, array-like of shape (n_samples, n_features) or None, default=None
+    features : Learned, fitted model, array-like of shape (n_samples, n_features), Computed or None, default=None
         What samples are compared by: features that are learned from the images, those that a model's ``transform``
-        computes, or an array of them. None is the same as ``Learned()``, which compares vectors by their columns.
+        computes, or an array of them, which :class:`Computed` may describe. None is the same as ``Learned()``, which
+        compares vectors by their columns.
     labels : sequence of Label, str or None, default=None
         The known class of each sample, or None for unknown. None as a whole means that no class is known.
     groups : int, "auto", "balanced" or "density", default="auto"
@@ -187,16 +207,18 @@ def _features(
         if vectors is not None:
             return vectors, None, f"{vectors.shape[1]:,} columns"
         options = asdict(features or Learned())
-        rows, model = learned_features(data, **options, random_state=random.randint(2**31 - 1), progress=progress)
-        return rows, model, f"{_about_units(model)}, learned from them without labels"
-    if not hasattr(features, "transform"):
-        rows = check_array(features, dtype=[np.float32, np.float64])
-        return rows, None, f"{rows.shape[1]:,} given features"
-    rows = check_array(feature_rows(features, data if vectors is None else Vectors(vectors), progress))
-    image_model = image_features(features)
-    if image_model is None:
-        return rows, None, f"{rows.shape[1]:,} given features"
-    return rows, image_model, f"{_about_units(image_model)}, of a model"
+        found = learned_features(data, **options, random_state=random.randint(2**31 - 1), progress=progress)
+        features = Computed(found[0], "learned from them without labels", found[1])
+    elif hasattr(features, "transform"):
+        samples = data if vectors is None else Vectors(vectors)
+        features = Computed(feature_rows(features, samples, progress), "of a model", features)
+    elif not isinstance(features, Computed):
+        features = Computed(features)
+    rows = check_array(features.rows, dtype=[np.float32, np.float64])
+    model = image_features(features.model)
+    if model is None:
+        return rows, None, f"{rows.shape[1]:,} features {features.source}"
+    return rows, model, f"{_about_units(model)}, {features.source}"
 
 
 def _about_units(model: ImageModel) -> str:
