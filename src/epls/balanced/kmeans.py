@@ -44,6 +44,7 @@ _MANY_SAMPLES = 5000
 # Samples of different weights: draws that bid for them, auctions until the weights of groups are nearly right, and
 # groups that a sample may move to after that.
 _FEWEST_DRAWS, _DRAWN_AUCTIONS, _NEAR = 1000, 4, 8
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-250, 1e250  # of the largest, so that sums are far from the limits of float64
 _ROWS_OF_PART = 2**16  # of data that are read in parts, unless a block has more
 _SIZE = [NOT_NEGATIVE, "array-like", None]
 
@@ -403,8 +404,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 f"sample_weight has {(weights > 0).sum()} values above zero and {(weights < 0).sum()} below: give "
                 f"none below zero, and at least n_clusters={self.n_clusters} above"
             )
-        if weights.max() > np.finfo(np.float64).max / len(weights):
-            raise ValueError(f"sample_weight has values of up to {weights.max():g}, too large to be added: divide them")
+        if not _SMALLEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
+            raise ValueError(
+                f"sample_weight has values of up to {weights.max():g}, but the largest must be from {_SMALLEST_WEIGHT:g} "
+                f"to {_LARGEST_WEIGHT:g}: multiply or divide all of them"
+            )
         return None if (weights == 1).all() else weights
 
     def _limits(self, n_samples: int, weights: Float64 | None = None) -> Limits:
