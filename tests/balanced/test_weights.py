@@ -129,7 +129,11 @@ def test_in_a_pipeline_and_a_frame():
         ({}, -np.ones(30), "0 values above zero and 30 below: give none below zero, and at least n_clusters=3 above"),
         ({}, np.eye(1, 30)[0], "1 values above zero"),
         ({}, np.full(30, np.nan), "NaN"),
-        ({}, np.full(30, 1e308), r"values of up to 1e\+308, but the largest must be from 1e-250 to 1e\+250: multiply or"),
+        (
+            {},
+            np.full(30, 1e308),
+            r"values of up to 1e\+308, but the largest must be from 1e-250 to 1e\+250: multiply or",
+        ),
         ({}, np.full(30, 5e-324), "values of up to 4.9.*e-324, but the largest must be from 1e-250"),
         ({"size_max": 1.5}, np.full(30, 0.5), "room for 4.5 units of weight in 3 groups, but there are 15: give a"),
         ({"size_min": 6}, np.full(30, 0.5), "asks for 18 units of weight in 3 groups.* a size_min of 5 at most"),

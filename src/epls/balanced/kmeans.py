@@ -406,8 +406,8 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             )
         if not _SMALLEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
             raise ValueError(
-                f"sample_weight has values of up to {weights.max():g}, but the largest must be from {_SMALLEST_WEIGHT:g} "
-                f"to {_LARGEST_WEIGHT:g}: multiply or divide all of them"
+                f"sample_weight has values of up to {weights.max():g}, but the largest must be from "
+                f"{_SMALLEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}: multiply or divide all of them"
             )
         return None if (weights == 1).all() else weights
 
