@@ -239,5 +239,8 @@ class TestFilesThatFillMemory:
         np.save(tmp_path / "t.npy", np.zeros(40, [("a", "i4")]))
         with pytest.raises(ValueError, match="they must be numbers or texts"):
             read_labels(tmp_path / "t.npy", None, 40, "x")
+        np.save(tmp_path / "t.npy", np.full(40, 2**31, np.uint32).view("U1"))
+        with pytest.raises(ValueError, match="characters that do not exist"):
+            read_labels(tmp_path / "t.npy", None, 40, "x")
         np.save(tmp_path / "t.npy", np.array(["é".encode()] * 40))
         assert {label.label for label in read_labels(tmp_path / "t.npy", None, 40, "x")} == {"é"}

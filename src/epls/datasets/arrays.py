@@ -109,7 +109,10 @@ def texts_of(path: Path, values: NDArray[Any]) -> list[str]:
     longest = {"S": values.itemsize, "U": values.itemsize // 4}.get(values.dtype.kind, 0)
     check_texts(path, longest, values.size)
     texts = values if longest else values.astype(str)
-    return [os.fsdecode(text) if isinstance(text, bytes) else text for text in texts.tolist()]
+    try:
+        return [os.fsdecode(text) if isinstance(text, bytes) else text for text in texts.tolist()]
+    except SystemError as error:
+        raise ValueError(f"{path} is damaged: it has texts with characters that do not exist") from error
 
 
 def archive_keys(path: Path) -> list[str]:
