@@ -1,5 +1,6 @@
 """`epls explore`: a page to look through images or vectors."""
 
+import base64
 import json
 
 import numpy as np
@@ -102,3 +103,23 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
         ([work / "absent", *output], 1, "no folder"),
     ]:
         check_error(capsys, tmp_path, ["explore", *arguments], code, message)
+
+
+def test_own_places_and_cosines(pictures, features, tmp_path, capsys):
+    """Places are matched by name, as features are; a lower row of the table is higher on the map."""
+    lines = [f"picture{k}.png,{10 * k},{k}" for k in (3, 1, 5, 0, 2, 4, 9)]
+    (tmp_path / "places.csv").write_text("\n".join(["file,x,y", *lines]) + "\n")
+    arguments = ["explore", pictures, "-o", tmp_path / "page.html", "--features", features, "--metric", "cosine"]
+    code, _, err = epls(capsys, *arguments, "--positions", tmp_path / "places.csv")
+    assert code == 0, err
+    assert "1 row of" in err
+    assert "'picture9.png'" in err
+    content = content_of(tmp_path / "page.html")
+    places = np.frombuffer(base64.b64decode(content["positions"]), "<u2").reshape(6, 2).astype(int)
+    assert (np.diff(places[:, 0]) > 0).all()
+    assert (np.diff(places[:, 1]) < 0).all()
+    assert content["basis"].startswith("the cosine of ")
+    np.save(tmp_path / "three.npy", np.ones((6, 3)))
+    check_error(
+        capsys, tmp_path, [*arguments, "--force", "--positions", tmp_path / "three.npy"], 1, r"\(6, 2\) is needed"
+    )

@@ -142,7 +142,7 @@ def test_control_characters_of_files_do_not_reach_the_terminal(tmp_path, capsys)
     (tmp_path / EVIL[::-1]).mkdir()
     (tmp_path / EVIL[::-1] / "checkpoint-00000001.safetensors").write_bytes(b"nothing")
     (tmp_path / EVIL[::-1]).rename(tmp_path / f"{EVIL}run")
-    arguments = ["-o", tmp_path / "m", "--checkpoint", tmp_path / f"{EVIL}run", "--n-components", 3]
+    arguments = ["-o", tmp_path / "m", "--checkpoint", tmp_path / f"{EVIL}run", "--learner", "epls"]
     code, out, err = epls(capsys, "fit", tmp_path / "t.csv", *arguments)
     assert code == 0
     assert "epls: warning: " in err
@@ -238,7 +238,7 @@ def test_pipes_are_not_waited_for(work, tmp_path, monkeypatch, capsys, arguments
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
 def test_a_pipe_among_checkpoints_is_passed_over(work, tmp_path, capsys):
     os.mkfifo(tmp_path / "checkpoint-00000001.safetensors")
-    arguments = ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--n-components", 3, "--checkpoint", tmp_path]
+    arguments = ["fit", work / "vectors.npy", "-o", tmp_path / "m", "--learner", "epls", "--checkpoint", tmp_path]
     code, _, err = epls(capsys, *arguments)
     assert code == 0
     assert "is damaged and ignored" in err

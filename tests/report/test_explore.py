@@ -205,3 +205,42 @@ def test_pictures_are_upright(tmp_path, orientation):
             assert not is_red[: len(picture) // 2].any()
             assert is_green[:, -1].all()
             assert not is_green[:, : picture.shape[1] // 2].any()
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e305])
+def test_given_positions_are_the_map(scenes, unit):
+    """x to the right and y upwards, at one scale; groups are still those of the features."""
+    given = np.random.RandomState(0).uniform(-1000, 500, size=(30, 2))
+    content = content_of(explore(scenes, features=scenes.reshape(30, -1), groups=3, positions=unit * given))
+    positions = unpacked(content["positions"], "<u2").reshape(30, 2) / 65535
+    (slope, _), (other, _) = (np.polyfit(given[:, axis], positions[:, axis], 1) for axis in (0, 1))
+    assert slope == pytest.approx(-other, rel=0.01)
+    assert 1 / 1700 < slope < 1 / 1300
+    centered, expected = positions - positions.mean(axis=0), (given - given.mean(axis=0)) * [slope, -slope]
+    np.testing.assert_allclose(centered, expected, atol=0.005)
+    groups = unpacked(content["group"], "<i2")
+    assert all(len(set(groups[k : k + 10])) == 1 for k in (0, 10, 20))
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [(np.ones((29, 2)), r"shape \(29, 2\), but must have shape \(30, 2\)"), (np.full((30, 2), np.nan), "NaN")],
+)
+def test_positions_that_do_not_fit(scenes, positions, message):
+    with pytest.raises(ValueError, match=message):
+        explore(scenes, features=scenes.reshape(30, -1), positions=positions)
+
+
+def test_the_cosine_of_features_as_they_are():
+    """Rows that differ in length only are the most similar, and a large common direction makes all similar."""
+    random = np.random.RandomState(0)
+    X = np.abs(random.normal(size=(20, 40)))
+    X = np.concatenate([X, 5 * X]) + 3
+    X[20:] = 5 * X[:20]
+    content = content_of(explore(X, metric="cosine", groups=4))
+    nearest = unpacked(content["nearest"], "<u4").reshape(40, -1)
+    np.testing.assert_array_equal(nearest[:, 0], (np.arange(40) + 20) % 40)
+    assert unpacked(content["cosines"], "u1").min() > 90
+    assert content["basis"] == "the cosine of 40 columns"
+    with pytest.raises(ValueError, match="give 'standardized' or 'cosine'"):
+        explore(X, metric="euclidean")

@@ -5,12 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.manifold import TSNE, trustworthiness
+from sklearn.metrics.pairwise import cosine_similarity
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from epls.report.similarity import (
     Group,
     comparable,
     described,
+    directions,
     duplicate_pictures,
     duplicate_vectors,
     grid_positions,
@@ -206,3 +208,17 @@ def test_tsne_runs_in_one_thread(rows, monkeypatch):
         assert threadpool_info() == before
     assert ("openmp", 2) in {(library["user_api"], library["num_threads"]) for library in before}
     assert seen == [{("blas", 1), ("openmp", 1)}]
+
+
+def test_directions_have_the_cosines_of_the_features(blobs):
+    found = similarity(directions(1e30 * blobs))
+    cosines = cosine_similarity(blobs.astype(np.float64))
+    np.fill_diagonal(cosines, -2)
+    np.testing.assert_allclose(found.cosines, -np.sort(-cosines, axis=1)[:, : found.nearest.shape[1]], atol=1e-5)
+
+
+def test_features_without_a_direction_are_refused(blobs):
+    blobs = blobs.copy()
+    blobs[[3, 7]] = 0
+    with pytest.raises(ValueError, match=r"2 samples have features that are all zero, the first in row 3"):
+        directions(blobs)

@@ -268,7 +268,8 @@ def commanded(tmp_path_factory, digits):
         (folder / "x").mkdir(exist_ok=True)
         np.save(folder / "x" / f"{number}.npy", rows)
     model, data = str(folder / "model.epls"), str(folder / "x")
-    fit = ["fit", data, "-o", model, "--units", "20", "--set", "max_iter=4", "--checkpoint", str(folder / "kept")]
+    learning = ["--learner", "epls", "--units", "20", "--set", "max_iter=4"]
+    fit = ["fit", data, "-o", model, *learning, "--checkpoint", str(folder / "kept")]
     assert run_together(2, command, str(folder), *fit) == [0, 0], (folder / "err-0.txt").read_text()
     printed = [(folder / f"out-{rank}.txt").read_text() + (folder / f"err-{rank}.txt").read_text() for rank in range(2)]
     assert "20 features learned from 1,797 vectors" in printed[0]

@@ -20,6 +20,8 @@ from . import inputs, options
 @click.option("--size-max", type=click.IntRange(min=1), help="The largest size of a group.  [default: equal sizes]")
 @click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs with different starts; the best is kept.")  # fmt: skip
+@click.option("--metric", type=click.Choice(["euclidean", "cosine"]), default="euclidean", show_default=True,
+              help="cosine: only the directions of vectors or features count, as for embeddings.")  # fmt: skip
 @options.model
 @inputs.features
 @options.recipe
@@ -52,9 +54,10 @@ def command(
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
         X = inputs.features_of(found, chosen, progress)
-        if found.model is None and found.scales(chosen):
+        # Cosines are of vectors as they are, unless the options say otherwise.
+        if found.model is None and (chosen["scale"] if chosen["metric"] == "cosine" else found.scales(chosen)):
             X = StandardScaler().fit_transform(X)
-        settings = {name: chosen[name] for name in ("size_min", "size_max", "n_init", "random_state")}
+        settings = {name: chosen[name] for name in ("size_min", "size_max", "metric", "n_init", "random_state")}
         groups = BalancedKMeans(clusters, **settings)
         report_epochs(groups, lambda done, total: progress("group", done, total))
         groups.fit(X)

@@ -19,11 +19,17 @@ from . import inputs, options
 @click.option("--groups", type=click.Choice(["balanced", "density"]), default="balanced", show_default=True,
               help="balanced: groups of equal size; density: the dense regions of the map.")  # fmt: skip
 @click.option("--n-groups", type=click.IntRange(min=1), help="Number of balanced groups.  [default: up to 24]")
+@click.option("--metric", type=click.Choice(["standardized", "cosine"]), default="standardized", show_default=True,
+              help="standardized: compare principal components of the standardised features; cosine: compare the "
+              "features as they are, such as embeddings, by their cosine.")  # fmt: skip
+@click.option("--positions", type=options.path_type, metavar="FILE",
+              help="Places on the map, such as those of UMAP: two numbers for each sample, in a table the columns x "
+              "and y. Rows are matched as in --features.  [default: similar samples are close together]")  # fmt: skip
 @inputs.sources
 @options.running
 def command(
-    data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, random_state: int,
-    threads: int | None, force: bool, as_json: bool, **chosen: Any,
+    data: Path, output: Path, labels: Path | None, groups: Any, n_groups: int | None, metric: Any,
+    positions: Path | None, random_state: int, threads: int | None, force: bool, as_json: bool, **chosen: Any,
 ) -> None:  # fmt: skip
     """Write a web page to look through DATA: a map, groups, nearest neighbours, outliers and near-duplicates.
 
@@ -36,7 +42,7 @@ def command(
 
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
-    options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
+    options.check_output(output, force, data, *filter(None, (labels, positions, chosen["model"], chosen["features"])))
     started = time.perf_counter()
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)
@@ -49,6 +55,8 @@ def command(
             columns=found.columns,
             labels=None if labels is None else inputs.labels_for(found, labels),
             groups=n_groups if groups == "balanced" else "density",
+            metric=metric,
+            positions=None if positions is None else inputs.rows_from(positions, "--positions", found, n_columns=2),
             title=data.resolve().name or str(data),
             random_state=random_state,
             progress=progress,

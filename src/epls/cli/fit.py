@@ -25,8 +25,8 @@ _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 @click.command("fit")
 @click.argument("data", type=options.path_type)
 @options.output("The model file to write.")
-@options.learner
-@options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
+@options.learner(usual="epls for images, prototypes for vectors")
+@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
 @options.settings(
     "[PART.]NAME=VALUE",
     "A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
@@ -59,10 +59,11 @@ def command(
     otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
     and some are color, all become color.
 
-    Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
+    Patches are whitened if the learner needs it, and encoded with the learner's own encoder. What suits images does not
+    suit vectors: from these, prototypes are learned unless --learner says otherwise.
 
     Several processes that torchrun starts learn from a part of the vectors each:
-    torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls --checkpoint FOLDER
+    torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls
     """
     import numpy as np
     from sklearn.pipeline import Pipeline
@@ -79,6 +80,7 @@ def command(
         return
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
+        chosen["learner"] = chosen["learner"] or ("epls" if found.vectors is None else "prototypes")
         _check_n_components(chosen)
         if found.vectors is None and group is not None:
             raise click.UsageError(
@@ -242,7 +244,7 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     kept, is_stack = Checkpoint(folder, keep=True), isinstance(model, DeepFeatures)
     learners = [layer.estimator for layer in model.layers or []] if is_stack else [_learner_in(model)]
     if not all(getattr(learner, "resumes", False) for learner in learners):
-        raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
+        raise click.UsageError(f"--checkpoint: {name} cannot resume a training: leave it out, or give --learner epls")
     if is_stack:
         model.set_params(checkpoint=kept)
     return kept

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array, check_random_state
 
 from ..datasets.labels import Label
@@ -23,8 +23,10 @@ from .similarity import (
     Group,
     comparable,
     described,
+    directions,
     duplicate_pictures,
     duplicate_vectors,
+    framed,
     grid_positions,
     grouped,
     map_positions,
@@ -65,6 +67,8 @@ def explore(
     features: Any = None,
     labels: Sequence[Label | str | None] | None = None,
     groups: int | Literal["density"] | None = None,
+    metric: Literal["standardized", "cosine"] = "standardized",
+    positions: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     title: str = "What is in these data",
@@ -73,7 +77,7 @@ def explore(
 ) -> str:
     """Create a page to look through a collection of images or vectors, and to label some of them.
 
-    Features are standardised and compared by their cosine. The page shows a map on which similar samples are close to
+    The page shows a map on which similar samples are close to
     each other, groups with their typical samples and distinguishing properties, the nearest neighbours of any sample,
     outliers and near-duplicates. Samples can be selected on the map, listed and labelled.
 
@@ -89,6 +93,12 @@ def explore(
     groups : int, "density" or None, default=None
         The number of groups of equal size; None chooses it from the number of samples, at most 24. With "density", the
         dense regions of the map instead.
+    metric : {"standardized", "cosine"}, default="standardized"
+        How features are compared: standardised and reduced to at most 100 principal components, or by the cosine of
+        the features as they are. Networks whose embeddings are meant to be compared say so: choose "cosine" for them.
+    positions : array-like of shape (n_samples, 2) or None, default=None
+        The x and y of each sample on the map, x to the right and y upwards, such as those of UMAP or of places on
+        Earth. None places similar samples close to each other.
     names : sequence of str or None, default=None
         A name for each sample. By default, file names or numbers.
     columns : sequence of str or None, default=None
@@ -122,7 +132,14 @@ def explore(
     if n_samples < _FEWEST:
         said = counted(n_samples, "samples")
         raise ValueError(f"the data have {said}, but a map needs at least {_FEWEST}: give more")
+    if metric not in ("standardized", "cosine"):
+        raise ValueError(f"metric={metric!r}: give 'standardized' or 'cosine'")
     content = _about_names(samples, names) | _about_labels(labels, n_samples)
+    places = None if positions is None else check_array(positions)
+    if places is not None and places.shape != (n_samples, 2):
+        raise ValueError(f"positions has shape {places.shape}, but must have shape {(n_samples, 2)}: give x and y")
+    if places is not None:  # y of a screen is down; sums of very large numbers overflow
+        places = places / (np.abs(places).max() or 1.0) * [1, -1]
     rows, model, basis = _features(data, vectors, features, random, progress)
     if len(rows) != n_samples:
         raise ValueError(f"features has {len(rows)} rows, but there are {n_samples} samples: give a row for each")
@@ -131,8 +148,10 @@ def explore(
         shown, about = thumbnails_of(samples, progress)
     else:
         shown, about = samples, _about_columns(samples, columns)
-    content |= about | _analysis(rows, shown, model, groups, random, progress, content["labels"])
-    content["basis"] = basis
+    progress("arrange", 0, _STAGES)
+    X = directions(rows) if metric == "cosine" else comparable(rows, random, keep_length=vectors is not None)
+    content |= about | _analysis(rows, X, shown, model, groups, places, random, progress, content["labels"])
+    content["basis"] = basis if metric == "standardized" else f"the cosine of {basis}"
     progress("arrange", _STAGES, _STAGES)
     return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
 
@@ -207,23 +226,24 @@ def _about_labels(labels: Sequence[Label | str | None] | None, n_samples: int) -
 
 def _analysis(
     rows: Array,
+    X: Array,
     shown: NDArray[Any],
     model: ImageModel | None,
     groups: int | Literal["density"] | None,
+    places: Array | None,
     random: np.random.RandomState,
     progress: Progress,
     labels: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates.
 
+    ``X`` are the rows that are compared, and ``places`` the positions on the map if they are given.
     Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`.
     """
     are_images = shown.ndim > 2
-    progress("arrange", 0, _STAGES)
-    X = comparable(rows, random, keep_length=not are_images)
     found = similarity(X)
     progress("arrange", 1, _STAGES)
-    positions = map_positions(X, random)
+    positions = map_positions(X, random) if places is None else framed(places)
     progress("arrange", 2, _STAGES)
     numbers = grouped(X, positions, groups, random)
     found_groups = described(X, numbers)

@@ -1,6 +1,6 @@
 """Similar samples: the nearest neighbours of each sample, outliers, near-duplicates, groups, and a map of all of them.
 
-Everything starts from the rows of :func:`comparable`, whose products are similarities.
+Everything starts from the rows of :func:`comparable` or :func:`directions`, whose products are similarities.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ..balanced.kmeans import BalancedKMeans
 from ..data.moments import unit_rows
 from ..utils.threads import row_blocks, threads_for
 from ..utils.types import Array, Indices
+from ..utils.wording import counted
 
 N_NEAREST = 12
 _PRINCIPAL_COMPONENTS = 100
@@ -45,6 +46,18 @@ _SMALLEST_SHARE = 100  # a dense group has at least one in this many samples
 _FEWEST_OF_A_GROUP = 5
 _N_TRAITS = 3
 _PLAIN = 0.3  # standard deviations: smaller differences are not mentioned
+
+
+def directions(features: Array) -> Array:
+    """Return the features of each sample as they are, scaled to unit length: the products of rows are cosines."""
+    X = unit_rows(np.asarray(features, np.float32))
+    if n_zero := int((~X.any(axis=1)).sum()):
+        raise ValueError(
+            f"{counted(n_zero, 'samples')} {'has' if n_zero == 1 else 'have'} features that are all zero, the first "
+            f"in row {int(X.any(axis=1).argmin())} (from 0), and no cosine: leave them out, or compare standardised "
+            f"features"
+        )
+    return X
 
 
 def comparable(features: Array, random: np.random.RandomState, *, keep_length: bool = False) -> Array:
@@ -82,7 +95,7 @@ class Similarity:
 
 
 def similarity(X: Array) -> Similarity:
-    """Return the nearest neighbours of each row of :func:`comparable`."""
+    """Return the nearest neighbours of each row of :func:`comparable` or :func:`directions`."""
     n_nearest = min(N_NEAREST, len(X) - 1)
     with threads_for(X.size * len(X)):
         distances, nearest = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X).kneighbors()
@@ -139,7 +152,11 @@ def map_positions(X: Array, random: np.random.RandomState) -> Array:
     others = np.setdiff1d(np.arange(len(X)), chosen)
     if len(others):
         positions[others] = _among_landmarks(X[others], X[chosen], placed, random)
-    # The shape of the map is kept, but a few points far outside move to the edge to give the others room.
+    return framed(positions)
+
+
+def framed(positions: Array) -> Array:
+    """Return positions between 0 and 1. Their shape is kept, but a few points far outside move to the edge."""
     low, high = np.percentile(positions, (_OUTLYING / 2, 100 - _OUTLYING / 2), axis=0)
     middle, span = (low + high) / 2, float((high - low).max()) or 1.0
     return np.clip((positions - middle) / (1.06 * span) + 0.5, 0, 1)
