@@ -256,6 +256,13 @@ def test_zarr_chunks_are_never_unpickled(tmp_path, place):
     assert not (tmp_path / "marked").exists()
 
 
+def test_small_integers_that_become_many_numbers_are_refused(tmp_path):
+    """A file of 150 kB, and a gigabyte and more as float64."""
+    np.savez_compressed(tmp_path / "x.npz", features=np.zeros((1000, 150_000), np.uint8))
+    with pytest.raises(ValueError, match="fill the memory"):
+        open_data(tmp_path / "x.npz")
+
+
 class TestFoldersOfArrays:
     @pytest.fixture(params=["shards", "zarr"])
     def folder(self, request, tmp_path):

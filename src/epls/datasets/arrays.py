@@ -66,7 +66,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
             if chosen is not None:
                 return archive[chosen]()
             raise ValueError(
-                f"{path} holds the arrays {', '.join(archive)}: choose one with key (on the command line, --key)"
+                f"{path} holds the arrays {listed(list(archive))}: choose one with key (on the command line, --key)"
             )
     with _explained(path), open_regular(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
@@ -81,13 +81,13 @@ def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDA
     path = existing_file(path)
     with _opened_archive(path) as archive:
         if missing := sorted(set(names) - set(archive)):
-            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {', '.join(archive)}")
+            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {listed(list(archive))}")
         return [archive[name]() for name in names]
 
 
-def check_expansion(path: Path, content: int, stored: int) -> None:
-    """Reject a small file that expands to fill the memory. Sizes are in bytes, of the content and as stored."""
-    if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
+def check_expansion(path: Path, content: int, stored: int, used: int = 0) -> None:
+    """Reject a small file that expands to fill the memory. Sizes are in bytes: content, as stored, and as used."""
+    if max(content, used) >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
         raise ValueError(
             f"{path} has {stored:,} bytes that decompress to {content:,}: a gigabyte or more of data is not read if it "
             f"was compressed to less than 1/{LARGEST_RATIO}, because a small file could then fill the "

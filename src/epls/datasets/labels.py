@@ -262,7 +262,7 @@ def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str
         wanted = [found for found in (_ARRAYS if name is None else (name,)) if found in there]
         if not wanted:
             raise ValueError(
-                f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_ARRAYS)}{nor}: name the array "
+                f"{path} has the arrays {listed(there)}, but no {name or ' or '.join(_ARRAYS)}{nor}: name the array "
                 f"of labels"
             )
         found = wanted[0]

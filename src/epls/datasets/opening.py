@@ -221,6 +221,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
     if array.ndim == 2:
         if as_blocks(array) is None:  # data that are read in parts are checked while they are read
             check_finite(path, array)
+        if kind == ".npz":  # small integers become float64 numbers
+            check_expansion(path, array.nbytes, path.stat().st_size, 8 * array.size)
         named = kind == ".npz" and key in (None, "features")
         return Vectors(array, names=archived_names(path, len(array)) if named else None)
     if array.ndim not in (3, 4):
