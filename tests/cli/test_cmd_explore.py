@@ -87,6 +87,7 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
     (tmp_path / "labels.csv").write_text("file,label\nabsent.png,cat\n")
     np.savez(tmp_path / "other.npz", features=np.eye(6), names=np.array([f"{k}.png" for k in range(6)]))
     np.save(tmp_path / "few.npy", np.eye(5))
+    (tmp_path / "x.txt").touch()
     for arguments, code, message in [
         ([pictures, *output, "--model", model, "--features", features], 2, "give only one of them"),
         ([pictures, *output, "--model", model, "--longest-side", 100], 2, "set by the model"),
@@ -100,7 +101,7 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
         ([pictures, *output, "--features", tmp_path / "few.npy"], 1, "has 5 rows without names, but"),
         ([pictures, *output, "--features", tmp_path / "x.txt"], 2, r"give a \.npz, \.npy, \.parquet or \.csv file"),
         ([work / "vectors.npy", *output, "--model", model], 1, "learned from images"),
-        ([work / "absent", *output], 1, "no folder"),
+        ([work / "absent", *output], 1, "no file or folder"),
     ]:
         check_error(capsys, tmp_path, ["explore", *arguments], code, message)
 

@@ -149,7 +149,7 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
     ("arguments", "code", "message"),
     [
         (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
-        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
+        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "the folder nowhere does not exist"),
         (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "at least 32 x 32 are needed"),
         (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
         (

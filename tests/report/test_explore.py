@@ -15,6 +15,7 @@ from epls import EPLS, ImageFeatures
 from epls.datasets.labels import Label
 from epls.images.reading import ImageCollection
 from epls.report import explore
+from epls.report.explore import packed_codes
 from epls.report.page import packed
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
 
@@ -65,7 +66,14 @@ def test_nearest_images_are_of_the_same_color(scene_content):
 
 
 def test_the_same_image_twice_is_a_duplicate(scene_content):
-    assert scene_content["duplicates"] == [[28, 29]]
+    duplicates = scene_content["duplicates"]
+    assert duplicates["pairs"][0] == [28, 29, 1]
+    assert all(score < duplicates["usual"] for *_, score in duplicates["pairs"][1:])
+
+
+def test_noise_of_three_colors_has_no_outliers(scene_content):
+    assert scene_content["outliers"] == []
+    assert scene_content["groupKind"] == "balanced"
 
 
 def test_places_are_on_the_map(scene_content):
@@ -125,6 +133,51 @@ def test_vectors_have_columns():
     np.testing.assert_allclose(values[7], iris.data[7, unusual[7]], rtol=1e-6)
 
 
+def test_the_page_has_64_bytes_of_each_sample(scene_content):
+    """From them, images of the same color are the nearest ones."""
+    codes = scene_content["codes"]
+    assert len(codes["scales"]) == 30  # there are no more components than samples
+    rows = unpacked(codes["values"], "i1").reshape(30, -1) * codes["scales"]
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2) + 1e9 * np.eye(30)
+    assert (distances.argmin(axis=1) // 10 == np.arange(30) // 10).all()
+
+
+@pytest.mark.parametrize("metric", ["standardized", "cosine"])
+@pytest.mark.parametrize("n_columns", [3, 90, 300])
+def test_bytes_keep_the_components(n_columns, metric):
+    random = np.random.RandomState(0)
+    X = random.normal(size=(200, n_columns)) * np.linspace(1, 5, n_columns)
+    codes = packed_codes(X, metric, random)
+    rows = unpacked(codes["values"], "i1").reshape(200, -1) * codes["scales"]
+    assert rows.shape[1] == min(64, n_columns)
+    centered = X - X.mean(axis=0)
+    values, vectors = np.linalg.eigh(centered.T @ centered)
+    wanted = (centered @ vectors)[:, np.argsort(-values)][:, :3]
+    wanted = wanted * wanted.std(axis=0) if metric == "standardized" else wanted
+    np.testing.assert_allclose(np.abs(rows[:, :3]), np.abs(wanted), atol=0.02 * np.abs(wanted).max())
+
+
+def test_equal_samples_have_codes_of_zero():
+    codes = content_of(explore(np.ones((5, 3))))["codes"]
+    assert set(unpacked(codes["values"], "i1")) == {0}
+
+
+def test_labels_are_kept_for_the_same_samples_only(scenes):
+    pixels = scenes.reshape(30, -1)
+    digests = [
+        content_of(explore(scenes, features=features, **more))["digest"]
+        for features, more in [
+            (pixels, {}),
+            (pixels, {"title": "another"}),
+            (pixels[:, ::2], {}),
+            (pixels, {"names": list(map(str, range(1, 31)))}),
+            (pixels, {"labels": ["a", *[None] * 29]}),
+        ]
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
+
+
 @pytest.mark.parametrize(
     ("data", "more", "message"),
     [
@@ -135,6 +188,7 @@ def test_vectors_have_columns():
         (np.eye(4), {"labels": ["a"]}, "1 labels"),
         (np.eye(4), {"columns": ["a"]}, "1 column names"),
         (np.eye(4), {"groups": 0}, "groups=0"),
+        (np.eye(4), {"groups": None}, "groups=None"),
         (np.eye(4), {"features": EPLS()}, "not fitted"),
         (np.full((4, 2), np.nan), {}, "NaN"),
     ],

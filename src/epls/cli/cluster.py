@@ -13,7 +13,7 @@ from . import inputs, options
 
 
 @click.command("cluster")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The .csv file to write.", ".csv")
 @click.option("--clusters", type=click.IntRange(min=1), required=True, help="The number of groups.")
 @click.option("--size-min", type=click.IntRange(min=0), help="The smallest size of a group.  [default: equal sizes]")
@@ -22,11 +22,7 @@ from . import inputs, options
               help="Runs with different starts; the best is kept.")  # fmt: skip
 @click.option("--metric", type=click.Choice(["euclidean", "cosine"]), default="euclidean", show_default=True,
               help="cosine: only the directions of vectors or features count, as for embeddings.")  # fmt: skip
-@options.model
-@inputs.features
-@options.recipe
-@options.longest_side(usual="unchanged")
-@options.image_folder
+@inputs.sources
 @options.vectors
 @options.running
 def command(
@@ -49,11 +45,11 @@ def command(
 
     options.check_output(output, force, data, *filter(None, (chosen["model"], chosen["features"])))
     with options.limited(threads), options.StageProgress() as progress:
-        found = inputs.open_inputs(data, chosen, progress)
+        found = inputs.open_inputs(data, chosen, progress, for_page=True)
         found.check_distances()
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
-        X = inputs.features_of(found, chosen, progress)
+        X = inputs.features_of(found, chosen, progress).rows
         # Cosines are of vectors as they are, unless the options say otherwise.
         if found.model is None and (chosen["scale"] if chosen["metric"] == "cosine" else found.scales(chosen)):
             X = StandardScaler().fit_transform(X)

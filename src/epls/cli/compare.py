@@ -29,7 +29,7 @@ _OF_PATCHES = "epls is for patches of images: of a vector, its code keeps little
 
 
 @click.command("compare")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
               help=f"One of {', '.join(LEARNERS)}. May be given several times.  [default: {', '.join(_FOR_IMAGES)} "
               f"for images, {' and '.join(_FOR_VECTORS)} for vectors]")  # fmt: skip
@@ -74,8 +74,6 @@ def command(
     from ..report import comparison_page
     from ..utils.files import read_json
 
-    if not data.exists():
-        raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
     options.check_output_folder(output, _TABLE, _PAGE)
     with options.limited(threads), StageProgress() as progress:
         found, labels = _opened(data, chosen, progress)

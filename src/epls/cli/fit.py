@@ -23,7 +23,7 @@ _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
 
 
 @click.command("fit")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The model file to write.")
 @options.learner(usual="epls for images, prototypes for vectors")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
@@ -51,18 +51,18 @@ def command(
 
     DATA is a folder of image files or of .npy files (height, width, channels), a .npy or .npz array of images (n,
     height, width[, channels]) or of vectors (n, n_features), a .csv or .parquet table of vectors, a folder of .npy
-    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be more than fit in memory.
+    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be larger than memory.
 
-    Nothing needs to be chosen. The layers, units and patches follow from the number and the size of the images, as in
+    You need not choose anything. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
-    are for one layer, so each of them means --layers 1. Other learners than epls learn one layer unless --layers says
+    are for one layer, so each of them means --layers 1. Learners other than epls learn one layer unless --layers says
     otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
     and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder. What suits images does not
     suit vectors: from these, prototypes are learned unless --learner says otherwise.
 
-    Several processes that torchrun starts learn from a part of the vectors each:
+    In several processes, started by torchrun, each learns from a part of the vectors:
     torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls
     """
     import numpy as np
@@ -146,7 +146,7 @@ def _image_model(
 ) -> tuple[Any, inputs.Inputs]:
     """Return unfitted features for images, and the images that are large enough for them.
 
-    They are those of the recipe, with what the options say instead. Options for a single layer choose a single layer.
+    They are those of the recipe, changed by the options. An option for a single layer means a single layer.
     """
     from ..datasets.folder import ImageFolder
     from ..encoders import ENCODERS
@@ -273,7 +273,7 @@ def _learner_in(model: Any) -> Any:
 
 
 def _fit_part(model: Any, vectors: Vectors) -> None:
-    """Learn from the part of this process. All read the whole of a table, and so standardise it in the same way."""
+    """Learn from the part of this process. All read the whole table, so they standardise it in the same way."""
     from sklearn.pipeline import Pipeline
 
     from ..torch.distributed import Shard

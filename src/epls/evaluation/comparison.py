@@ -203,9 +203,9 @@ def compare(
 def around_learner(learner: Any, X: Any) -> ImageFeatures:
     """Return unfitted features of images whose components this learner learns; None uses EPLS.
 
-    Everything else is the recipe for features that nobody chooses (:func:`epls.images.recipes.quick_features`) with one
-    layer, without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of
-    this library has its own whitening and encoder.
+    Everything else is as in the default features (:func:`epls.images.recipes.quick_features`), with one layer and
+    without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of this
+    library has its own whitening and encoder.
     """
     shapes = np.array([shape[:2] for shape in ImageCollection(X, 1).shapes()])
     recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)

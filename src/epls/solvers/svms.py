@@ -84,7 +84,7 @@ class _Memory:
         for s, y, share, length in reversed(used):
             found += (length - share * _row_dots(y, found))[:, None] * s
         direction = found * scale
-        uphill = ~(_row_dots(direction, gradient) < 0)  # only because of rounding
+        uphill = ~(_row_dots(direction, gradient) < 0)  # by rounding errors
         direction[uphill] = -gradient[uphill]
         return direction
 
