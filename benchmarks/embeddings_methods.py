@@ -1,7 +1,7 @@
 """The methods of embeddings.py: from vectors, a number of units and a seed to features and the units.
 
 Rivals get their usual settings: vectors centred and brought to one scale where the method is not indifferent to it.
-scikit-learn's linear methods have at most as many units as there are columns.
+scikit-learn's linear methods have at most as many units as the vectors have dimensions.
 """
 
 from functools import partial
@@ -28,7 +28,7 @@ def unchanged(prepare, X, n_units, seed):
 
 
 def linear(make, X, n_units, seed):
-    model = make(min(n_units, X.shape[1] - 1), random_state=seed)
+    model = make(min(n_units, np.linalg.matrix_rank(X - X.mean(axis=0))), random_state=seed)
     features = model.fit_transform(X)
     return features, model.mixing_.T if hasattr(model, "mixing_") else model.components_
 
