@@ -239,7 +239,7 @@ def print_tables(results):
         print(f"\n{data_set}: {json.dumps(sizes)}\n\n| method | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
         for row in [row for row in results["rows"] if row["data set"] == data_set]:
             cells = [formats[c].format(*np.ravel(row[c])) if c in row else "" for c in columns]
-            print(f"| {row['method']}, {row['units']} units | {' | '.join(cells)} |")
+            print(f"| {row['method']}, {row['features']} columns | {' | '.join(cells)} |")
 
 
 def print_summary(results):
@@ -344,6 +344,7 @@ def main():
     parser.add_argument("--json", type=Path, help="the results, which grow row by row")
     parser.add_argument("--chart", type=Path, help="where to draw them, a PNG")
     parser.add_argument("--data-set", choices=NAMES, nargs="+", default=NAMES, help="only these")
+    parser.add_argument("--method", choices=METHODS, nargs="+", default=METHODS, metavar="NAME", help="only these")
     parser.add_argument("--rules", action="store_true", help="what the defaults of Prototypes are chosen by")
     parser.add_argument("--speed", type=int, nargs="?", const=0, metavar="N", help="with N: N rows, out of core")
     parser.add_argument("--folder", default=".", help="for the file of the rows out of core")
@@ -366,7 +367,7 @@ def main():
                 other = replace(ground, n_units=n_units)
                 run([other], {name: METHODS[name] for name in RULED}, results, options.json, briefly=True)
         if not options.rules:
-            run(grounds, METHODS, results, options.json)
+            run(grounds, {name: METHODS[name] for name in options.method}, results, options.json)
     print_tables(results)
     if not options.rules:
         print_summary(results)

@@ -146,6 +146,7 @@ METHODS = {
     "BalancedKMeans, triangle": balanced,
     "EPLS, natural": epls,
     "Prototypes": prototypes,
+    "Prototypes of unit length": lambda X, n_units, seed: prototypes(normalize(X), n_units, seed),
     "Prototypes, soft threshold": partial(prototypes, soft=True),
     "MiniBatchDictionaryLearning": dictionary,
     **{f"TopK auto-encoder, k = {k}": partial(autoencoder, k=k) for k in SPARSITIES},
