@@ -2,8 +2,8 @@
 
     python benchmarks/embeddings_data.py DATA                                                 the vectors, once
     python benchmarks/embeddings.py DATA --json docs/embeddings.json --chart docs/embeddings.png
-    python benchmarks/embeddings.py --json docs/embeddings.json                               its tables again
-    python benchmarks/embeddings.py DATA --rules --json rules.json           length, number of units, code
+    python benchmarks/embeddings.py DATA --json docs/embeddings.json --rules                  length, number of units
+    python benchmarks/embeddings_chart.py docs/embeddings.json                                the tables again
     python benchmarks/embeddings.py --speed                                  against KMeans, in one run
     python benchmarks/embeddings.py --speed 1000000 --folder DATA            out of core: 384 columns, 4,096 units
     python benchmarks/embeddings.py --quick
@@ -34,11 +34,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import embeddings_chart
 import embeddings_methods
 import numpy as np
 from common import results_in, timed
 from embeddings_data import NAMES
-from embeddings_methods import LENGTHS, METHODS, N_UNITS, SPARSITIES
+from embeddings_methods import AUTOENCODERS, LENGTHS, METHODS, N_UNITS, RULED, SPARSITIES
 from history import machine
 from scipy.optimize import linear_sum_assignment
 from scipy.stats import rankdata
@@ -53,11 +54,8 @@ from epls.utils.files import write_atomically
 
 N_DRAWS, N_LABELS, N_ACTIVE = 5, (5, 10), 16
 TITLES = dict(zip(NAMES, ("STL-10", "CIFAR-10", "words", "Indian Pines", "digits"), strict=True))
-AUTOENCODERS = ("TopK auto-encoder", "BatchTopK auto-encoder")
-RULED = ("Prototypes", "Prototypes, soft threshold", "BalancedKMeans, triangle", "k-means, triangle")
 # Without chance, or too slow to learn twice.
 ONE_SEED = {"PCA", "PCA, 100", "NMF", *(f"{kind}, k = {k}" for kind in AUTOENCODERS for k in SPARSITIES if k != 16)}
-ACCURACIES = [f"{judge} {n}" for judge in ("ridge", "logistic") for n in N_LABELS]
 
 
 @dataclass(frozen=True)
@@ -204,7 +202,7 @@ def run(grounds, methods, results, path, briefly=False):
             raise SystemExit(f"{path} has rows of {ground.name} with other sizes than {sizes}: give another file")
         for name, method in methods.items():
             who = {"data set": ground.name, "method": name, "units": ground.n_units}
-            if any(who.items() <= done.items() for done in results["rows"]):
+            if any(who.items() <= done.items() and (briefly or "probe" in done) for done in results["rows"]):
                 continue
             try:
                 result = who | measured(name, method, ground, briefly)
@@ -217,78 +215,6 @@ def run(grounds, methods, results, path, briefly=False):
                 lines = ",\n".join(json.dumps(row, allow_nan=False) for row in results["rows"])
                 head = json.dumps({k: v for k, v in results.items() if k != "rows"})
                 write_atomically(path, f'{head[:-1]}, "rows": [\n{lines}\n]}}\n'.encode())
-
-
-def shown(results, data_set):
-    """The rows of a set for tables and chart: of an auto-encoder, the best k with the seconds of all."""
-    rows = {row["method"]: row for row in results["rows"] if row["data set"] == data_set}
-    for kind in AUTOENCODERS:
-        tried = [rows.pop(f"{kind}, k = {k}") for k in SPARSITIES if f"{kind}, k = {k}" in rows]
-        if tried:
-            best = max(tried, key=lambda row: sum(row[judge][0] for judge in ACCURACIES))
-            rows[kind] = best | {"seconds": sum(row["seconds"] for row in tried)}
-    return rows
-
-
-def print_tables(results):
-    """A table in Markdown for each set."""
-    formats = dict.fromkeys(ACCURACIES, "{:.1f} ({:.1f})") | dict.fromkeys(("10-NN", "seconds"), "{:.1f}")
-    formats |= {"probe": "{:.3f}", "variance": "{:.0f}", "never": "{:.0f}", "stability": "{:.2f}"}
-    columns = [*ACCURACIES, "10-NN", "probe", "variance", "never", "stability", "seconds"]
-    for data_set, sizes in results["grounds"].items():
-        print(f"\n{data_set}: {json.dumps(sizes)}\n\n| method | {' | '.join(columns)} |\n|---{'|---' * len(columns)}|")
-        for row in [row for row in results["rows"] if row["data set"] == data_set]:
-            cells = [formats[c].format(*np.ravel(row[c])) if c in row else "" for c in columns]
-            print(f"| {row['method']}, {row['features']} columns | {' | '.join(cells)} |")
-
-
-def print_summary(results):
-    """A table of all sets: ten labels a class, ridge and logistic regression."""
-    rows = {data_set: shown(results, data_set) for data_set in results["grounds"]}
-    print(f"\n| features | {' | '.join(rows)} |\n|---{'|---' * len(rows)}|")
-    for method in dict.fromkeys(name for some in rows.values() for name in some):
-        cells = []
-        for some in rows.values():
-            row, cell = some.get(method), []
-            for judge in ("ridge 10", "logistic 10") if row else ():
-                best = max(other[judge][0] for other in some.values())
-                cell.append(f"**{row[judge][0]:.1f}**" if row[judge][0] == best else f"{row[judge][0]:.1f}")
-            cells.append(", ".join(cell))
-        print(f"| {method} | {' | '.join(cells)} |")
-
-
-def draw(results, path):
-    """A panel for each set: the accuracy of each method with ten labels a class, by both judges."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    names = list(results["grounds"])
-    rows = {data_set: shown(results, data_set) for data_set in names}
-    methods = list(dict.fromkeys(name for some in rows.values() for name in some))[::-1]
-    size = (2.2 + 2.3 * len(names), 1.2 + 0.27 * len(methods))
-    figure, panels = plt.subplots(1, len(names), figsize=size, sharey=True, layout="constrained", squeeze=False)
-    for panel, data_set in zip(panels[0], names, strict=True):
-        for place, method in enumerate(methods):
-            if method not in rows[data_set]:
-                continue
-            pair = [rows[data_set][method][f"{judge} 10"][0] for judge in ("ridge", "logistic")]
-            color = "tab:orange" if method == "Prototypes" else "tab:green" if method.startswith("raw") else "tab:blue"
-            panel.plot(pair, [place] * 2, color=color, lw=1, alpha=0.5)
-            panel.plot(pair[0], place, "o", color=color, ms=6, label="ridge" if place == 0 else None)
-            panel.plot(pair[1], place, "o", color=color, ms=6, mfc="white", label="logistic" if place == 0 else None)
-        best = np.array([row[f"{judge} 10"][0] for row in rows[data_set].values() for judge in ("ridge", "logistic")])
-        panel.set_xlim(np.sort(best)[len(best) // 5] - 4, best.max() + 1)  # what is far below is not shown
-        panel.set_title(data_set, fontsize=11, loc="left")
-        panel.grid(color="0.93")
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0][0].set_yticks(range(len(methods)), methods)
-    figure.supxlabel(
-        "% correct with ten labels a class. Filled: ridge regression; white: logistic regression", fontsize=10
-    )
-    figure.savefig(path, dpi=130)
-    plt.close(figure)
 
 
 def print_speed():
@@ -368,11 +294,9 @@ def main():
                 run([other], {name: METHODS[name] for name in RULED}, results, options.json, briefly=True)
         if not options.rules:
             run(grounds, {name: METHODS[name] for name in options.method}, results, options.json)
-    print_tables(results)
-    if not options.rules:
-        print_summary(results)
+    embeddings_chart.print_all(results)
     if options.chart:
-        draw(results, options.chart)
+        embeddings_chart.draw(results, options.chart)
 
 
 def one_thread():

@@ -13,6 +13,7 @@ from sklearn.preprocessing import normalize, scale
 
 from epls import EPLS, OMP, BalancedKMeans, Prototypes, SoftThresholdEncoder, TriangleEncoder
 
+AUTOENCODERS = ("TopK auto-encoder", "BatchTopK auto-encoder")
 SPARSITIES = (4, 16, 32)  # active units for each sample, of auto-encoders
 N_STEPS, BATCH, RATE, AUXILIARY = 2000, 128, 3e-3, 1 / 32  # of auto-encoders; the weight of the auxiliary loss
 
@@ -152,6 +153,7 @@ METHODS = {
     **{f"TopK auto-encoder, k = {k}": partial(autoencoder, k=k) for k in SPARSITIES},
     **{f"BatchTopK auto-encoder, k = {k}": partial(autoencoder, k=k, over_batch=True) for k in SPARSITIES},
 }
-# What the rules of Prototypes are chosen by: its length, and its number of units against that of k-means.
+# What the defaults of Prototypes are chosen by: the number of epochs, and the number of units beside its rivals.
 LENGTHS = {f"Prototypes, {n} epochs": partial(prototypes, max_iter=n) for n in (2, 5, 20, 100)}
 N_UNITS = (25, 50, 100, 200, 400, 800, 1600)
+RULED = ("Prototypes", "Prototypes, soft threshold", "BalancedKMeans, triangle", "k-means, triangle")

@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import embeddings
+import embeddings_chart
 import embeddings_data
 import embeddings_methods
 
@@ -119,7 +120,7 @@ def test_words_have_one_meaning(tmp_path, monkeypatch):
 def test_the_page_has_the_figures_of_its_file(capsys):
     docs = Path(__file__).parents[1] / "docs"
     results = json.loads((docs / "embeddings.json").read_text())
-    embeddings.print_summary(results)
+    embeddings_chart.print_summary(results)
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     page = (docs / "guide" / "vectors.md").read_text().splitlines()
     assert len(rows) > 12
