@@ -17,7 +17,7 @@ logistic    % correct: logistic regression on the features as they are, penalty 
 10-NN       % of the ten nearest (cosine, standardised columns; no sample of the same block) that have the same class
 probe       AUC of the best single unit for each class: chosen on one half, tested on the other
 variance    % of the vectors' variance that a linear map from the 16 largest outputs of each sample explains
-never       units whose output never reaches a hundredth of the largest output of all
+never       units whose output is 0 for all samples (below a millionth of the largest output)
 stability   mean absolute cosine of units of two seeds, matched one to one; means of samples less the mean of all
 seconds     of the processor, to learn and to encode, one thread
 
@@ -106,7 +106,7 @@ def judged(features, ground, briefly):
         | {
             "probe": round(probe(features, ground), 4),
             "variance": round(100 * explained(features, ground), 2),
-            "never": int(np.sum(outputs < outputs.max() / 100)),
+            "never": int(np.sum(outputs < outputs.max() / 1e6)),
         }
     )
 

@@ -51,14 +51,15 @@ def print_rules(results):
     """Ridge regression with ten labels a class, by the number of epochs, then by the number of units."""
     rows = {(row["data set"], row["method"], row["units"]): f"{row['ridge 10'][0]:.1f}" for row in results["rows"]}
     usual = {data_set: n for data_set, method, n in rows if method in LENGTHS}
-    print(f"\n| length | {' | '.join((*LENGTHS, 'default'))} |\n|---{'|---' * (len(LENGTHS) + 1)}|")
+    names = [name.removeprefix("Prototypes, ") for name in LENGTHS]
+    print(f"\n| Prototypes | {' | '.join(names)} | default |\n|---{'|---' * (len(names) + 1)}|")
     for data_set, n in usual.items():
         cells = [rows.get((data_set, method, n), "") for method in (*LENGTHS, "Prototypes")]
         print(f"| {data_set} | {' | '.join(cells)} |")
-    print(f"\n| units | | {' | '.join(map(str, N_UNITS))} |\n|---|---{'|---' * len(N_UNITS)}|")
-    for data_set in usual:
-        for method in RULED:
-            print(f"| {data_set} | {method} | {' | '.join(rows.get((data_set, method, n), '') for n in N_UNITS)} |")
+    for method in RULED:
+        print(f"\n| {method} | {' | '.join(f'{n} units' for n in N_UNITS)} |\n|---{'|---' * len(N_UNITS)}|")
+        for data_set in usual:
+            print(f"| {data_set} | {' | '.join(rows.get((data_set, method, n), '') for n in N_UNITS)} |")
 
 
 def print_summary(results):

@@ -37,7 +37,7 @@ def linear(make, X, n_units, seed):
 def nmf(X, n_units, seed):
     if X.min() < 0:
         raise ValueError("some values are negative")
-    return linear(partial(NMF, init="nndsvda", max_iter=100), X, n_units, seed)
+    return linear(partial(NMF, init="nndsvda", tol=0, max_iter=100), X, n_units, seed)
 
 
 def dictionary(X, n_units, seed):
