@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 # Options are for what depends on the data or the machine. What has a good default is left to --set.
 _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
+_IN_STACKS = (None, "epls", "directions")  # learners of the recipe, which may have several layers
 
 
 @click.command("fit")
 @click.argument("data", type=options.path_type)
 @options.output("The model file to write.")
-@options.learner
+@options.learner(default=None, usual="epls, or directions for several layers")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
 @options.settings(
     "[PART.]NAME=VALUE",
@@ -55,9 +56,9 @@ def command(
 
     Nothing needs to be chosen. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
-    are for one layer, so each of them means --layers 1. Other learners than epls learn one layer unless --layers says
-    otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
-    and some are color, all become color.
+    are for one layer, so each of them means --layers 1. Other learners than epls and directions learn one layer unless
+    --layers says otherwise. Images keep their size, so shrink large photographs with --longest-side. If some
+    photographs are gray and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
 
@@ -133,7 +134,8 @@ def _given_side(chosen: dict[str, Any]) -> int:
 def _check_n_components(chosen: dict[str, Any]) -> None:
     from ..learners import LEARNERS
 
-    if chosen["n_components"] is not None and "n_components" not in LEARNERS[chosen["learner"]]().get_params():
+    learner = LEARNERS[chosen["learner"] or "epls"]
+    if chosen["n_components"] is not None and "n_components" not in learner().get_params():
         raise click.UsageError(
             f"--n-components: {chosen['learner']} always has as many components as there are features; leave it out"
         )
@@ -158,13 +160,14 @@ def _image_model(
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
     own = {name: chosen[name] for name in _OF_ONE_LAYER if chosen[name] is not None}
-    alone = chosen["layers"] is None and (own or given["images"] or chosen["learner"] != "epls")
+    alone = chosen["layers"] is None and (own or given["images"] or chosen["learner"] not in _IN_STACKS)
     shapes = [shape[:2] for shape in ImageCollection(found.data, 1).shapes()]  # type: ignore[arg-type]
     height, width = (int(sorted(sides)[len(sides) // 2]) for sides in zip(*shapes, strict=True))  # a few may be tiny
     learning = {name: chosen[name] for name in ("mirror", "random_state")}
     model: Any = quick_features(len(found.data), height, width, layers=1 if alone else chosen["layers"], **learning)
     model.set_params(grid=chosen["grid"])
     in_stack = isinstance(model, DeepFeatures)
+    chosen["learner"] = chosen["learner"] or ("directions" if in_stack else "epls")
     if in_stack:
         reason = (
             "is for one layer: leave it out, or give --layers 1; to choose the layers, use "
@@ -204,7 +207,7 @@ def _learner_for(usual: Any, chosen: dict[str, Any], settings: dict[str, Any], i
     from ..utils.settings import with_settings
 
     name, learner = chosen["learner"], usual
-    if name != "epls":
+    if not isinstance(usual, LEARNERS[name]):
         learner = LEARNERS[name]()
         has_components = "n_components" in learner.get_params()
         if in_stack and not has_components:
@@ -225,6 +228,7 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
     for part in ("images", "encoder"):
         for name in given[part]:
             raise click.UsageError(f"--set {part}.{name} is for images, but {data} holds vectors: leave it out")
+    chosen["learner"] = chosen["learner"] or "epls"
     learner = LEARNERS[chosen["learner"]]()
     known = {name: chosen[name] for name in ("n_components", "random_state") if name in learner.get_params()}
     with_settings(learner, known | given[""], chosen["learner"])
@@ -242,7 +246,9 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     kept, is_stack = Checkpoint(folder, keep=True), isinstance(model, DeepFeatures)
     learners = [layer.estimator for layer in model.layers or []] if is_stack else [_learner_in(model)]
     if not all(getattr(learner, "resumes", False) for learner in learners):
-        raise click.UsageError(f"--checkpoint: {name} cannot resume a training, only epls can; leave it out")
+        raise click.UsageError(
+            f"--checkpoint: {name} cannot resume a training, only epls can: leave it out, or give --learner epls"
+        )
     if is_stack:
         model.set_params(checkpoint=kept)
     return kept

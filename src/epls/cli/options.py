@@ -73,6 +73,12 @@ def output(help: str, ending: str = "") -> Option:
     return click.option("-o", "--output", type=path_type, required=True, help=help, callback=check)
 
 
+def learner(default: str | None = "epls", usual: str = "") -> Option:
+    """Return the option for what learns the components."""
+    text = f"What learns the components: {', '.join(LEARNERS)}."
+    return _option("--learner", type=learner_choice, default=default, metavar="NAME", help=text, usual=usual)
+
+
 def n_components(default: int | None, help: str = "Components to learn.") -> Option:
     """Return the option for the number of components."""
     return _option("--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default, help=help)
@@ -107,8 +113,6 @@ random_state = _option(
 threads = _option("--threads", type=click.IntRange(min=1), help="Threads to use.", usual="all cores")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite existing files.")
-learner = _option("--learner", type=learner_choice, default="epls", metavar="NAME",
-                  help=f"What learns the components: {', '.join(LEARNERS)}.")  # fmt: skip
 array_key = _option("--key", help="Name of the array in a .npz file.", usual="the only one, or X, images or features")
 model = _option(
     "--model", type=path_type, metavar="FILE",

@@ -41,7 +41,7 @@ class Directions(Learner):
         The number of directions, at most the number of samples. None uses 100, or the number of samples if less.
     limit : float, default=3.0
         A direction wins at most this many times its share of the energy. With 1, all win equally often.
-    max_iter : int, default=15
+    max_iter : int, default=10
         The maximum number of rounds over the samples.
     tol : float, default=1e-4
         Learning stops when a round reduces the unexplained energy by no more than this fraction.
@@ -81,7 +81,7 @@ class Directions(Learner):
         n_components: int | None = None,
         *,
         limit: float = 3.0,
-        max_iter: int = 15,
+        max_iter: int = 10,
         tol: float = 1e-4,
         random_state: Any = None,
     ) -> None:
