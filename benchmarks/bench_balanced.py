@@ -4,6 +4,7 @@
     python benchmarks/bench_balanced.py --constrained /tmp/constrained/bin/python
     python benchmarks/bench_balanced.py --only-large --json large.json     # 1,000,000 x 32 in 1,000 groups: ten minutes
     python benchmarks/bench_balanced.py --only-large --large-rows 200000   # the same with fewer samples
+    python benchmarks/bench_balanced.py --only-asked --constrained /tmp/constrained/bin/python
 
 k-means-constrained is needed for the comparison only. It brings a NumPy of its own, so it has an environment of its own
 and runs as a process of it, which measures its own times; without --constrained its columns are left out.
@@ -15,6 +16,11 @@ and runs as a process of it, which measures its own times; without --constrained
   of OR-Tools).
 - Threads: the same assignment with one thread and with two, by turns; results must be equal.
 - Fits: BalancedKMeans and KMeansConstrained from the same first centres, both at their defaults otherwise.
+- Asked: what users of k-means-constrained found slow (its issues 16 and 47), in seconds of the processor. 23,000 x 50
+  in 10 groups of half to twice the mean size, and with weights; 132,034 titles as rows of 17,693 sparse numbers in 25
+  groups of 5,000 to 13,203; and 50 dense columns for these titles, since KMeansConstrained takes no sparse rows, with
+  at most --asked-rounds rounds. The data are made up, with the shapes of those of the issues. A fit ends in one of many
+  local optima, so inertias are told for several seeds.
 - Large: sizes, inertia against KMeans from the same first centres and with as many rounds, memory, and an inverted file
   with the groups as lists. A query looks at the lists of the nearest centres. At equal work, that is at the same number
   of samples looked at on average: recall@10, and the work of the query at the 99th percentile. Numbers are interpolated
@@ -26,12 +32,16 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 import history
 import numpy as np
 from common import peak_gibibytes, timed
+from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfTransformer
 from threadpoolctl import threadpool_limits
 
 from epls import BalancedKMeans, balanced_assignment
@@ -65,11 +75,12 @@ if task == "assign":
     print(json.dumps({"seconds": seconds, "alone": alone, "total": total}))
 else:
     X, k = data["X"], len(data["C"])
-    started = time.perf_counter()
-    model = KMeansConstrained(k, size_min=len(X) // k, size_max=-(-len(X) // k), init=data["C"], n_init=1,
-                              random_state=0, n_jobs=1).fit(X)
-    print(json.dumps({"seconds": time.perf_counter() - started, "inertia": float(model.inertia_),
-                      "rounds": int(model.n_iter_)}))
+    smallest, largest = map(int, data["sizes"])
+    started = time.perf_counter(), time.process_time()
+    model = KMeansConstrained(k, size_min=smallest, size_max=largest, init=data["C"], n_init=1, random_state=0,
+                              max_iter=int(data["rounds"]), n_jobs=1).fit(X)
+    print(json.dumps({"seconds": time.perf_counter() - started[0], "processor": time.process_time() - started[1],
+                      "inertia": float(model.inertia_), "rounds": int(model.n_iter_)}))
 """
 
 
@@ -172,7 +183,7 @@ def fits(n_samples, n_groups, rival, repeats):
         f"{of_kmeans.min()} to {of_kmeans.max()} |",
         flush=True,
     )
-    found = ask_rival(rival, "fit", X=X, C=C)
+    found = ask_rival(rival, "fit", X=X, C=C, sizes=[n_samples // n_groups, -(-n_samples // n_groups)], rounds=300)
     figures = {"rows": n_samples, "groups": n_groups, "seconds": min(seconds), "inertia": model.inertia_}
     if found is not None:
         figures |= {"constrained_seconds": found["seconds"], "constrained_inertia": found["inertia"]}
@@ -184,10 +195,64 @@ def fits(n_samples, n_groups, rival, repeats):
     return figures
 
 
+def asked(rival, n_rounds, n_rows=(23_000, 132_034), n_seeds=5):
+    """What users of k-means-constrained asked for, in seconds of the processor: means over data of several seeds."""
+    mean = n_rows[0] // 10
+    smallest, largest = 5000 * n_rows[1] // 132_034, n_rows[1] // 10
+    titles = [made_up_titles(n_rows[1])]
+    columns = [TruncatedSVD(50, random_state=0).fit_transform(titles[0]).astype(np.float32)]
+    many = [blobs(n_rows[0], 50, 30, seed) for seed in range(n_seeds)]
+    cases = [  # what, samples, groups, sizes, highest weight of a sample, most rounds of the other
+        ("issue 47: half to twice the mean size", many, 10, (mean // 2, 2 * mean), 1, 300),
+        ("issue 47, equal sizes", many, 10, (mean, mean), 1, 300),
+        ("issue 47, equal weights", many, 10, None, 10, 0),
+        ("issue 16: sparse", titles, 25, (smallest, largest), 1, 0),
+        (f"issue 16, 50 columns, {n_rounds} rounds", columns, 25, (smallest, largest), 1, n_rounds),
+    ]
+    print("\n| | rows | groups | BalancedKMeans, s | KMeansConstrained, s | ratio | inertia, ratio (range) |")
+    print("|---|---|---|---|---|---|---|")
+    figures = []
+    for name, data, n_groups, sizes, weight, most_rounds in cases:
+        limits = {} if sizes is None else {"size_min": sizes[0], "size_max": sizes[1]}
+        took, theirs, inertia = [], [], []
+        for X in data:
+            C = first_centers(X, n_groups)
+            weights = None if weight == 1 else np.random.RandomState(0).randint(1, weight + 1, X.shape[0])
+            model = BalancedKMeans(n_groups, init=C, max_iter=n_rounds if most_rounds == n_rounds else 100, **limits)
+            BalancedKMeans(2).fit(X[:50], sample_weight=None if weights is None else weights[:50])  # compile
+            started = time.process_time()
+            model.fit(X, sample_weight=weights)
+            took.append(time.process_time() - started)
+            if rival is not None and most_rounds:
+                found = ask_rival(rival, "fit", X=X, C=C, sizes=sizes, rounds=most_rounds)
+                theirs.append(found["processor"])
+                inertia.append(model.inertia_ / found["inertia"])
+        line = f"| {name} | {X.shape[0]:,} x {X.shape[1]:,} | {n_groups} | {np.mean(took):.2f} |"
+        if theirs:
+            gain, spread = np.mean(theirs) / np.mean(took), f"{min(inertia):.3f} to {max(inertia):.3f}"
+            line += f" {np.mean(theirs):.2f} | {gain:.1f} | {np.mean(inertia):.3f} ({spread}) |"
+        print(line, flush=True)
+        figures.append({"name": name, "processor": took, "constrained": theirs, "inertia": inertia})
+    return figures
+
+
+def made_up_titles(n_rows, n_words=17_693, n_kinds=60):
+    """Tf-idf of titles of five words on average; words follow Zipf's law, and each kind of title has its own."""
+    random = np.random.RandomState(0)
+    kinds = random.choice(n_kinds, n_rows, p=random.dirichlet(np.ones(n_kinds)))
+    rows = np.repeat(np.arange(n_rows), 1 + random.poisson(4.3, n_rows))
+    ranks = np.minimum(random.zipf(1.3, len(rows)), n_words) - 1
+    own = random.uniform(size=len(rows)) < 0.7  # the others are words of all kinds
+    words = np.where(own, (ranks * 101 + kinds[rows] * 211) % n_words, ranks)
+    counts = sparse.csr_matrix((np.ones(len(rows)), (rows, words)), shape=(n_rows, n_words))
+    return TfidfTransformer().fit_transform(counts)
+
+
 def first_centers(X, n_groups):
     """Far from each other, among some of the samples."""
-    some = X[np.random.RandomState(0).permutation(len(X))[: 16 * n_groups]]
-    return kmeans_plusplus(some, n_groups, random_state=0)[0]
+    some = X[np.random.RandomState(0).permutation(X.shape[0])[: 16 * n_groups]]
+    centers = kmeans_plusplus(some, n_groups, random_state=0)[0]
+    return centers.toarray() if sparse.issparse(centers) else centers
 
 
 def true_neighbors(X, queries, n_neighbors=10):
@@ -272,6 +337,8 @@ def main():
     parser.add_argument("--large", action="store_true", help="1,000,000 x 32 in 1,000 groups, too")
     parser.add_argument("--only-large", action="store_true", help="nothing else")
     parser.add_argument("--only-threads", action="store_true", help="one thread against two, and nothing else")
+    parser.add_argument("--only-asked", action="store_true", help="what users of k-means-constrained asked for")
+    parser.add_argument("--asked-rounds", type=int, default=3, metavar="N", help="of 132,034 dense rows")
     parser.add_argument("--large-rows", type=int, default=1_000_000, metavar="N", help="samples of --large")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures to this file")
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that it runs")
@@ -317,9 +384,12 @@ def measure(options):
             "threads": two_threads(3000, 50, 1),
             "fit": fits(2000, 10, options.constrained, 1),
             "large": large(5000, 40, n_queries=50),
+            "asked": asked(options.constrained, 2, n_rows=(2000, 3000), n_seeds=2),
         }
     if options.only_threads:
         return {"threads": two_threads(100_000, 1000, options.repeats)}
+    if options.only_asked:
+        return {"asked": asked(options.constrained, options.asked_rounds)}
     figures = {}
     if not options.only_large:
         columns = "flow, ms | its solver, ms | above | ratio | ratio to the solver"

@@ -7,9 +7,10 @@
     python benchmarks/paper_mends.py --quick
 
 "As printed" is `EPLS(settings=epls.PAPER)`. Its stop rule ends training at the first epoch that does not lower the
-error, so all other rows train for the default number of epochs (row "length"), and each of them adds one departure to
-that row. The rows "default but without ..." take one departure away from the default: it is then as in the
-paper. With --output, what is done is kept in that file, and a later run goes on from there.
+error, so all other rows train for the default number of epochs (row "length"). Some change what the text leaves open:
+how many rates vSGD has, and what is compared with the inhibitor. Others add one departure to that row. The rows
+"default but without ..." take one departure away from the default: it is then as in the paper. With --output, what is
+done is kept in that file, and a later run goes on from there.
 """
 
 import argparse
@@ -40,15 +41,21 @@ MENDS = {
     "units woken": {"wake": True},
     "norm limit, batches and remainder": {"max_norm": "auto", "batch_size": None, "drop_last": False},
 }
+FORMS = {
+    "a rate for each unit": {"optimizer": "vsgd_block"},
+    "a rate for each parameter": {"optimizer": "vsgd"},
+    "outputs scaled to 0..1": {"target": "literal_scaled"},
+}
 UNSTOPPED = "as printed, 100 epochs without the stop rule"
 ROWS = {
     "as printed": {"settings": PAPER},
     UNSTOPPED: {"settings": LENGTH, "max_iter": 100},
     "length": {"settings": LENGTH},
+    **{f"length, {name}": {"settings": replace(LENGTH, **form)} for name, form in FORMS.items()},
     **{f"length, {name}": {"settings": replace(LENGTH, **mend)} for name, mend in MENDS.items()},
     "default": {},
     "default but without biases steered": {"settings": TrainingSettings(biases="random")},
-    "default but without Adam": {"settings": TrainingSettings(optimizer="vsgd")},
+    "default but without Adam": {"settings": TrainingSettings(optimizer="vsgd_global")},
     "default but without matching loss": {"settings": TrainingSettings(loss="squared", biases="steered")},
     "default but without auction": {"settings": TrainingSettings(target="literal")},
     "default but without units woken": {"settings": TrainingSettings(wake=False)},

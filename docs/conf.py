@@ -51,7 +51,7 @@ html_title = "epls"
 html_show_sourcelink = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-html_sidebars = {"index": [], "how_it_works": []}
+html_sidebars = {page: [] for page in ("architecture", "compared_with", "how_it_works", "index")}
 # The site has a folder for each version, and one list of them beside the folders: .github/workflows/docs.yml.
 html_theme_options = {
     "check_switcher": False,

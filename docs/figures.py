@@ -29,7 +29,7 @@ BEFORE, AFTER = "0.6", "tab:orange"
 
 
 def some_outputs():
-    """Outputs of 6 units for 12 samples. The first units answer to most of them, as units do that are left alone."""
+    """Outputs of 6 units for 12 samples. The first units respond to most of them, as happens without balance."""
     random = np.random.default_rng(4)
     return expit(random.normal([0.9, 0.6, 0.0, -0.3, -0.6, -1.2], 1.1, size=(12, 6)))
 
@@ -100,7 +100,7 @@ def draw_wins():
         wins = np.sort(np.bincount(assign(outputs), minlength=50))[::-1]
         panel.bar(range(50), wins, color=colour)
         n_dead = int(np.sum(outputs.max(axis=0) < 0.1))
-        panel.set(title=f"{name}: {n_dead} of 50 units dead", xlabel="unit, by wins")
+        panel.set(title=f"{name}: {n_dead} of 50 units never active", xlabel="unit, by wins")
         panel.axhline(len(X) / 50, color="black", lw=0.8, ls="--")
     panels[0].set_ylabel("wins among 1,797 digits")
     panels[0].annotate("an equal share", (49, len(X) / 50), (0, 4), textcoords="offset points", ha="right")

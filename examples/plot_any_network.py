@@ -2,10 +2,10 @@
 A convolutional network that learns without labels
 ==================================================
 
-The ideal target of EPLS is not tied to one layer of units. ``epls.torch.EPLSLoss`` is a criterion for any network: here
-one of two convolutional layers, which gives a map of 36 outputs for every position of a photograph. Each mini-batch is
-one piece of a photograph, and each position in it a sample. Exactly one unit should be active at a position, and all
-units equally often.
+The ideal target of EPLS is not tied to one layer of units. ``epls.torch.EPLSLoss`` is a criterion for any network. Here
+the network has two convolutional layers and returns 36 outputs for every position of a photograph. Each mini-batch is
+one piece of a photograph, and each position in it is a sample. The target has exactly one active unit at each position,
+and all units are active equally often.
 
 The picture shows which patches excite each unit most, and how often each is the strongest. In the random network one
 unit is the strongest at half of all positions and some hardly anywhere; after training they are used more evenly.
@@ -26,8 +26,8 @@ torch.manual_seed(0)
 # The network
 # -----------
 #
-# Where EPLS normalises patches for brightness and contrast, the network has a layer that does so around every pixel.
-# A position of the map sees 13 x 13 pixels, with 2 more on each side for their contrast.
+# For EPLS, patches are normalised for brightness and contrast. Here, a layer of the network does this around every
+# pixel. A position of the map sees 13 x 13 pixels, with 2 more on each side for their contrast.
 
 photographs = [torch.tensor(image).movedim(2, 0).float() for image in load_sample_images().images]
 SIZE, STRIDE, MARGIN = 13, 2, 2
@@ -49,9 +49,9 @@ network = nn.Sequential(LocalContrast(), nn.Conv2d(3, 24, 5, stride=STRIDE), nn.
 # Training
 # --------
 #
-# The loop is torch's own. The criterion owns the biases of the units and steers them, so that outputs are dense at
-# first and sparse from the first quarter on: for that it is told how many steps there will be. As in EPLS, the norms of
-# the filters are limited, which keeps outputs graded.
+# This is the usual loop in torch. The criterion owns the biases of the units and steers them: outputs are dense at
+# first and sparse after the first quarter of training, so it needs the number of steps. As in EPLS, the norms of the
+# filters are limited, which keeps outputs graded.
 
 
 def piece(size=80):
@@ -101,7 +101,7 @@ print(
 print(f"{after[0]:.1f} and {after[-1]:.2f} after")
 
 # %%
-# What units like to see
+# What excites the units
 # ----------------------
 
 
@@ -148,6 +148,6 @@ curves.legend()
 plt.show()
 
 # %%
-# There are units for rows of tiles in either direction, for columns, for leaves, for the rim of a petal. Balance holds
-# for the wins, which the target gives out; by outputs alone one unit still has five shares, of sky and of blurred
-# background, where hardly anything is to be told apart.
+# There are units for rows of tiles in either direction, for columns, for leaves, and for the rim of a petal. The wins
+# in the target are balanced, but the largest outputs are not: one unit still has five times its share, mostly sky and
+# blurred background, where patches hardly differ.

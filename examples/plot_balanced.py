@@ -2,9 +2,8 @@
 Groups of equal size
 ====================
 
-k-means gives dense regions few large groups and sparse ones many small groups, or the other way round: nobody is asked.
-``BalancedKMeans`` makes groups of the same size, or of sizes within limits. Here 3,000 customers are divided among 12
-depots, which have room for 250 each.
+The groups of k-means can have any size, and you cannot control it. ``BalancedKMeans`` makes groups of the same size, or
+of sizes within limits. Here 3,000 customers are divided among 12 depots, each of which can serve 250.
 """
 
 import matplotlib.pyplot as plt
@@ -14,8 +13,8 @@ from sklearn.cluster import KMeans
 from epls import BalancedKMeans
 
 # %%
-# Two towns and the country
-# -------------------------
+# Two towns and the countryside
+# -----------------------------
 
 random = np.random.RandomState(0)
 customers = np.concatenate(
@@ -41,7 +40,7 @@ for name, method in methods.items():
 # The picture
 # -----------
 #
-# Each color is a group, each cross the mean of one, and the bars are the sizes.
+# Each color is a group, each cross is the mean of a group, and the bars show the sizes.
 
 figure, panels = plt.subplots(2, 3, figsize=(11, 5.2), height_ratios=[3, 1], layout="constrained")
 colors = plt.get_cmap("tab20").colors
@@ -55,5 +54,5 @@ panels[1, 0].set_ylabel("customers")
 plt.show()
 
 # %%
-# Equal sizes have their price, a larger distance: towns are divided among many depots, and some of them must serve
-# customers far away. Limits are a compromise.
+# Equal sizes increase the distances: towns are divided among many depots, and some depots must serve customers far
+# away. Limits are a compromise.

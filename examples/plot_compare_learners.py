@@ -2,12 +2,13 @@
 Six learners side by side
 =========================
 
-The library has the methods that EPLS is usually compared with, as estimators of the same form: change the name of the
-class, and all else stays. Here six of them learn 36 filters each from the same 3,000 patches of two photographs, once
-as they are (normalised for brightness and contrast) and once whitened, that is, with all directions made equally wide.
+The library has the methods that EPLS is usually compared with. They have the same interface, so you only change the
+name of the class. Here six of them learn 36 filters each from the same 3,000 patches of two photographs: first from
+patches that are normalised for brightness and contrast, then from whitened ones, which have the same variance in all
+directions.
 
-The picture tells who depends on whitening. It does not tell whose features are best for a task; for that there is
-``epls compare``, which runs on labelled images of your own.
+The picture shows which learners depend on whitening. It does not show which features are best for a task. To find out,
+run ``epls compare`` on your own labelled images.
 """
 
 import time
@@ -23,8 +24,8 @@ from epls.plotting import plot_filters
 N_UNITS, SIZE = 36, 8
 
 # %%
-# Patches, as they are and whitened
-# ---------------------------------
+# Patches, normalised and whitened
+# --------------------------------
 
 patches = normalize_patches(sample_patches(load_sample_images().images, 3_000, SIZE, random_state=0))
 kinds = {"normalised": patches, "whitened": ZCAWhitening().fit_transform(patches)}
@@ -33,7 +34,7 @@ kinds = {"normalised": patches, "whitened": ZCAWhitening().fit_transform(patches
 # The learners
 # ------------
 #
-# All have their default settings; only the auto-encoder is given smaller batches, for speed.
+# All have their default settings, except that the auto-encoder has smaller batches, for speed.
 
 learners = {
     "EPLS": EPLS(N_UNITS, random_state=0),
@@ -48,8 +49,8 @@ learners = {
 # The filters
 # -----------
 #
-# A filter is called noise here if less than half its energy lies where the patches have 99 % of their variance.
-# Whitened patches vary in all directions alike, so that this is counted for the others only.
+# A filter counts as noise if less than half of its energy is in the subspace that has 99 % of the variance of the
+# patches. Whitened patches vary equally in all directions, so this is counted only for the others.
 
 figure, cells = plt.subplots(2, len(learners), figsize=(15, 5.6), layout="constrained")
 for row, (kind, samples) in zip(cells, kinds.items(), strict=True):
@@ -66,7 +67,7 @@ for cell, name in zip(cells[0], learners, strict=True):
 plt.show()
 
 # %%
-# Without whitening, k-means and OMP-1 spend many of their filters on plain colors and slow gradients, RICA spends most
-# of its on directions in which the patches hardly vary, and those of sparse filtering are speckled. With whitening,
-# edges and stripes appear among those of all four. The filters of EPLS are of many kinds either way. With the
-# auto-encoder, at its default settings, it is the other way round: whitened patches give it noise.
+# Without whitening, k-means and OMP-1 use many of their filters for plain colors and slow gradients. RICA uses most of
+# its filters for directions in which the patches hardly vary, and those of sparse filtering are speckled. With
+# whitening, all four also find edges and stripes. EPLS finds many kinds of filters either way. The auto-encoder, at its
+# default settings, behaves in the opposite way: it learns noise from whitened patches.

@@ -2,13 +2,13 @@
 Learning from whole images
 ==========================
 
-The mini-batch of EPLS may be anything: random patches of all images, as usual, or one image cut into patches, which the
-paper names as its way to convolutional networks. ``ImageFeatures(sampling="images")`` does the latter. Memory then does
-not grow with the number of patches, and every image is read once in an epoch.
+A mini-batch of EPLS usually holds random patches of all images. It can also hold the patches of one image, which the
+paper suggests for convolutional networks: ``ImageFeatures(sampling="images")``. Memory then does not grow with the
+number of patches, and every image is read once per epoch.
 
-There is a price. The target is balanced in every mini-batch: all units win equally often in *every* image, though an
-image of sky needs few of them. The example learns 64 filters both ways from pieces of two photographs, and shows the
-filters, how near the outputs come to the target on new patches, and what a classifier makes of such features of digits.
+This has a cost. The target is balanced in every mini-batch, so all units win equally often in *every* image, even if an
+image of sky needs few of them. The example learns 64 filters both ways from pieces of two photographs. It shows the
+filters, how close the outputs are to the target on new patches, and how well such features classify digits.
 """
 
 import matplotlib.pyplot as plt
@@ -31,7 +31,7 @@ WAYS = {"patches": "random patches", "images": "whole images"}
 # ----------------------
 #
 # The images are 48 pieces of 96 x 96 pixels. With ``sampling="images"`` a mini-batch is 256 patches from random
-# positions of one piece: the mini-batch that EPLS takes for 64 units. So an epoch has 48 mini-batches.
+# positions of one piece, the default size for 64 units. So an epoch has 48 mini-batches.
 
 photographs = load_sample_images().images
 pieces = np.stack(
@@ -64,8 +64,8 @@ for way, features in learned.items():
 # A classifier with few labels
 # ----------------------------
 #
-# Digits of 8 x 8 pixels have 16 patches of 5 x 5 each, so that a mini-batch is several whole images. A classifier is
-# trained with 10 labels of each digit and tested on all the others, for ten draws of the labels.
+# Digits of 8 x 8 pixels have 16 patches of 5 x 5 each, so a mini-batch consists of several whole images. A classifier
+# is trained with 10 labels of each digit and tested on all others, for ten draws of the labels.
 
 digits = load_digits()
 accuracy = {}
@@ -103,10 +103,9 @@ plt.show()
 # What it shows
 # -------------
 #
-# Filters of random patches fit better: on new patches, their output at the winners is more than twice as large. In
-# every image all units have to win equally often, also in one that shows nothing but sky. So they become filters that
-# are found in all images: less like each other, noisier, and used more evenly.
+# Filters from random patches fit better: on new patches, the outputs of the winners are more than twice as large. With
+# whole images, all units have to win equally often in every image, even in one that shows only sky. So they become
+# filters for what all images have in common: less similar to each other, noisier, and used more evenly.
 #
-# Digits are all of one kind, and eighteen of them share a mini-batch. There the difference is within the spread between
-# draws. So take random patches for photographs, if they fit in memory, and whole images if the images are alike, or
-# if all of them should be learned from.
+# Digits are all alike, and eighteen of them share a mini-batch. Here the difference is within the spread between draws.
+# So use random patches for photographs if they fit in memory, and whole images if the images are alike.

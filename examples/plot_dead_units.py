@@ -1,14 +1,14 @@
 """
-Dead units: who has them?
-=========================
+Which learners have dead units?
+===============================
 
-A unit that answers to nothing is a waste. Here k-means, dictionary learning and EPLS learn 100 units each from the same
-patches of two photographs, and new patches of the same photographs tell how often each unit is used.
+A unit that responds to nothing is useless. Here k-means, dictionary learning and EPLS learn 100 units each from the
+same patches of two photographs. New patches of the same photographs show how often each unit is used.
 
-One rule for all: a patch uses the unit that answers it most strongly, which is the nearest centre, the component with
-the largest coefficient, or the unit with the largest output. **A unit is dead if none of 10,000 new patches uses it.**
-By this rule no learner is always free of dead units: k-means has 19 of 100 on whitened patches, EPLS has 2 on patches
-in color.
+The rule is the same for all: a patch uses the unit that responds to it most strongly, which is the nearest centre, the
+component with the largest coefficient, or the unit with the largest output. **A unit is dead if none of 10,000 new
+patches uses it.** By this rule, every learner has some dead units on some data: k-means has 19 of 100 on whitened
+patches, and EPLS has 2 on patches in color.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ N_OLD, N_NEW = 8_000, 10_000
 # The patches
 # -----------
 #
-# Three kinds, as the answer depends on it: gray, in color, and in color with all directions made equally wide
-# (whitened), which is what k-means is usually given. All are normalised for brightness and contrast.
+# There are three kinds, because the answer depends on the kind: gray, in color, and in color and whitened, as is usual
+# for k-means. All are normalised for brightness and contrast.
 
 photographs = load_sample_images().images
 gray = [photograph.mean(axis=2).astype(np.uint8) for photograph in photographs]
@@ -50,12 +50,12 @@ kinds["color, whitened"] = [whitening.transform(patches) for patches in kinds["c
 # The learners
 # ------------
 #
-# The dictionary gets a sparsity penalty in proportion to the mean norm of a patch, and goes once through the patches:
-# it is the slowest of the three. The exact codes of its objective say which of its components a patch uses.
+# The sparsity penalty of the dictionary is proportional to the mean norm of a patch. It makes one pass over the
+# patches, because it is the slowest of the three. The exact codes of its objective show which components a patch uses.
 
 
 def learn(patches):
-    """Fitted learners, and for each how strongly its units answer: most strongly where a patch uses them."""
+    """Fitted learners, and the responses of their units. A patch uses the unit with the strongest response."""
     penalty = 0.5 * np.linalg.norm(patches, axis=1).mean()
     centres = KMeans(N_UNITS, n_init=1, random_state=0).fit(patches)
     components = MiniBatchDictionaryLearning(N_UNITS, alpha=penalty, max_iter=1, random_state=0).fit(patches)
@@ -104,16 +104,16 @@ plt.show()
 # What it shows
 # -------------
 #
-# On gray patches nobody has dead units, and those of EPLS are used most evenly, but for a few that take the flat
-# patches. On whitened patches k-means, which starts at samples, leaves many centres with the few outliers at which they
-# started; EPLS has none. The dictionary has few dead components anywhere, and had none in color when it was given
-# three passes instead of one. Its curve is low where its penalty leaves many patches with no code at all.
+# On gray patches, no learner has dead units. The units of EPLS are used most evenly, except for a few that win the flat
+# patches. On whitened patches, many centres of k-means, which start at samples, are left with the outliers where they
+# started; EPLS has no dead units. The dictionary has few dead components anywhere, and had none in color with three
+# passes instead of one. Its curve is low where its penalty leaves many patches without any code.
 #
-# In color, EPLS has dead units too by this rule. None is silent: the output of each comes above a tenth for some new
-# patch. But half of the patches are all but flat, of sky and of blurred background; several units share these, and one
-# of them may be weaker than another for every patch. Where every unit should get its share of samples, ``EPLS.winners``
-# divides them evenly, by construction.
+# In color, EPLS also has dead units by this rule. None of them is never active: each has an output above a tenth for
+# some new patch. But half of the patches, of sky and blurred background, are almost flat. Several units share these,
+# and one of them may be weaker than another for every patch. If every unit should get its share of samples, use
+# ``EPLS.winners``, which divides them evenly.
 #
-# Two more draws of patches and starts gave 1 and 2 dead units of EPLS in color, 4 and 6 of the dictionary, none of
-# k-means; and whitened 0 of EPLS, 1 and 0 of the dictionary, 18 and 18 of k-means. With 10,000 patches to learn from,
-# EPLS had 4 in color and 2 whitened, and k-means 0 and 11.
+# With two more seeds, EPLS had 1 and 2 dead units in color, the dictionary 4 and 6, and k-means none. On whitened
+# patches, EPLS had none, the dictionary 1 and 0, and k-means 18 and 18. With 10,000 patches to learn from, EPLS had 4
+# in color and 2 whitened, and k-means 0 and 11.

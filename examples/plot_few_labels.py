@@ -2,13 +2,14 @@
 Digits with few labels
 ======================
 
-Images are cheap and labels are not. Here 1,200 images of digits are at hand, and all of them are used to learn
-features, without labels. A classifier is then given 1 to 20 labelled images of each digit, and tested on the other 597
-images, which nothing has seen before.
+Images are cheap, and labels are expensive. Here all of 1,200 images of digits are used to learn features, without
+labels. A classifier is then trained on 1 to 20 labelled images of each digit, and tested on 597 other images, which
+were not used before.
 
-Raw pixels, principal components and the outputs of EPLS units are compared, each with two linear classifiers. With ten
-labels a class, ridge regression tells 92.9 % of the digits right from 50 units, and 88.6 % from pixels. With one or
-two, it depends: few units are then better than many, and with logistic regression 50 units are worse than pixels.
+The example compares raw pixels, principal components and the outputs of EPLS units, each with two linear classifiers.
+With ten labels per class, ridge regression classifies 92.9 % of the digits correctly from 50 units, and 88.6 % from
+pixels. With one or two labels, few units are better than many, and with logistic regression 50 units are worse than
+pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -27,8 +28,8 @@ LABELS_PER_CLASS = [1, 2, 5, 10, 20]
 # What is compared
 # ----------------
 #
-# Both classifiers see features on one scale: the penalty is given relative to their total variance. Ridge regression
-# chooses among 13 penalties by leave-one-out, logistic regression has a fixed one.
+# The penalties of both classifiers are relative to the total variance of the features, so their scale does not matter.
+# Ridge regression chooses among 13 penalties by leave-one-out; logistic regression has a fixed one.
 
 
 def learned_features(pool, test, seed):
@@ -51,7 +52,7 @@ def classifiers(features):
 
 
 # %%
-# Twice the images are divided anew, and the features learned anew; six times each, labels are drawn.
+# The images are split twice, and the features are learned again each time. For each split, labels are drawn six times.
 
 scores = {}
 partitions = StratifiedShuffleSplit(2, train_size=1200, random_state=0).split(X, y)
@@ -95,11 +96,10 @@ panels[0].legend(loc="lower right")
 plt.show()
 
 # %%
-# From ten labels a class on, 50 units are well ahead of everything else, with either classifier. Principal components
-# give what pixels give: they are a turn of the same space with little left out, and a linear classifier does not mind a
-# turn.
+# With ten or more labels per class, 50 units are well ahead of everything else, with either classifier. Principal
+# components are as good as pixels: they are a rotation of the same space with little left out, and a rotation makes no
+# difference to a linear classifier.
 #
-# A unit is active for few images, so a labelled image says something about a few units only, and nothing about the
-# others. That is why 20 units do better than 50 with one or two labels a class, and why 50 are the worst there with
-# logistic regression. The ridge's leave-one-out means little with one label a class: the class that is left out is
-# unknown to the rest.
+# A unit is active for few images, so a labelled image carries information about only a few units. That is why 20 units
+# are better than 50 with one or two labels per class, and why 50 units are worst there with logistic regression. With
+# one label per class, leave-one-out says little: the class of the sample that is left out does not occur in the rest.

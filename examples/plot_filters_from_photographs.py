@@ -2,11 +2,11 @@
 Filters from two photographs
 ============================
 
-EPLS learns what small pieces of photographs are made of: edges at all angles, stripes, patches of color. Two
-photographs come with scikit-learn, a temple under a blue sky and a flower; 50,000 patches of 10 x 10 pixels are drawn
-from them, and 100 units learn from these. Nothing is set but the number of units.
+EPLS learns what small pieces of photographs are made of: edges at all angles, stripes, patches of color. Here 100 units
+learn from 50,000 patches of 10 x 10 pixels, drawn from the two photographs that come with scikit-learn, a temple under
+a blue sky and a flower. Only the number of units is chosen.
 
-The picture shows the filters and, for some of the units, those patches that excite them most.
+The picture shows the filters and, for some of the units, the patches that excite them most.
 """
 
 import matplotlib.pyplot as plt
@@ -25,16 +25,16 @@ N_UNITS = 100
 # Learning
 # --------
 #
-# Each patch is normalised for brightness and contrast. ``ImageFeatures(EPLS(100)).fit(photographs)`` would do these
-# steps at once; here we want the patches themselves too.
+# Each patch is normalised for brightness and contrast. ``ImageFeatures(EPLS(100)).fit(photographs)`` does all of this
+# in one step; here we also need the patches themselves.
 
 photographs = load_sample_images().images
 patches = normalize_patches(sample_patches(photographs, 50_000, SIZE, random_state=0))
 model = EPLS(N_UNITS, random_state=0).fit(patches)
 
 # %%
-# What came of it: a unit is never active if no patch brings its output to a tenth of its range, and a filter is noise
-# if it looks mostly at directions in which the patches hardly vary.
+# A unit is never active if its output stays below a tenth of its range for all patches. A filter is noise if it
+# responds mostly to directions in which the patches hardly vary.
 
 codes = model.transform(patches)
 print(f"epochs: {model.n_iter_}")
@@ -44,11 +44,11 @@ print(f"noise filters: {len(noise_filters(model.components_, patches))} of {N_UN
 print(f"population sparsity: {population_sparsity(codes).mean():.2f} (1: a single unit is active for a patch)")
 
 # %%
-# What units like to see
+# What excites the units
 # ----------------------
 #
-# Other patches of the same photographs are drawn for this. The filters are put in order of how much of them is color
-# rather than brightness, and ten are taken, from the first to the last.
+# We draw other patches of the same photographs, sort the filters by how much of them is color rather than brightness,
+# and take ten, evenly spaced.
 
 pixels = sample_patches(photographs, 10_000, SIZE, random_state=1)
 outputs = model.transform(normalize_patches(pixels))
@@ -60,8 +60,8 @@ order = np.argsort(color)
 shown = order[np.linspace(0, N_UNITS - 1, 10).astype(int)]
 
 # %%
-# Next to each filter are the eight patches with the largest output of that unit, each stretched to full contrast, as
-# many of them are dark. Zero is gray in a filter.
+# Next to each filter are the eight patches for which the output of its unit is largest. Each patch is stretched to full
+# contrast, because many are dark. In a filter, gray is zero.
 
 
 def stretched(patch):
@@ -88,5 +88,5 @@ plt.show()
 
 # %%
 # There are units for edges of roofs and columns, for rows of tiles, for the petals of the flower, for the soft green
-# behind it, and for the blue of the sky. Sky and background fill much of the two photographs, and as all units have an
-# equal share of the patches, many units are for these.
+# behind it, and for the blue of the sky. Sky and background fill much of the two photographs, and all units have an
+# equal share of the patches, so many units respond to these.

@@ -2,9 +2,9 @@
 Fine-tuning a learned stack
 ===========================
 
-A stack of two layers is learned from 1,200 images of digits without labels. As a torch network it can be trained
-further, by the labels of ten images of each digit. The same network is trained in the same way from random weights. The
-test is on the other 597 images, which nothing has seen before.
+A stack of two layers is learned from 1,200 images of digits, without labels. As a torch network, it is then trained
+further with ten labelled images of each digit. For comparison, the same network is trained in the same way from random
+weights. Both are tested on 597 other images, which were not used before.
 """
 
 import matplotlib.pyplot as plt
@@ -112,7 +112,7 @@ axes.legend(loc="lower right")
 plt.show()
 
 # %%
-# The learned weights are a good start: that network is ahead from the first epoch on. The one from random weights does
-# not catch up in these epochs, nor with other learning rates from 0.0003 to 0.01. With so few labels, fine-tuning is no
-# better than a linear classifier on the features as they are, which needs no learning rate and no number of epochs.
-# :doc:`/guide/torch` has figures for more labels.
+# The learned weights are a good start: their network is ahead from the first epoch. The network from random weights
+# does not catch up, neither in these epochs nor with other learning rates from 0.0003 to 0.01. With so few labels,
+# fine-tuning is no better than a linear classifier on the unchanged features, which needs no learning rate and no
+# number of epochs. :doc:`/guide/networks` has figures for more labels.

@@ -3,12 +3,12 @@ OMP-1 as a special case of EPLS
 ===============================
 
 The paper notes that OMP-1 (gain-shape k-means) is EPLS with the activation ``|w·x|`` and without lifetime sparsity: a
-sample goes to the component with the largest ``|w·x|``, and there is no balance. This example shows how far that
-goes, on digits made white, with 30 components.
+sample goes to the component with the largest ``|w·x|``, and there is no balance. This example shows to what extent this
+is true, on whitened digits, with 30 components.
 
-One thing more is needed. OMP-1 brings its components back to length 1 after each step. Without balance *and* without
-that, whoever wins more becomes longer and so wins more still: 28 of 30 units die. Balance removes the dead ones, too:
-with it, lengths need no care.
+One addition is needed. OMP-1 rescales its components to length 1 after each step. Without this *and* without balance, a
+component that wins more becomes longer and then wins even more, until 28 of 30 units are dead. With balance, no unit is
+dead, whatever the lengths.
 """
 
 import matplotlib.pyplot as plt
@@ -27,10 +27,10 @@ X = pca.fit_transform(load_digits().data)
 # EPLS's step, with components of length 1
 # ----------------------------------------
 #
-# The target without balance, the gradient of ``||H - T||² / 2`` over all samples, a step along it, and length 1 again.
-# On white data the sum of the squares of all outputs is then the same for all components, so that what is left of the
-# error is the sum of ``|w·x|`` at the winners, which becomes as large as possible. OMP-1 maximises the sum of (w·x)².
-# Both start with the same components, random samples.
+# Each iteration finds the target without balance, takes a step along the gradient of ``||H - T||² / 2`` over all
+# samples, and rescales the components to length 1. On white data, the sum of the squares of all outputs is then the
+# same for all components. So minimising the error means maximising the sum of ``|w·x|`` over the winners. OMP-1
+# maximises the sum of (w·x)². Both start with the same components, which are random samples.
 
 
 def unit(rows):
@@ -49,10 +49,10 @@ for _ in range(N_ROUNDS):
     W = unit(W - gradient)
 
 # %%
-# EPLS as it is, without and with balance
-# ---------------------------------------
+# EPLS itself, without and with balance
+# -------------------------------------
 #
-# Components may have any length here, and start at random.
+# Here components may have any length, and start at random.
 
 largest, balanced = (
     EPLS(
@@ -82,11 +82,11 @@ for name, components in found.items():
 print(f"from the same start, component by component: {np.abs((W * omp_1.components_).sum(axis=1)).mean():.3f}")
 
 # %%
-# Components as pictures, and who wins how much
-# ---------------------------------------------
+# Components as pictures, and the wins of each unit
+# -------------------------------------------------
 #
-# Eight components of OMP-1, and the most similar one of each of the others. A component is shown as the digit that it
-# stands for, that is with the whitening undone.
+# These are eight components of OMP-1, and for each of them the most similar one of the other methods. The whitening is
+# undone, so that a component looks like the digit that it stands for.
 
 
 def pictures(components, wanted):
@@ -119,10 +119,10 @@ plt.show()
 # What it shows
 # -------------
 #
-# With length 1, EPLS without balance comes to OMP-1's components: from the same start, the mean ``|cos|`` is 0.97
-# component by component. Two starts of OMP-1 agree less, to 0.89 with the best match for each component. Two more
-# starts gave 0.88 and 0.96 component by component. This holds on white data only. On other data, the step also turns
-# components away from the directions in which all samples are large, which OMP-1 does not do.
+# With length 1, EPLS without balance finds the components of OMP-1: from the same start, the mean ``|cos|`` of
+# corresponding components is 0.97. From two more starts, it is 0.88 and 0.96. Two runs of OMP-1 from different starts
+# agree less: 0.89, with the best match for each component. This holds only on white data. On other data, the step also
+# turns components away from directions in which all samples are large, which OMP-1 does not do.
 #
-# OMP-1 has no balance, but balance does here what the length does there: no unit is dead, and the components of OMP-1
-# are found to 0.93 (0.91 and 0.92 from two more starts).
+# OMP-1 has no balance, but balance has the same effect as a fixed length: no unit is dead, and the components agree
+# with those of OMP-1 to 0.93 (0.91 and 0.92 from two more starts).

@@ -2,10 +2,9 @@
 A step of a pipeline
 ====================
 
-EPLS is a scikit-learn transformer like any other: it goes into a ``Pipeline`` before a classifier, and ``GridSearchCV``
-can try it out. There is one thing to choose, the number of units, and here cross-validation on 1,200 images of digits
-chooses it. The other 597 images judge the result: 98.8 % are classified correctly, and 97.2 % by the same classifier
-from pixels.
+EPLS is a scikit-learn transformer like any other. You can put it before a classifier in a ``Pipeline``, and
+``GridSearchCV`` can choose the number of units. Here it does so by cross-validation on 1,200 images of digits. Of the
+other 597 images, 98.8 % are then classified correctly; the same classifier reaches 97.2 % from pixels.
 """
 
 import matplotlib.pyplot as plt
@@ -26,8 +25,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=597, stratif
 # The search
 # ----------
 #
-# Pixels have a common scale, so nothing need come before EPLS; its outputs are standardised for the classifier. In each
-# fold the features are learned anew from the training part alone, so that the other part is new to all steps.
+# Pixels have a common scale, so EPLS needs no scaler before it. Its outputs are standardised for the classifier. In
+# each fold, the features are learned from the training part alone, so the test part is new to all steps.
 
 pipeline = Pipeline(
     [
@@ -40,7 +39,7 @@ N_UNITS = [10, 50, 200]
 search = GridSearchCV(pipeline, {"features__n_components": N_UNITS}, cv=3).fit(X_train, y_train)
 
 # %%
-# The same pipeline without the features tells what the pixels give.
+# The same pipeline on pixels, without the features.
 
 without = pipeline.set_params(features="passthrough")
 without_scores = cross_val_score(without, X_train, y_train, cv=3)
@@ -53,9 +52,9 @@ print(f"                       {100 * without.fit(X_train, y_train).score(X_test
 # The result
 # ----------
 #
-# ``search.best_estimator_`` is the pipeline with the best number of units, fitted to all training images. What a unit
-# stands for shows in the mean of the images, each counted as much as it excites the unit; the mean of all images is
-# taken off, so that gray means nothing out of the ordinary.
+# ``search.best_estimator_`` is the pipeline with the best number of units, fitted to all training images. The pictures
+# show what a unit stands for: the mean of the images, weighted by the output of the unit, minus the mean of all images.
+# Gray means no difference.
 
 means = 100 * search.cv_results_["mean_test_score"]
 deviations = 100 * search.cv_results_["std_test_score"]
@@ -76,4 +75,4 @@ units.set_title(f"what excites 100 of the {len(best.components_)} units chosen")
 plt.show()
 
 # %%
-# The most units did best here; more than 200 were not tried.
+# The largest number of units was best here; more than 200 were not tried.

@@ -2,13 +2,13 @@
 Vectors that are not images
 ===========================
 
-EPLS takes any vectors. Here they are 30 measurements of cell nuclei in each of 569 samples of breast tissue. Eight
-units learn from them without being told which samples are malignant; what each of them stands for can be read from its
-weights, and each has an equal share of the samples.
+EPLS accepts any vectors. Here they are 30 measurements of cell nuclei in each of 569 samples of breast tissue. Eight
+units learn from them without the diagnoses. The weights of a unit show what it stands for, and each unit has an equal
+share of the samples.
 
-The second half of the picture is a warning. A linear classifier does well on the measurements as they are, and EPLS
-takes something away: with five labels a class, logistic regression classifies 90.2 % correctly from the scaled
-measurements, and 87.0 % from the units.
+The second half of the picture is a warning. A linear classifier works well on the measurements themselves, and EPLS
+loses some of their information: with five labels per class, logistic regression classifies 90.2 % correctly from the
+scaled measurements, and 87.0 % from the units.
 """
 
 import matplotlib.pyplot as plt
@@ -28,8 +28,8 @@ N_UNITS = 8
 # What the units stand for
 # ------------------------
 #
-# The features are of different kinds, so each is brought to the same scale first. ``winners`` divides the samples
-# among the units, as equally as can be; the labels only serve to look at the result.
+# The features have different units, so they are standardised first. ``winners`` divides the samples among the units as
+# equally as possible. The labels are only used to look at the result.
 
 data = load_breast_cancer()
 X = StandardScaler().fit_transform(data.data)
@@ -48,12 +48,12 @@ for unit in order:
     print(f"unit {unit}: {share[unit]:4.0%} malignant: {words}")
 
 # %%
-# The groups agree well with the diagnosis, but not equally well from every start. K-means agrees as well or better,
-# with groups of very different sizes.
+# The groups agree well with the diagnosis, though this depends on the start. K-means agrees as well or better, with
+# groups of very different sizes.
 
 
 def in_majority(groups):
-    """The share of samples that have the diagnosis of most in their group."""
+    """The share of samples with the most frequent diagnosis of their group."""
     rates = np.array([malignant[groups == group].mean() for group in groups])
     return np.mean(malignant == (rates > 0.5))
 
@@ -67,11 +67,11 @@ for name, all_groups in {
     print(f"{name}: {agreement} % agree with their group (four starts); sizes {sizes.min()} to {sizes.max()}")
 
 # %%
-# Are they of use?
+# Are they useful?
 # ----------------
 #
-# Features are learned from two thirds of the samples, a classifier from a few labelled ones among them, and the rest is
-# for the test: three divisions, eight draws of labels in each.
+# Features are learned from two thirds of the samples, and a classifier from a few labelled ones among them. The rest
+# are for testing. There are three splits, with eight draws of labels each.
 
 LABELS_PER_CLASS = [2, 5, 10, 20]
 scores = {}
@@ -135,6 +135,6 @@ curves.set_title("logistic regression on few labels")
 plt.show()
 
 # %%
-# The units fall in two groups, those of malignant samples and those of benign ones, and each is about something else:
-# one is for a radius and a perimeter that vary much, one for high and one for low texture, one for high smoothness.
-# That is what EPLS is good for here. For the classification, take the measurements.
+# Some units respond to malignant samples, the others to benign ones, and each has its own meaning: one stands for a
+# radius and a perimeter that vary much, one for high and one for low texture, and one for high smoothness. This is what
+# EPLS is good for here. For classification, use the measurements.

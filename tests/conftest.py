@@ -2,6 +2,7 @@
 
 import errno
 import os
+import secrets
 from importlib.util import find_spec
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # before SciPy is loaded: scikit-learn checks one thing more with it
@@ -83,6 +84,14 @@ def _no_callbacks(monkeypatch):
         return learner
 
     monkeypatch.setattr(Epochs, "set_callbacks", set_callbacks)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    """Features that a test's commands keep are its own: a folder that is created when they do."""
+    folder = tmp_path_factory.getbasetemp() / f"cache-{secrets.token_hex(8)}"
+    monkeypatch.setenv("EPLS_CACHE_DIR", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session", params=[None, "cpu"], ids=["numpy", "torch"])

@@ -187,7 +187,7 @@ def test_rows_far_below_do_not_squeeze_the_others():
 
 
 def test_the_page_has_the_figures_of_its_file(capsys):
-    docs = Path(__file__).parents[1] / "docs"
+    docs = Path(__file__).parents[1] / "docs" / "lab"
     print_table(json.loads((docs / "frontier.json").read_text()))
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("|")]
     page = (docs / "frontier.md").read_text().splitlines()

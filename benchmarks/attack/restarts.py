@@ -53,7 +53,8 @@ def started(folder, n_processes):
     folder.mkdir()
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(n_processes),
                 "--max-restarts", "3", "--monitor-interval", "0.1"]  # fmt: skip
-    fit = ["fit", "../x.npy", "-o", "out.epls", "--checkpoint", "kept", "--units", "64", "--set", "max_iter=20"]
+    learning = ["--learner", "epls", "--units", "64", "--set", "max_iter=20"]
+    fit = ["fit", "../x.npy", "-o", "out.epls", "--checkpoint", "kept", *learning]
     with folder.with_suffix(".log").open("w") as log:
         command = [*NETWORK, *torchrun, os.path.abspath(__file__), "--learn", *fit]
         return subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=os.environ | {"OMP_NUM_THREADS": "1"})

@@ -1,4 +1,4 @@
-"""Callbacks for ``set_callbacks``, and fits in epochs that tell them of each."""
+"""Callbacks for ``set_callbacks``, and the estimators that call them after each epoch."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def report_epochs(learner: Any, report: Callable[[int, int], None]) -> None:
 
 
 class Epochs(CallbackSupportMixin):
-    """An estimator whose ``fit`` has epochs. Callbacks need scikit-learn 1.9; before it, nobody is told of epochs."""
+    """An estimator whose ``fit`` has epochs. With scikit-learn before 1.9, it has no callbacks."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
         """Set callbacks for the next fits. This needs scikit-learn 1.9.
@@ -101,11 +101,11 @@ class Epochs(CallbackSupportMixin):
         n_done: int = 0,
         attributes: Callable[[], dict[str, Any]] | None = None,
     ) -> Generator[int]:
-        """Iterate over the numbers of at most ``n_epochs`` epochs. Callbacks are told of each, and can end them.
+        """Iterate over the numbers of at most ``n_epochs`` epochs. Callbacks are notified of each, and can end them.
 
         To end earlier, leave the loop: the current epoch counts as done. ``fit_task`` is the result of
-        :meth:`begin_fit`, if it was called before. Callbacks are also told of the first ``n_done`` epochs, of an
-        earlier training that this one continues. ``attributes`` returns the attributes of a fitted estimator, for
+        :meth:`begin_fit`, if it was called before. Callbacks are also notified of the first ``n_done`` epochs, those
+        of an earlier training that this one continues. ``attributes`` returns the attributes of a fitted estimator, for
         callbacks that need one.
         """
         if not HAS_CALLBACKS:
@@ -128,7 +128,7 @@ class Epochs(CallbackSupportMixin):
 
 @contextmanager
 def earlier_fit_kept(estimator: Any) -> Iterator[None]:
-    """Restore the result of an earlier fit if this one fails: by then, validation has changed the features."""
+    """Restore the result of an earlier fit if this one fails: validation has already changed ``n_features_in_``."""
     names = ("n_features_in_", "feature_names_in_")
     before = {name: estimator.__dict__[name] for name in names if name in estimator.__dict__}
     try:

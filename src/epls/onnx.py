@@ -146,7 +146,7 @@ def _image_features(
 ) -> tuple[Shape, Shape]:
     """Map images to the features of all layers; return the shapes of both."""
     least = smallest_side([coder.geometry for coder in coders], grid)
-    sides: list[Any] = list(image_shape)  # callers err
+    sides: list[Any] = list(image_shape)  # callers may pass anything
     fits = all(isinstance(side, Integral) and least <= int(side) <= LONGEST_SIDE for side in sides)
     if len(sides) != 2 or not fits:
         raise ValueError(

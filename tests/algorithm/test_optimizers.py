@@ -1,10 +1,10 @@
-"""Adam against its definition; vSGD against the best rate on noisy quadratics, and on logistic regression."""
+"""Adam and vSGD against their definitions; vSGD also on noisy quadratics and on logistic regression."""
 
 import numpy as np
 import pytest
 from scipy.special import expit
 
-from epls.algorithm.optimizers import VSGD, Adam, Factors
+from epls.algorithm.optimizers import OPTIMIZERS, VSGD, Adam, Factors
 
 
 def test_adam_follows_its_definition():
@@ -42,6 +42,62 @@ def test_adam_in_a_stream_lowers_its_rate_after_a_while():
         optimizer.n_done = n_done
         rates.append(optimizer.rate())
     assert rates[0] == rates[1] > rates[2] > rates[3] > 0
+
+
+def vsgd_of_the_article(blocks, batches, weights):
+    """The weights after each batch, one block of parameters after the other, one sample after the other.
+
+    A batch has the gradients of its samples and their second derivatives, (n, n_parameters) each.
+    """
+    weights, found = weights.copy(), []
+    mean, memory = np.zeros(weights.size), np.full(len(blocks), 2.0)
+    norms, curvatures = np.zeros(len(blocks)), np.zeros(len(blocks))
+    for t, (gradients, seconds) in enumerate(batches, 1):
+        n, g = len(gradients), gradients.mean(axis=0)
+        for k, block in enumerate(blocks):
+            norm = np.mean([sum(sample[i] ** 2 for i in block) for sample in gradients])
+            largest = max(np.mean([abs(sample[i]) for sample in seconds]) for i in block)
+            if t > 10:
+                noise = max(norms[k] - np.sum(mean[block] ** 2), 0) / n
+                memory[k] += np.sum((g[block] - mean[block]) ** 2) > noise
+            share = 1 / t if t <= 10 else 1 / memory[k]
+            mean[block] = (1 - share) * mean[block] + share * g[block]
+            norms[k] = (1 - share) * norms[k] + share * norm
+            curvatures[k] = (1 - share) * curvatures[k] + share * largest
+            if t == 10:
+                norms[k] *= 2
+            if t > 10:
+                squared = np.sum(mean[block] ** 2)
+                signal = squared / (norms[k] / n + (n - 1) / n * squared + 1e-9)
+                weights[block] -= signal / (curvatures[k] + 1e-9) * g[block]
+                memory[k] = (1 - signal) * memory[k] + 1
+        found.append(weights.copy())
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "blocks"),
+    [
+        ("vsgd", [[k] for k in range(12)]),
+        ("vsgd_block", [list(range(4 * unit, 4 * unit + 4)) for unit in range(3)]),
+        ("vsgd_global", [list(range(12))]),
+    ],
+)
+def test_vsgd_follows_its_article(name, blocks):
+    random, n = np.random.RandomState(0), 5
+    start = random.normal(size=(3, 4))
+    factors = [Factors(*(random.normal(size=(n, k)) + 0.3 for k in (4, 3, 3))) for _ in range(40)]
+    batches = [
+        [np.einsum("nu,ni->nui", a, b).reshape(n, -1) for a, b in ((f.slopes, f.inputs), (f.curvatures, f.inputs**2))]
+        for f in factors
+    ]
+    expected = vsgd_of_the_article(blocks, batches, start.ravel())
+    weights, optimizer = start.copy(), OPTIMIZERS[name]()
+    optimizer.start(weights, n_steps=None)
+    for f, (gradients, _), after in zip(factors, batches, expected, strict=True):
+        optimizer.step(weights, gradients.mean(axis=0).reshape(3, 4), f)
+        np.testing.assert_allclose(weights.ravel(), after, rtol=1e-9, atol=1e-12)
+    assert np.abs(weights - start).max() > 1e-3
 
 
 class NoisyQuadratic:

@@ -34,32 +34,32 @@ def algorithm_1(H, a, N):
 
 
 class VSGD:
-    """Schaul, Zhang and LeCun's rates, for mini-batches."""
+    """Schaul, Zhang and LeCun's single rate, for mini-batches, with the constants of their code."""
 
-    def __init__(self, shape):
-        self.g = np.zeros(shape)
-        self.v = np.zeros(shape)
-        self.h = np.zeros(shape)
-        self.tau = np.full(shape, 10.0)
+    def __init__(self):
+        self.g, self.v, self.h = 0.0, 0.0, 0.0  # mean gradient, its mean squared norm, the largest curvature
+        self.tau = 2.0
         self.t = 0
+
+    def average(self, g, v, h, memory):
+        self.g = self.g + (g - self.g) / memory
+        self.v = self.v + (v - self.v) / memory
+        self.h = self.h + (h - self.h) / memory
 
     def change(self, g, v, h, n):
         self.t += 1
         if self.t <= 10:
-            for average, value in ((self.g, g), (self.v, v), (self.h, h)):
-                average += (value - average) * (1 / self.t)
+            self.average(g, v, h, self.t)
             if self.t == 10:
-                self.v *= g.size / 10
+                self.v *= 2
             return np.zeros_like(g)
-        outlier = abs(g - self.g) > 2 * np.sqrt(np.maximum(self.v - self.g**2, 0) / n)
-        self.tau[outlier] += 1
-        for average, value in ((self.g, g), (self.v, v), (self.h, h)):
-            average += (value - average) / self.tau
-        tiny = np.finfo(float).tiny
-        signal = self.g**2 / np.maximum(self.v / n + (n - 1) / n * self.g**2, tiny)
-        self.tau *= 1 - signal
-        self.tau += 1
-        return signal / np.maximum(self.h, tiny) * g
+        if ((g - self.g) ** 2).sum() > max(self.v - (self.g**2).sum(), 0) / n:
+            self.tau += 1
+        self.average(g, v, h, self.tau)
+        squared_norm = (self.g**2).sum()
+        signal = squared_norm / (self.v / n + (n - 1) / n * squared_norm + 1e-9)
+        self.tau = (1 - signal) * self.tau + 1
+        return signal / (self.h + 1e-9) * g
 
 
 def algorithm_2(D, n_epochs, random):
@@ -72,7 +72,7 @@ def algorithm_2(D, n_epochs, random):
     W = np.empty((N_H, N_d + 1))
     W[:, :-1] = random.normal(scale=N_d**-0.5, size=(N_H, N_d))
     W[:, -1] = random.normal(scale=N_d**-0.5, size=N_H)
-    rates, steps, errors = VSGD(W.shape), [], []
+    rates, steps, errors = VSGD(), [], []
     for _ in range(n_epochs):
         order, a, error = random.permutation(N), np.zeros(N_H), 0.0
         for start in range(0, N - N_H + 1, N_H):  # N_b = N_h; what is left at the end is dropped
@@ -84,7 +84,7 @@ def algorithm_2(D, n_epochs, random):
             delta = (H - T) * slope
             gradient = delta.T @ batch / N_H
             squares, curvatures = (delta * delta).T @ (batch * batch) / N_H, abs(curvature).T @ (batch * batch) / N_H
-            W = W - rates.change(gradient, squares, curvatures, N_H)
+            W = W - rates.change(gradient, squares.sum(), curvatures.max(), N_H)
             steps.append(W.copy())
             error += ((H - T) ** 2).sum()
         W[:, :-1] /= np.maximum(np.linalg.norm(W[:, :-1], axis=1, keepdims=True), 1)
@@ -132,10 +132,11 @@ def test_a_warning_says_that_the_limit_ended_training(digits):
         EPLS(N_H, max_iter=2, settings=PAPER, random_state=0).fit(digits)
 
 
-def test_the_printed_algorithm_collapses_on_digits(digits):
-    """Why there are departures from it. A mend that is missing in docs/paper.md would show here first."""
-    printed = EPLS(N_H, settings=PAPER, random_state=0).fit(digits)
-    default = EPLS(N_H, random_state=0).fit(digits)
-    assert len(never_active(printed.transform(digits), "logistic")) > N_H / 2
-    assert len(never_active(default.transform(digits), "logistic")) == 0
-    assert default.loss_curve_[-1] < 0.75 * printed.loss_curve_[-1]
+def test_one_rate_learns_and_a_rate_for_each_parameter_does_not(digits):
+    """docs/paper.md says so. A mend that is missing there would show here first."""
+    dead = {}
+    for optimizer in ("vsgd_global", "vsgd"):
+        model = EPLS(N_H, settings=replace(PAPER, optimizer=optimizer), random_state=0).fit(digits)
+        dead[optimizer] = len(never_active(model.transform(digits), "logistic"))
+    assert dead["vsgd_global"] == 0
+    assert dead["vsgd"] > N_H / 2

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import expit
 
-from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget, relative_increment
+from epls.algorithm.target import AuctionTarget, ExactTarget, LiteralTarget, ScaledLiteralTarget, relative_increment
 from epls.kernels.auction import BLOCK, PATIENCE
 
 # Few different values make ties, equal rows and equal columns; 0 and 1 are what saturated outputs are.
@@ -154,6 +154,19 @@ def test_literal_rule_does_not_balance():
     target = LiteralTarget(2)
     target.start_epoch(4)
     assert np.bincount(target.assign(H)).tolist() == [3, 1]
+
+
+def test_scaled_outputs_win_as_outputs_from_0_to_1_do():
+    H = np.random.RandomState(0).randint(1001, size=(40, 5)) / 1000
+    H[3, 2], H[20, 4] = 0, 1
+    nearly_silent = 2.0**-12 * H
+    scaled = assign_in_batches(ScaledLiteralTarget(5), nearly_silent, [0, 40])
+    assert (scaled == assign_in_batches(LiteralTarget(5), H, [0, 40])).all()
+    assert (scaled != assign_in_batches(LiteralTarget(5), nearly_silent, [0, 40])).any()
+
+
+def test_equal_outputs_can_be_scaled():
+    assert np.bincount(assign_in_batches(ScaledLiteralTarget(4), np.full((8, 4), 0.5), [0, 8])).tolist() == [2] * 4
 
 
 def test_targets_start_every_epoch_afresh():

@@ -4,6 +4,7 @@ import csv
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from run_command import check_error, epls
 
@@ -146,3 +147,17 @@ def test_groups_are_no_features(work, tmp_path, capsys):
         ["transform", tmp_path / "groups.epls", work / "vectors.npy", "-o", tmp_path / "f.npy"],
     ):
         check_error(capsys, tmp_path, arguments, 1, r"holds a \w+, which has no features")
+
+
+def test_groups_by_direction(tmp_path, capsys):
+    """By cosine, rows of any length are in the group of their direction, and columns are not standardised."""
+    angles = np.repeat([0.2, 0.9], 10) + np.linspace(0, 0.1, 20)
+    lengths = np.random.RandomState(0).uniform(1, 1000, size=(20, 1))
+    table = pd.DataFrame(lengths * np.column_stack([np.cos(angles), np.sin(angles)]), columns=["a", "b"])
+    table.to_parquet(tmp_path / "vectors.parquet")
+    arguments = ["cluster", tmp_path / "vectors.parquet", "-o", tmp_path / "groups.csv", "--clusters", 2]
+    code, _, err = epls(capsys, *arguments, "--metric", "cosine")
+    assert code == 0, err
+    groups = pd.read_csv(tmp_path / "groups.csv").group.to_numpy()
+    assert len({tuple(groups[:10]), tuple(groups[10:])}) == 2
+    assert len(set(groups[:10])) == len(set(groups[10:])) == 1

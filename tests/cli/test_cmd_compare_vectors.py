@@ -43,6 +43,7 @@ def accuracies_of_the_columns():
     return row.folds
 
 
+BASELINES = ["raw columns", "raw, unit length, logistic regression", "PCA(4)"]
 SMALL = ["--n-components", 6, "--learner", "kmeans", "--n-labels", 5, "--n-folds", 2, "--no-scale"]
 
 
@@ -64,10 +65,29 @@ def test_every_form_has_the_same_figures(data, capsys, arguments, accuracies_of_
     code, out, err = epls(capsys, "compare", *arguments, *SMALL, "--json")
     assert code == 0, err
     entries = json.loads(out)["entries"]
-    assert [entry["name"] for entry in entries] == ["raw columns", "pca, 4", "kmeans"]
-    assert [entry["failed"] for entry in entries] == [None, None, None]
+    assert [entry["name"] for entry in entries] == [*BASELINES, "kmeans"]
+    assert [entry["failed"] for entry in entries] == [None] * 4
     np.testing.assert_allclose(entries[0]["folds"], accuracies_of_the_columns)
     assert (data / "epls-compare" / "compare.html").exists()
+
+
+def test_learners_of_vectors_unless_others_are_named(data, capsys):
+    """All have a tenth of the samples as components, and EPLS comes with a remark."""
+    few = ["--n-labels", 5, "--n-folds", 2]
+    code, out, err = epls(capsys, "compare", "numbers.parquet", *few, "--json")
+    assert code == 0, err
+    entries = json.loads(out)["entries"]
+    assert [entry["name"] for entry in entries] == [*BASELINES, "prototypes", "kmeans"]
+    assert [entry["n_features"] for entry in entries] == [4, 4, 4, 15, 15]
+    assert all(entry["accuracy"] > 80 for entry in entries)
+    named = ["--learner", "epls", "--learner", "raw", "--set", "epls.max_iter=2", "--force"]
+    code, out, err = epls(capsys, "compare", "numbers.parquet", *few, *named)
+    assert code == 0, err
+    assert "epls, max_iter=2" in out
+    assert "epls is for patches of images" in out
+    page = (data / "epls-compare" / "compare.html").read_text()
+    assert "epls is for patches of images" in page
+    assert "2 draws of 5 labels of each class" in page
 
 
 def test_the_table_is_printed_and_not_replaced(data, capsys):

@@ -1,5 +1,6 @@
 """`epls explore`: a page to look through images or vectors."""
 
+import base64
 import json
 
 import numpy as np
@@ -86,6 +87,7 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
     (tmp_path / "labels.csv").write_text("file,label\nabsent.png,cat\n")
     np.savez(tmp_path / "other.npz", features=np.eye(6), names=np.array([f"{k}.png" for k in range(6)]))
     np.save(tmp_path / "few.npy", np.eye(5))
+    (tmp_path / "x.txt").touch()
     for arguments, code, message in [
         ([pictures, *output, "--model", model, "--features", features], 2, "give only one of them"),
         ([pictures, *output, "--model", model, "--longest-side", 100], 2, "set by the model"),
@@ -99,6 +101,26 @@ def test_what_is_refused(work, pictures, model, features, tmp_path, capsys):
         ([pictures, *output, "--features", tmp_path / "few.npy"], 1, "has 5 rows without names, but"),
         ([pictures, *output, "--features", tmp_path / "x.txt"], 2, r"give a \.npz, \.npy, \.parquet or \.csv file"),
         ([work / "vectors.npy", *output, "--model", model], 1, "learned from images"),
-        ([work / "absent", *output], 1, "no folder"),
+        ([work / "absent", *output], 1, "no file or folder"),
     ]:
         check_error(capsys, tmp_path, ["explore", *arguments], code, message)
+
+
+def test_own_places_and_cosines(pictures, features, tmp_path, capsys):
+    """Places are matched by name, as features are; a lower row of the table is higher on the map."""
+    lines = [f"picture{k}.png,{10 * k},{k}" for k in (3, 1, 5, 0, 2, 4, 9)]
+    (tmp_path / "places.csv").write_text("\n".join(["file,x,y", *lines]) + "\n")
+    arguments = ["explore", pictures, "-o", tmp_path / "page.html", "--features", features, "--metric", "cosine"]
+    code, _, err = epls(capsys, *arguments, "--positions", tmp_path / "places.csv")
+    assert code == 0, err
+    assert "1 row of" in err
+    assert "'picture9.png'" in err
+    content = content_of(tmp_path / "page.html")
+    places = np.frombuffer(base64.b64decode(content["positions"]), "<u2").reshape(6, 2).astype(int)
+    assert (np.diff(places[:, 0]) > 0).all()
+    assert (np.diff(places[:, 1]) < 0).all()
+    assert content["basis"].startswith("the cosine of ")
+    np.save(tmp_path / "three.npy", np.ones((6, 3)))
+    check_error(
+        capsys, tmp_path, [*arguments, "--force", "--positions", tmp_path / "three.npy"], 1, r"\(6, 2\) is needed"
+    )

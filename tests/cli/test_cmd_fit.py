@@ -16,7 +16,7 @@ from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, Checkpoint, Directions, ImageFeatures, load_model, open_shards, read_notes
+from epls import EPLS, Checkpoint, Directions, ImageFeatures, Prototypes, load_model, open_shards, read_notes
 from epls.datasets import folder
 from epls.images.models import learner_of
 from epls.images.recipes import learned_features, quick_features
@@ -24,7 +24,7 @@ from epls.images.recipes import learned_features, quick_features
 
 def test_a_table_is_scaled(work, capsys):
     X = load_breast_cancer(as_frame=True).data
-    by_hand = make_pipeline(StandardScaler(), EPLS(10, random_state=0)).fit(X)
+    by_hand = make_pipeline(StandardScaler(), Prototypes(10, random_state=0)).fit(X)
     assert_allclose(load_model(work / "table.epls").transform(X), by_hand.transform(X), rtol=1e-6)
     notes = read_notes(work / "table.epls")
     assert notes["feature_names"] == list(load_breast_cancer().feature_names)
@@ -37,7 +37,7 @@ def test_an_array_is_not(work, tmp_path, capsys):
     told = json.loads(out)
     X = np.load(work / "vectors.npy")
     model = load_model(tmp_path / "m")
-    assert_allclose(model.components_, EPLS(8, random_state=0).fit(X).components_)
+    assert_allclose(model.components_, Prototypes(8, random_state=0).fit(X).components_)
     assert told["units"] == 8
     assert told["never active units"] == 0
 
@@ -154,7 +154,7 @@ def test_errors_are_one_line(work, monkeypatch, capsys, arguments, code, message
     ("arguments", "code", "message"),
     [
         (["fit", "nowhere", "-o", "m"], 1, "nowhere"),
-        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "there is no folder nowhere"),
+        (["fit", "{pictures}", "-o", "nowhere/m"], 1, "the folder nowhere does not exist"),
         (["fit", "{pictures}", "-o", "m", "--patch-size", "31"], 1, "at least 32 x 32 are needed"),
         (["fit", "{pictures}", "-o", "m", "--n-components", "0"], 2, "--n-components"),
         (
@@ -175,7 +175,8 @@ def test_fit_transform_and_report(in_parts, name, tmp_path, capsys):
     code, out, err = epls(capsys, "fit", in_parts / name, "-o", model, "--n-components", 6, "--set", "max_iter=3")
     assert (code, "900 vectors" in out) == (0, True), err
     data = open_shards(in_parts / name) if name == "parts" else zarr.open_array(in_parts / name)
-    assert_array_equal(load_model(model).components_, EPLS(6, max_iter=3, random_state=0).fit(data).components_)
+    by_hand = Prototypes(6, max_iter=3, random_state=0).fit(data)
+    assert_array_equal(load_model(model).components_, by_hand.components_)
     assert read_notes(model)["samples"] == 900
     assert epls(capsys, "transform", model, in_parts / name, "-o", codes)[0] == 0
     assert_allclose(np.load(codes), load_model(model).transform(np.load(in_parts / "x.npy")), atol=1e-6)
@@ -358,7 +359,8 @@ def test_every_learner_takes_vectors_in_parts(in_parts, tmp_path, capsys):
 
 
 def command(in_parts, *more):
-    return ["fit", str(in_parts / "x.npy"), "--n-components", "10", "--threads", "1", *map(str, more)]
+    of_epls = ["--learner", "epls", "--n-components", "10", "--threads", "1"]
+    return ["fit", str(in_parts / "x.npy"), *of_epls, *map(str, more)]
 
 
 def test_checkpoints_stay_until_the_model_is_on_the_disk(in_parts, tmp_path, capsys, monkeypatch):
@@ -420,7 +422,7 @@ def test_only_epls_has_checkpoints(in_parts, tmp_path, capsys):
     arguments = command(in_parts, "-o", tmp_path / "m", "--checkpoint", tmp_path / "kept", "--learner", "omp")
     code, _, err = epls(capsys, *arguments)
     assert code == 2
-    assert "omp cannot resume a training, only epls can" in err
+    assert "omp cannot resume a training: leave it out, or give --learner epls" in err
 
 
 def test_learners_bring_their_whitening_and_encoder(work, tmp_path, capsys):

@@ -14,6 +14,7 @@ from run_command import check_error, epls
 from sklearn.datasets import load_breast_cancer
 
 from epls import EPLS, ImageFolder, load_model, save_model
+from epls.images.recipes import learned_features
 
 
 def test_features_are_those_of_the_library(model, pictures, tmp_path, capsys):
@@ -206,16 +207,30 @@ def test_the_model_remembers_how_images_were_read(work, tmp_path, capsys):
     assert_allclose(np.load(tmp_path / "f.npz")["features"], load_model(tmp_path / "m").transform(small), rtol=1e-5)
 
 
+@pytest.mark.usefixtures("hardly_any_training")
+def test_without_a_model_features_are_learned(pictures, tmp_path, capsys):
+    code, _, err = epls(capsys, "transform", pictures, "-o", tmp_path / "f.npz", "--layers", 1, "--seed", 3)
+    assert code == 0, err
+    small = ImageFolder(pictures, longest_side=256)
+    with np.load(tmp_path / "f.npz") as found:
+        np.testing.assert_array_equal(found["features"], learned_features(small, layers=1, random_state=3)[0])
+        assert found["names"].tolist() == small.names
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["transform", "nowhere", "{pictures}", "-o", "f.npz"], 1, "there is no file nowhere: check the path"),
+        (
+            ["transform", "nowhere", "{pictures}", "-o", "f.npz"],
+            1,
+            "there is no file or folder nowhere: check the path",
+        ),
         (
             ["transform", "{pictures}", "{pictures}", "-o", "f.npz"],
             1,
             "is a folder; a model is one file, as `epls fit`",
         ),
-        (["transform", "m", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet: choose a name"),
+        (["transform", "{pictures}", "-o", "f.txt"], 2, "written as .npy, .npz, .csv, .parquet: choose a name"),
     ],
 )
 def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsys, arguments, code, message):
@@ -226,6 +241,9 @@ def test_errors_about_images_are_one_line(pictures, tmp_path, monkeypatch, capsy
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
+        (["transform", "vectors.npy", "-o", "new.npy"], 2, "vectors.npy holds vectors: give a MODEL before it"),
+        (["transform", *3 * ["photos"], "-o", "new.npz"], 2, "3 paths were given: give a model and data, or only data"),
+        (["transform", "photos.epls", "photos", "-o", "new.npz", "--layers", "1"], 2, "--layers is set by the model"),
         (["transform", "table.epls", "photos", "-o", "new.npz"], 1, "from vectors, but photos holds images"),
         (["transform", "photos.epls", "vectors.npy", "-o", "new.npy"], 1, "from images, but vectors.npy holds vec"),
         (

@@ -46,7 +46,7 @@ def test_a_killed_fit_goes_on(vectors, tmp_path, capsys, n_saved):
     """Killed when that many checkpoints are written and the next one is due; at most two are kept."""
 
     def arguments(name, *more):
-        return ["fit", vectors, "-o", tmp_path / name, "--units", 10, "--threads", 1, *more]
+        return ["fit", vectors, "-o", tmp_path / name, "--learner", "epls", "--units", 10, "--threads", 1, *more]
 
     checkpoints = tmp_path / "kept"
     killed = arguments("killed.epls", "--checkpoint", checkpoints)

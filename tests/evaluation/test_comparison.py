@@ -3,9 +3,10 @@
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.datasets import load_digits, load_iris
 from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -78,8 +79,14 @@ def test_settings_of_learners_stay():
 def test_the_usual_learners_on_vectors():
     X, y = load_digits(return_X_y=True)
     rows = compare(X[:150], y[:150], n_labels=5, folds=2)
-    assert [row.name for row in rows] == ["raw columns", "PCA(64)", "EPLS(100)"]
+    assert [row.name for row in rows] == [
+        "raw columns", "raw, unit length, logistic regression", "PCA(15)", "Prototypes(15)",
+    ]  # fmt: skip
     assert all(row.failed is None for row in rows)
+    units = X[:150] / np.linalg.norm(X[:150], axis=1, keepdims=True)
+    (raw,) = compare(units, y[:150], [Raw()], n_labels=5, folds=2)
+    assert rows[1].accuracy > 70
+    assert abs(rows[1].accuracy - raw.accuracy) < 8  # another linear classifier on the same vectors
 
 
 class First(Learner):
@@ -128,6 +135,28 @@ def test_images_have_the_recipe_around_learners():
         (False, "natural"), (True, "triangle"), (False, "natural"),
     ]  # fmt: skip
     assert [(row.n_units, row.n_to_tune) for row in rows] == [(5, 0), (5, 0), (None, None)]
+
+
+def test_classifiers_are_trained_on_the_samples():
+    """Their figures are those of their own score, in the folds of the learners."""
+    iris = load_iris(as_frame=True)
+    X, y = iris.data, iris.target.to_numpy()
+    train = [np.arange(k, 150, 3) for k in range(3)]
+    forest = RandomForestClassifier(10)
+    told = []
+    for data in (X, X.to_numpy(), X.to_numpy().tolist()):
+        learners = {"forest": forest, "raw": Raw()}
+        row, raw = compare(data, y, learners, folds=train, on_row=lambda row, fitted: told.append(fitted))
+        seed = told[0].random_state
+        expected = [
+            100 * clone(forest).set_params(random_state=seed).fit(X.to_numpy()[k], y[k]).score(
+                np.delete(X.to_numpy(), k, axis=0), np.delete(y, k)
+            )
+            for k in train
+        ]  # fmt: skip
+        np.testing.assert_allclose(row.folds, expected)
+        assert (row.n_features, row.n_units, row.seconds["encode"]) == (4, None, 0)
+        assert raw.failed is None
 
 
 def test_the_usual_learners_on_images():

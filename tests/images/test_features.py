@@ -199,6 +199,7 @@ def test_codes_that_are_all_zero_are_told(photographs):
         features.fit(photographs)
 
 
+@pytest.mark.filterwarnings("ignore:all 500 samples are equal")
 def test_sums_over_a_large_image_are_exact(device):
     """A million patches in a region: single precision would lose count."""
     features = ImageFeatures(EPLS(2, max_iter=2), patch_size=1, grid=1, pooling="mean", n_patches=500, random_state=0)

@@ -23,7 +23,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls import EPLS, PAPER, TrainingSettings
+from epls import EPLS, PAPER, Prototypes, TrainingSettings
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
@@ -144,7 +144,10 @@ def test_layout_does_not_matter(digits, order, device):
 # The squared error of a rectifier has no gradient once its outputs are 0, and vSGD's steps get it there: documented.
 @pytest.mark.parametrize(
     ("activation", "loss", "optimizer"),
-    sorted(set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd"])) - {("relu", "squared", "vsgd")}),
+    sorted(
+        set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd_global"]))
+        - {("relu", "squared", "vsgd_global")}
+    ),
 )
 def test_all_parts_work_together(digits, activation, loss, optimizer):
     """tests/torch/test_torch_engine.py has the same gradients with torch."""
@@ -173,7 +176,7 @@ def test_settings_are_one_value_to_scikit_learn(digits):
     assert repr(EPLS()) == "EPLS()"
     model = EPLS(5, max_iter=2, settings=PAPER, random_state=0)
     assert clone(model).settings == PAPER
-    assert "optimizer='vsgd'" in repr(model)
+    assert "optimizer='vsgd_global'" in repr(model)
     choices = [TrainingSettings(), replace(PAPER, optimizer="adam", tol=None)]
     search = GridSearchCV(make_pipeline(model, LogisticRegression()), {"epls__settings": choices}, cv=2)
     search.fit(digits[:200], load_digits().target[:200])
@@ -505,9 +508,9 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("settings", "allowed"),
         [
-            ({"target": "epoch"}, "'auction', 'exact', 'literal' or 'largest'"),
+            ({"target": "epoch"}, "'auction', 'exact', 'literal', 'literal_scaled' or 'largest'"),
             ({"loss": "log"}, "'matching' or 'squared'"),
-            ({"optimizer": "capped_vsgd"}, "'adam' or 'vsgd'"),
+            ({"optimizer": "capped_vsgd"}, "'adam', 'vsgd', 'vsgd_block' or 'vsgd_global'"),
             ({"biases": None}, "'auto', 'steered', 'quantile', 'random' or 'none'"),
             ({"batch_size": 30}, "'n_components' or None"),
             ({"drop_last": "no"}, "False or True"),
@@ -541,3 +544,13 @@ class TestBadInput:
         for method in (model.transform, model.winners):
             with pytest.raises(ValueError, match="63 features"):
                 method(digits[:, 1:])
+
+
+@pytest.mark.parametrize("learner", [EPLS, Prototypes])
+@pytest.mark.parametrize("value", [0, 1, 0.1])
+def test_equal_samples_have_equal_codes_and_a_warning(learner, value):
+    X = np.full((50, 4), value)
+    with pytest.warns(UserWarning, match="all 50 samples are equal: there is nothing to learn"):
+        codes = learner(5, max_iter=2, random_state=0).fit(X).transform(X)
+    assert np.isfinite(codes).all()
+    assert (codes == codes[0]).all()

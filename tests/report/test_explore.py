@@ -15,6 +15,7 @@ from epls import EPLS, ImageFeatures
 from epls.datasets.labels import Label
 from epls.images.reading import ImageCollection
 from epls.report import explore
+from epls.report.explore import packed_codes
 from epls.report.page import packed
 from epls.report.thumbnails import looks, thumbnails_of, tile_side
 
@@ -65,7 +66,14 @@ def test_nearest_images_are_of_the_same_color(scene_content):
 
 
 def test_the_same_image_twice_is_a_duplicate(scene_content):
-    assert scene_content["duplicates"] == [[28, 29]]
+    duplicates = scene_content["duplicates"]
+    assert duplicates["pairs"][0] == [28, 29, 1]
+    assert all(score < duplicates["usual"] for *_, score in duplicates["pairs"][1:])
+
+
+def test_noise_of_three_colors_has_no_outliers(scene_content):
+    assert scene_content["outliers"] == []
+    assert scene_content["groupKind"] == "balanced"
 
 
 def test_places_are_on_the_map(scene_content):
@@ -125,6 +133,51 @@ def test_vectors_have_columns():
     np.testing.assert_allclose(values[7], iris.data[7, unusual[7]], rtol=1e-6)
 
 
+def test_the_page_has_64_bytes_of_each_sample(scene_content):
+    """From them, images of the same color are the nearest ones."""
+    codes = scene_content["codes"]
+    assert len(codes["scales"]) == 30  # there are no more components than samples
+    rows = unpacked(codes["values"], "i1").reshape(30, -1) * codes["scales"]
+    distances = np.linalg.norm(rows[:, None] - rows, axis=2) + 1e9 * np.eye(30)
+    assert (distances.argmin(axis=1) // 10 == np.arange(30) // 10).all()
+
+
+@pytest.mark.parametrize("metric", ["standardized", "cosine"])
+@pytest.mark.parametrize("n_columns", [3, 90, 300])
+def test_bytes_keep_the_components(n_columns, metric):
+    random = np.random.RandomState(0)
+    X = random.normal(size=(200, n_columns)) * np.linspace(1, 5, n_columns)
+    codes = packed_codes(X, metric, random)
+    rows = unpacked(codes["values"], "i1").reshape(200, -1) * codes["scales"]
+    assert rows.shape[1] == min(64, n_columns)
+    centered = X - X.mean(axis=0)
+    values, vectors = np.linalg.eigh(centered.T @ centered)
+    wanted = (centered @ vectors)[:, np.argsort(-values)][:, :3]
+    wanted = wanted * wanted.std(axis=0) if metric == "standardized" else wanted
+    np.testing.assert_allclose(np.abs(rows[:, :3]), np.abs(wanted), atol=0.02 * np.abs(wanted).max())
+
+
+def test_equal_samples_have_codes_of_zero():
+    codes = content_of(explore(np.ones((5, 3))))["codes"]
+    assert set(unpacked(codes["values"], "i1")) == {0}
+
+
+def test_labels_are_kept_for_the_same_samples_only(scenes):
+    pixels = scenes.reshape(30, -1)
+    digests = [
+        content_of(explore(scenes, features=features, **more))["digest"]
+        for features, more in [
+            (pixels, {}),
+            (pixels, {"title": "another"}),
+            (pixels[:, ::2], {}),
+            (pixels, {"names": list(map(str, range(1, 31)))}),
+            (pixels, {"labels": ["a", *[None] * 29]}),
+        ]
+    ]
+    assert digests[0] == digests[1]
+    assert len(set(digests)) == 4
+
+
 @pytest.mark.parametrize(
     ("data", "more", "message"),
     [
@@ -135,6 +188,7 @@ def test_vectors_have_columns():
         (np.eye(4), {"labels": ["a"]}, "1 labels"),
         (np.eye(4), {"columns": ["a"]}, "1 column names"),
         (np.eye(4), {"groups": 0}, "groups=0"),
+        (np.eye(4), {"groups": None}, "groups=None"),
         (np.eye(4), {"features": EPLS()}, "not fitted"),
         (np.full((4, 2), np.nan), {}, "NaN"),
     ],
@@ -187,3 +241,42 @@ def test_pictures_are_upright(tmp_path):
             is_red = picture[..., 0] > 100
             assert is_red[-1].all()
             assert not is_red[: len(picture) // 2].any()
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1.0, 1e305])
+def test_given_positions_are_the_map(scenes, unit):
+    """x to the right and y upwards, at one scale; groups are still those of the features."""
+    given = np.random.RandomState(0).uniform(-1000, 500, size=(30, 2))
+    content = content_of(explore(scenes, features=scenes.reshape(30, -1), groups=3, positions=unit * given))
+    positions = unpacked(content["positions"], "<u2").reshape(30, 2) / 65535
+    (slope, _), (other, _) = (np.polyfit(given[:, axis], positions[:, axis], 1) for axis in (0, 1))
+    assert slope == pytest.approx(-other, rel=0.01)
+    assert 1 / 1700 < slope < 1 / 1300
+    centered, expected = positions - positions.mean(axis=0), (given - given.mean(axis=0)) * [slope, -slope]
+    np.testing.assert_allclose(centered, expected, atol=0.005)
+    groups = unpacked(content["group"], "<i2")
+    assert all(len(set(groups[k : k + 10])) == 1 for k in (0, 10, 20))
+
+
+@pytest.mark.parametrize(
+    ("positions", "message"),
+    [(np.ones((29, 2)), r"shape \(29, 2\), but must have shape \(30, 2\)"), (np.full((30, 2), np.nan), "NaN")],
+)
+def test_positions_that_do_not_fit(scenes, positions, message):
+    with pytest.raises(ValueError, match=message):
+        explore(scenes, features=scenes.reshape(30, -1), positions=positions)
+
+
+def test_the_cosine_of_features_as_they_are():
+    """Rows that differ in length only are the most similar, and a large common direction makes all similar."""
+    random = np.random.RandomState(0)
+    X = np.abs(random.normal(size=(20, 40)))
+    X = np.concatenate([X, 5 * X]) + 3
+    X[20:] = 5 * X[:20]
+    content = content_of(explore(X, metric="cosine", groups=4))
+    nearest = unpacked(content["nearest"], "<u4").reshape(40, -1)
+    np.testing.assert_array_equal(nearest[:, 0], (np.arange(40) + 20) % 40)
+    assert unpacked(content["cosines"], "u1").min() > 90
+    assert content["basis"] == "the cosine of 40 columns"
+    with pytest.raises(ValueError, match="give 'standardized' or 'cosine'"):
+        explore(X, metric="euclidean")

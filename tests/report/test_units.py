@@ -84,6 +84,7 @@ def test_waves_are_told(angle, frequency):
     away = abs(found["orientation"][0] - angle)
     assert min(away, 180 - away) < 6
     assert found["frequency"][0] == pytest.approx(frequency, abs=0.02)
+    assert found["clarity"][0] > 0.7
     assert found["color"][0] == pytest.approx(0, abs=1e-12)
 
 
@@ -103,3 +104,9 @@ def test_color():
     red = np.zeros((1, 6, 6, 3))
     red[..., 0] = np.random.RandomState(0).normal(size=(6, 6))
     assert filter_statistics(red)["color"][0] == pytest.approx(2 / 3)
+
+
+def test_noise_is_not_clear():
+    noise = np.random.RandomState(0).normal(size=(50, 10, 10, 3))
+    assert filter_statistics(noise)["clarity"].max() < 0.3
+    assert filter_statistics(np.zeros((1, 6, 6, 3)))["clarity"][0] == 0

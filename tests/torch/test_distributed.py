@@ -239,7 +239,7 @@ def test_what_cannot_be_learned_together(tmp_path):
         "vsgd": "optimizer='adam', .* but the settings are .*vsgd",
         "target": "target='auction' or 'exact', .* but the settings are .*largest",
         "omp": "OMP needs all samples in one process: .* EPLS, Prototypes, SparseAutoencoder or SparseRBM",
-        "stream": "a Shard is for fit",
+        "stream": "a Shard is only for fit",
     }.items():
         for of_process in told:
             assert re.search(message, of_process[name])
@@ -268,7 +268,8 @@ def commanded(tmp_path_factory, digits):
         (folder / "x").mkdir(exist_ok=True)
         np.save(folder / "x" / f"{number}.npy", rows)
     model, data = str(folder / "model.epls"), str(folder / "x")
-    fit = ["fit", data, "-o", model, "--units", "20", "--set", "max_iter=4", "--checkpoint", str(folder / "kept")]
+    learning = ["--learner", "epls", "--units", "20", "--set", "max_iter=4"]
+    fit = ["fit", data, "-o", model, *learning, "--checkpoint", str(folder / "kept")]
     assert run_together(2, command, str(folder), *fit) == [0, 0], (folder / "err-0.txt").read_text()
     printed = [(folder / f"out-{rank}.txt").read_text() + (folder / f"err-{rank}.txt").read_text() for rank in range(2)]
     assert "20 features learned from 1,797 vectors" in printed[0]
@@ -307,7 +308,7 @@ def test_commands_for_one_process(monkeypatch, capsys, tmp_path):
 
     monkeypatch.setenv("WORLD_SIZE", "2")
     assert run(["inspect", str(tmp_path / "model.epls")]) == 2
-    assert "inspect is done by one process, but 2 were started" in capsys.readouterr().err
+    assert "inspect runs in one process, but 2 were started" in capsys.readouterr().err
     monkeypatch.setenv("WORLD_SIZE", "two")
     assert run(["fit", str(tmp_path), "-o", str(tmp_path / "m")]) == 1
     assert "WORLD_SIZE='two' in the environment is not a number" in capsys.readouterr().err

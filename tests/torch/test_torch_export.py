@@ -6,7 +6,7 @@ import torch
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, OMP, ImageFeatures, SparseAutoencoder, SparseRBM
+from epls import EPLS, OMP, ImageFeatures, Prototypes, SparseAutoencoder, SparseRBM
 from epls.algorithm.activations import ACTIVATIONS
 from epls.images.patches import sample_patches
 from epls.torch import to_module
@@ -56,6 +56,17 @@ def test_a_convolution_is_the_layer_at_every_position(color, stride):
     for i, row in enumerate(range(0, 27, stride)):
         patches = [image[row : row + 4, column : column + 4].reshape(-1) for column in range(0, 37, stride)]
         np.testing.assert_allclose(found[:, i].T, model.transform(np.stack(patches)), atol=1e-4)
+
+
+def test_what_prototypes_are_in_torch(digits):
+    """The error says it, so it has to be true."""
+    model = Prototypes(5, max_iter=1).fit(digits)
+    with pytest.raises(ValueError, match="a Prototypes is not one layer of units") as raised:
+        to_module(model)
+    codes, distances = str(raised.value).split("; its codes are ")[1].split(" with d = ")
+    names = {"torch": torch, "X": torch.tensor(digits), "components_": torch.tensor(model.components_)}
+    names["d"] = eval(distances, names)
+    np.testing.assert_allclose(eval(codes, names).numpy(), model.transform(digits), atol=1e-6)
 
 
 def test_errors(digits):

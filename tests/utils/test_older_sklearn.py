@@ -56,7 +56,7 @@ np.save(sys.argv[1], model.components_)
 @pytest.mark.parametrize("checkpoint", [False, True])
 def test_the_command_learns_but_keeps_no_checkpoints(checkpoint, tmp_path):
     np.save(tmp_path / "vectors.npy", load_digits().data[:200])
-    options = ["--checkpoint", tmp_path / "kept"] if checkpoint else []
+    options = ["--learner", "epls", *(["--checkpoint", tmp_path / "kept"] if checkpoint else [])]
     code = "from epls.cli.main import run\nsys.exit(run())"
     found = run(code, "fit", tmp_path / "vectors.npy", "-o", tmp_path / "model.epls", "--n-components", 5, *options)
     assert (tmp_path / "model.epls").exists() != checkpoint, found.stderr

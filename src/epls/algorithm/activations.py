@@ -111,6 +111,6 @@ def resolve_activation(activation: str | Activation) -> Activation:
     """Return the activation with this name, or the given activation."""
     if isinstance(activation, Activation):
         return activation
-    if isinstance(activation, str) and activation in ACTIVATIONS:  # type: ignore[redundant-expr]  # callers err
+    if isinstance(activation, str) and activation in ACTIVATIONS:  # type: ignore[redundant-expr]  # users may err
         return ACTIVATIONS[activation]
     raise ValueError(f"activation={activation!r} is unknown: give one of {sorted(ACTIVATIONS)} or an epls.Activation")

@@ -39,8 +39,8 @@ class Checkpoint(Callback):
     the same number of threads). If a checkpoint is damaged, the one before it is used. When ``fit`` ends, its
     checkpoints are removed.
 
-    Different data are recognised by their size, mean, scale and some rows. It checks few rows of each. So if you
-    change the data, start with an empty folder.
+    Other data are detected by their size, mean, scale and a few of their rows. Small changes can go unnoticed, so if
+    you change the data, start with an empty folder.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ class Checkpoint(Callback):
             self.save(run, training)
 
     def save(self, run: dict[str, Any], training: Training) -> None:
-        """Write a checkpoint, and remove all but the last two. Between two epochs, it says that training has ended.
+        """Write a checkpoint, and remove all but the last two.
 
         If the disk is full or missing, training continues without a checkpoint and a warning is logged. The next
         attempt follows when the next checkpoint is due.

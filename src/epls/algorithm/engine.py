@@ -29,7 +29,7 @@ from .target import TARGETS
 
 @dataclass(frozen=True)
 class Objective:
-    """What training minimises: the same in all steps, on every engine. Samples are used as (x - center) / scale."""
+    """The objective of training, the same in all steps, on every engine. Samples are used as (x - center) / scale."""
 
     center: Array
     scale: float
@@ -56,7 +56,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What is counted of a batch.
+    """The counts of a batch.
 
     Attributes
     ----------

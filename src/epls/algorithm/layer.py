@@ -178,8 +178,10 @@ def activation_of(learner: Any) -> Activation | None:
 def layer_of(model: Any) -> FoldedLayer:
     """Return the plain arrays of a fitted learner with one layer of units."""
     if not hasattr(model, "as_layer"):
+        triangle = "; its codes are (d.mean(1, keepdim=True) - d).relu() with d = torch.cdist(X, components_)"
         raise ValueError(
             f"a {type(model).__name__} is not one layer of units: give a fitted EPLS, SparseAutoencoder or SparseRBM"
+            f"{triangle if getattr(model, 'own_encoder', None) == 'triangle' else ''}"
         )
     folded: FoldedLayer = model.as_layer().folded()
     return folded

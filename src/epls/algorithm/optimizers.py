@@ -86,32 +86,37 @@ class Adam(Optimizer):
 
 
 class VSGD(Optimizer):
-    """vSGD (Schaul, Zhang, LeCun 2013): a separate rate for every parameter, from the data, for mini-batches.
+    """vSGD (Schaul, Zhang, LeCun 2013): rates from the data, for mini-batches; here one for each parameter.
 
-    For a parameter with gradient g_i at sample i of a batch of n, running averages are kept of
+    For a block of parameters that share a rate, with gradient g_i at sample i of a batch of n, these running averages
+    are kept:
 
-    - ``mean``: the batch's mean gradient,
-    - ``square``: the mean of g_i**2 over the batch,
-    - ``curvature``: the mean of the absolute second derivative.
+    - ``mean``: the mean gradient of a batch,
+    - ``square``: the mean of ||g_i||**2 over a batch,
+    - ``curvature``: the mean absolute second derivative over a batch, the largest of all parameters of the block.
 
     The rate that reduces the expected loss most on a noisy quadratic is then ``signal / curvature``, where ``signal``
     is the fraction of the batch gradient's second moment that is not noise. The averages' memory shortens after long
     steps. The formula for mini-batches and the rule for outliers are from the authors' second paper (Schaul, LeCun
-    2013).
+    2013), the constants from their public code, py-optim.
     """
 
     needs_factors = True
     state_names = ("mean", "square", "curvature", "memory", "n_seen")
 
+    #: The axes of the weights along which parameters share a rate.
+    block_axes: ClassVar[tuple[int, ...]] = ()
+
     _N_START = 10  # batches for the initial averages, without a step
-    _SLOW_START = 0.1  # times the number of parameters: enlarges the first second moment, for short first steps
-    _OUTLIER = 2.0  # standard deviations beyond which a gradient lengthens the memory before it is used
+    _SLOW_START = 2.0  # enlarges the first second moment, for short first steps
+    _FIRST_MEMORY = 2.0
+    _OUTLIER = 1.0  # standard deviations beyond which a gradient lengthens the memory before it is used
+    _TINY = 1e-9  # added to what divides
 
     def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.mean = np.zeros_like(weights)
-        self.square = np.zeros_like(weights)
-        self.curvature = np.zeros_like(weights)
-        self.memory = np.full_like(weights, self._N_START)
+        self.square, self.curvature = self._summed(self.mean), self._summed(self.mean)
+        self.memory = np.full_like(self.square, self._FIRST_MEMORY)
         self.n_seen = 0
 
     def step(self, weights: Array, gradient: Array, factors: Factors | None = None) -> None:
@@ -119,31 +124,50 @@ class VSGD(Optimizer):
             raise ValueError("vSGD requires the curvature of the loss and the gradient of every sample")
         n = len(factors.inputs)
         squared_inputs = factors.inputs * factors.inputs
-        square = (factors.slopes * factors.slopes).T @ squared_inputs / n
-        curvature = np.abs(factors.curvatures).T @ squared_inputs / n
+        square = self._summed((factors.slopes * factors.slopes).T @ squared_inputs / n)
+        curvatures = np.abs(factors.curvatures).T @ squared_inputs / n
+        curvature = curvatures.max(axis=self.block_axes, keepdims=True)
 
         self.n_seen += 1
         seen = ((self.mean, gradient), (self.square, square), (self.curvature, curvature))
         if self.n_seen <= self._N_START:
             for average, value in seen:
-                average += (value - average) * (1 / self.n_seen)
+                average += (value - average) / self.n_seen
             if self.n_seen == self._N_START:
-                self.square *= max(1.0, self._SLOW_START * self.square.size)
+                self.square *= self._SLOW_START
             return
 
-        spread = np.sqrt(np.maximum(self.square - self.mean**2, 0) / n)
-        is_outlier = np.abs(gradient - self.mean) > self._OUTLIER * spread
-        self.memory[is_outlier] += 1
+        variance = np.maximum(self.square - self._summed(self.mean**2), 0) / n
+        self.memory[self._summed((gradient - self.mean) ** 2) > self._OUTLIER**2 * variance] += 1
         for average, value in seen:
             average += (value - average) / self.memory
 
-        tiny = np.finfo(weights.dtype).tiny
-        squared_mean = self.mean**2
-        signal = squared_mean / np.maximum(self.square / n + (n - 1) / n * squared_mean, tiny)
-        step = signal / np.maximum(self.curvature, tiny) * gradient
+        squared_mean = self._summed(self.mean**2)
+        signal = squared_mean / (self.square / n + (n - 1) / n * squared_mean + self._TINY)
+        weights -= signal / (self.curvature + self._TINY) * gradient
         self.memory *= 1 - signal
         self.memory += 1
-        weights -= step
+
+    def _summed(self, values: Array) -> Array:
+        """Return the sum over each block. A new array, also if each parameter is a block."""
+        return np.asarray(values.sum(axis=self.block_axes, keepdims=True))
 
 
-OPTIMIZERS: dict[str, type[Optimizer]] = {"adam": Adam, "vsgd": VSGD}
+class BlockVSGD(VSGD):
+    """vSGD with a rate for each unit."""
+
+    block_axes = (1,)
+
+
+class GlobalVSGD(VSGD):
+    """vSGD with one rate for all parameters, as Algorithm 2 of the paper has it."""
+
+    block_axes = (0, 1)
+
+
+OPTIMIZERS: dict[str, type[Optimizer]] = {
+    "adam": Adam,
+    "vsgd": VSGD,
+    "vsgd_block": BlockVSGD,
+    "vsgd_global": GlobalVSGD,
+}

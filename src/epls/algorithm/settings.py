@@ -11,7 +11,7 @@ from typing import Any
 from .optimizers import OPTIMIZERS
 from .target import TARGETS
 
-# Smaller batches cost more overhead than work, and with few units their gradients would be needlessly noisy.
+# In smaller batches, overhead takes most of the time, and with few units gradients are needlessly noisy.
 SMALLEST_BATCH = 256
 
 
@@ -41,14 +41,16 @@ class TrainingSettings:
 
     Parameters
     ----------
-    target : {"auction", "literal", "exact", "largest"}, default="auction"
-        How the winning units are found; see :mod:`epls.algorithm.target`. "literal" is the paper's rule, "exact" is
-        slow, and "largest" picks the largest output without balancing.
+    target : {"auction", "literal", "literal_scaled", "exact", "largest"}, default="auction"
+        How the winning units are found; see :mod:`epls.algorithm.target`. "literal" is the paper's rule,
+        "literal_scaled" that rule with the outputs of each mini-batch scaled to 0..1, "exact" is slow, and "largest"
+        picks the largest output without balancing.
     loss : {"matching", "squared"}, default="matching"
         How outputs are compared with the target; see :mod:`epls.algorithm.training`. "squared" is the paper's loss,
         with which "relu" units can become never active.
-    optimizer : {"adam", "vsgd"}, default="adam"
-        How the weights are updated. "vsgd" is the paper's.
+    optimizer : {"adam", "vsgd", "vsgd_block", "vsgd_global"}, default="adam"
+        How the weights are updated. "vsgd" has a rate for each parameter, "vsgd_block" one for each unit, and
+        "vsgd_global" a single rate, as the paper's Algorithm 2.
     biases : {"auto", "steered", "quantile", "random", "none"}, default="auto"
         How the biases start and change. "steered": the mean output of each unit moves from one half to its share; see
         :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a batch, and
@@ -111,7 +113,7 @@ class TrainingSettings:
 PAPER = TrainingSettings(
     target="literal",
     loss="squared",
-    optimizer="vsgd",
+    optimizer="vsgd_global",
     biases="random",
     batch_size="n_components",
     drop_last=True,

@@ -20,7 +20,7 @@ a few thousandths of the best sum of the batch, but if a batch has only as many 
 to 0.99 of the best sum of the epoch. :class:`ExactTarget` finds the best sum of each batch, and takes 33 to 162 times
 as long. :class:`LiteralTarget` is the rule as printed in the paper, which balances only roughly: the inhibitor of a
 unit that has had its share is 1, and outputs can exceed it. :class:`LargestTarget` has the first and the third
-property, without balance. docs/training.md has the figures.
+property, without balance. docs/lab/training.md has the figures.
 """
 
 from __future__ import annotations
@@ -146,6 +146,19 @@ class LiteralTarget(Target):
         return winners
 
 
+class ScaledLiteralTarget(LiteralTarget):
+    """The paper's rule, for outputs that are first scaled so that the smallest of the batch is 0 and the largest 1.
+
+    The inhibitor of a unit rises from 0 to 1 in an epoch. So it compares with outputs of that range, not with those of
+    units that are nearly silent. The paper does not say this; the public code of its first author for the same target
+    (DietNetworks) does it.
+    """
+
+    def assign(self, outputs: Array) -> Winners:
+        lowest, highest = outputs.min(), outputs.max()
+        return super().assign((outputs - lowest) / max(highest - lowest, np.finfo(outputs.dtype).tiny))
+
+
 class LargestTarget(Target):
     """Choose the unit with the largest output, without balance. Some units may get no samples at all."""
 
@@ -160,5 +173,6 @@ TARGETS: dict[str, type[Target]] = {
     "auction": AuctionTarget,
     "exact": ExactTarget,
     "literal": LiteralTarget,
+    "literal_scaled": ScaledLiteralTarget,
     "largest": LargestTarget,
 }

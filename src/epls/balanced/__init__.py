@@ -1,1 +1,1 @@
-"""Groups of given sizes: assignments with limits, and the k-means that is made of them."""
+"""Groups of given sizes: assignments with limits, and k-means based on them."""

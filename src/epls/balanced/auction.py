@@ -167,7 +167,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class _Run:
-    """What an auction leaves: the places, the unit of each row (-1 for none), and the last increment."""
+    """The state at the end of an auction: the places, the unit of each row (-1 for none), and the last increment."""
 
     places: market.Places
     winners: Indices

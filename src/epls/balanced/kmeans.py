@@ -29,9 +29,9 @@ from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, StrOptions, fit_context
 from ..utils.sparse import check_sparse
 from ..utils.threads import allowed_threads, one_blas_thread
 from ..utils.types import Array, Float64, Indices
-from .assignment import checked_counts
 from .auction import Auction, Limits, NearBidders, dense, squared_norms
-from .weights import drawn, limited, whole_samples
+from .sizes import batch_limits, size_limits
+from .weights import WholeSamples
 
 _TYPES = [np.float64, np.float32]
 _SEEDED_PER_GROUP = 16  # samples per group that k-means++ chooses from
@@ -41,9 +41,6 @@ _MOST_PHASES = 8  # of an assignment whose increment was raised
 _PART, _FEWEST_PER_GROUP = 16, 50  # centres are first found with a part of the samples, where there are enough
 # The last few samples of an auction take most of its time. With many samples, they wait for the last rounds.
 _MANY_SAMPLES = 5000
-# Samples of different weights: draws that bid for them, auctions until the weights of groups are nearly right, and
-# groups that a sample may move to after that.
-_FEWEST_DRAWS, _DRAWN_AUCTIONS, _NEAR = 1000, 4, 8
 _ROWS_OF_PART = 2**16  # of data that are read in parts, unless a block has more
 _SIZE = [NOT_NEGATIVE, "array-like", None]
 
@@ -212,10 +209,10 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         rounds: Iterator[int] = islice(epochs, self.max_iter)
         if weights is None:
             return self._settled(X, center, limits, random, rounds)
-        whole = _WholeSamples(X, limits, weights)
+        whole = WholeSamples(X, limits, weights)
         draws = whole.draws()
         state = self._settled(X[draws], center, whole.places(len(draws)), random, rounds)
-        labels, prices = whole.assign(state.centers, state.prices)
+        labels, prices = whole.assign(state.centers, state.prices, _hold)
         sums, counts = _group_sums(X, labels, self.n_clusters, weights)
         centers = _centers(sums, counts, state.centers, self._on_sphere)
         return _State(centers, prices, labels, _squared_distance(X, centers, labels, weights), state.n_rounds)
@@ -283,7 +280,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 centers = self._first_centers(X, None, check_random_state(self.random_state))
             else:
                 centers = self.cluster_centers_.astype(X.dtype, copy=False)
-            limits = _batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
+            limits = batch_limits(counts, X.shape[0], self.size_min, self.size_max, self.sizes)
             labels, prices = self._assigned(X, centers, None if is_first else self.prices_, limits)
             sums, new = _group_sums(X, labels, self.n_clusters)
             moves = sums - new[:, None] * centers
@@ -374,7 +371,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         distance = None if prices is None else self.inertia_ / (self.counts_.sum() or 1.0)
         with one_blas_thread():
             if weights is not None:
-                return _WholeSamples(X, limits, weights).assign(centers, prices)
+                return WholeSamples(X, limits, weights).assign(centers, prices, _hold)
             return _Rounds(X, limits, distance=distance).assign(centers, prices, fees=fees)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
@@ -409,7 +406,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
 
     def _limits(self, n_samples: int, weights: Float64 | None = None) -> Limits:
         total = n_samples if weights is None else float(weights.sum())
-        return _size_limits(total, self.n_clusters, self.size_min, self.size_max, self.sizes)
+        return size_limits(total, self.n_clusters, self.size_min, self.size_max, self.sizes)
 
     def _near_origin(self, X: Any) -> Array | None:
         """Return the mean of samples, which makes products more precise; None for samples that stay as they are."""
@@ -436,87 +433,6 @@ def _squared_distance(X: Any, centers: Array, labels: Indices, weights: Float64 
     else:
         distances = squared_norms(X - centers[labels])
     return float(distances.sum() if weights is None else distances @ weights)
-
-
-def _size_limits(total: float, n_clusters: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    """Return the minimum and maximum size of each group, from the parameters of BalancedKMeans.
-
-    ``total`` is the number of samples, an int, or their total weight, a float.
-    """
-    whole = isinstance(total, int)
-    checked, unit, form = (checked_counts, "samples", ".0f") if whole else (_checked_sizes, "units of weight", ".6g")
-    slack = 0.0 if whole else 1e-9 * total
-    if sizes is not None:
-        if size_min is not None or size_max is not None:
-            raise ValueError("sizes sets the size of each group: give it without size_min and size_max")
-        exact = checked("sizes", sizes, n_clusters, "group")
-        n_exact = exact.sum(dtype=float)  # of very large integers, too
-        if np.ndim(sizes) != 1 or abs(n_exact - total) > slack:
-            raise ValueError(
-                f"sizes must be {n_clusters} numbers whose sum is {total:{form}}, the number of {unit}, but has "
-                f"{np.size(sizes)} whose sum is {n_exact:{form}}"
-            )
-        return Limits(exact, exact)
-    share = total // n_clusters, -(-total // n_clusters)
-    smaller, larger = share if whole else (total / n_clusters, total / n_clusters)
-    if size_min is None and size_max is None:
-        size_min, size_max = smaller, larger
-    least = checked("size_min", 0 if size_min is None else size_min, n_clusters, "group")
-    most = checked("size_max", total if size_max is None else size_max, n_clusters, "group")
-    if (least > most).any():
-        j = int(np.argmax(least > most))
-        raise ValueError(f"group {j} has size_min={least[j]}, above size_max={most[j]}: give a smaller size_min")
-    n_least, n_most = least.sum(dtype=float), most.sum(dtype=float)
-    if n_least > total + slack:
-        raise ValueError(
-            f"size_min asks for {n_least:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give a "
-            f"size_min of {smaller:{form}} at most, or fewer groups"
-        )
-    if n_most < total - slack:
-        raise ValueError(
-            f"size_max has room for {n_most:{form}} {unit} in {n_clusters} groups, but there are {total:{form}}: give "
-            f"a size_max of {larger:{form}} at least, or more groups"
-        )
-    return Limits(np.minimum(most, total), least)
-
-
-def _checked_sizes(name: str, sizes: Any, n: int, of: str) -> Any:
-    """Return one total weight for each group, after checking what was given."""
-    given = np.asarray(sizes, np.float64)
-    if given.shape not in ((), (n,)):
-        raise ValueError(f"{name} has shape {given.shape}, but must be one number or {n}, one for each {of}")
-    if not (given >= 0).all():
-        raise ValueError(f"{name} has the value {given.min()}, but must be 0 or more")
-    return np.broadcast_to(given, n).copy()
-
-
-def _batch_limits(counts: Float64, n_samples: int, size_min: Any, size_max: Any, sizes: Any) -> Limits:
-    """Return the limits of a batch after batches with ``counts`` samples in each group; sizes count all together."""
-    n_clusters, seen = len(counts), counts.astype(np.int64)
-    if size_min is not None:
-        raise ValueError(
-            "partial_fit does not know how many samples will follow and cannot guarantee size_min: give all samples to "
-            "fit, or limit sizes with size_max or sizes"
-        )
-    if sizes is not None and size_max is not None:
-        raise ValueError("sizes sets the size of each group: give it without size_max")
-    if sizes is None and size_max is None:
-        n_all = int(seen.sum()) + n_samples
-        least, most = n_all // n_clusters, -(-n_all // n_clusters)
-        if seen.max() > most or np.maximum(least - seen, 0).sum() > n_samples:
-            raise ValueError(
-                f"groups have {seen.min()} to {seen.max()} samples so far, and {n_samples} more cannot make them "
-                f"equal: set size_max or sizes, or begin with a new model"
-            )
-        return Limits(np.minimum(most - seen, n_samples), np.maximum(least - seen, 0))
-    name, given = ("sizes", sizes) if size_max is None else ("size_max", size_max)
-    left = np.clip(checked_counts(name, given, n_clusters, "group") - seen, 0, n_samples)
-    if left.sum() < n_samples:
-        raise ValueError(
-            f"{name} leaves room for {left.sum()} samples after the previous batches, but this batch has {n_samples}: "
-            f"give a larger {name}, more groups or fewer samples"
-        )
-    return Limits(left, np.zeros(n_clusters, np.int64))
 
 
 @dataclass
@@ -618,57 +534,15 @@ class _Rounds:
         return _State(means.astype(centers.dtype), prices, labels, max(inertia, 0.0))
 
 
+def _hold(X: Any, limits: Limits, centers: Array, prices: Float64) -> tuple[Indices, Float64]:
+    """Return the group of each sample and the prices of groups, given earlier prices."""
+    return _Rounds(X, limits).assign(centers, prices)
+
+
 def _centers(sums: Float64, counts: Float64, centers: Array, on_sphere: bool) -> Float64:
     """Return the means of groups, of unit length if on a sphere. An empty group keeps its centre."""
     sizes = np.sqrt(squared_norms(sums)) if on_sphere else counts
     return np.where(sizes[:, None] > 0, sums / np.where(sizes > 0, sizes, 1)[:, None], centers)
-
-
-class _WholeSamples:
-    """Assignments of samples with weights: limits are total weights, and no sample is divided.
-
-    Samples are drawn in proportion to their weights, and these draws bid for places in groups. A sample that is too
-    heavy for any group is drawn as often as a group has places: its draws would push all others out of several groups.
-    """
-
-    def __init__(self, X: Any, limits: Limits, weights: Float64) -> None:
-        self._X, self._all_weights = X, weights
-        self._limits = limits.minimum.astype(np.float64), limits.capacity.astype(np.float64)
-        self._weights = limited(weights, self._limits[1].max() / weights.sum())
-        self._low, self._high = (limit * (self._weights.sum() / weights.sum()) for limit in self._limits)
-
-    def draws(self, at_least: int = 0) -> Indices:
-        """Return the samples that are drawn, each as often as it is."""
-        return drawn(self._weights, max(len(self._weights), _FEWEST_DRAWS), at_least)
-
-    def places(self, n_draws: int, more: Float64 | float = 0.0) -> Limits:
-        """Return the limits for draws, with ``more`` weight for each group."""
-        unit = self._weights.sum() / n_draws
-        least, most = np.floor((self._low + more) / unit), np.ceil((self._high + more) / unit)
-        return Limits(np.clip(most, 0, n_draws).astype(np.int64), np.clip(least, 0, n_draws).astype(np.int64))
-
-    def assign(self, centers: Array, prices: Float64) -> tuple[Indices, Float64]:
-        """Return the group of each sample and the prices of groups, given earlier prices."""
-        n_samples, n_groups = self._X.shape[0], len(centers)
-        rows, more = self.draws(at_least=1), np.zeros(n_groups)
-        draws = self._X[rows]
-        bidders = NearBidders(self._X, n_groups)
-        bidders.approach(centers)
-        for _ in range(_DRAWN_AUCTIONS):
-            places = self.places(len(rows), more)
-            if places.capacity.sum() < len(rows) or places.minimum.sum() > len(rows):
-                break
-            of_draws, prices = _Rounds(draws, places).assign(centers, prices)
-            bidders.look(np.arange(n_samples), prices, allowed_threads())
-            near, values = (wish.reshape(n_samples, -1)[:, :_NEAR].copy() for wish in bidders.wishes[1:3])
-            groups = near[:, 0].astype(np.intp)  # for those of weight 0
-            groups[rows] = of_draws
-            loads = np.bincount(groups, self._weights, n_groups)
-            more += np.clip(loads, self._low, self._high) - loads
-        others = np.flatnonzero((near != groups[:, None]).all(axis=1))  # where many groups are equally near
-        near[others, -1], values[others, -1] = groups[others], bidders.values_of(others, groups[others])
-        pairs = groups, near, values, bidders.values_of
-        return whole_samples(*pairs, prices, self._all_weights, *self._limits), prices
 
 
 def _group_sums(X: Any, labels: Indices, n_groups: int, weights: Float64 | None = None) -> tuple[Float64, Float64]:

@@ -10,17 +10,75 @@ changes by less than the largest weight.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from scipy.optimize import linprog
 
-from ..utils.types import Float64, Indices
+from ..utils.threads import allowed_threads
+from ..utils.types import Array, Float64, Indices
+from .auction import Limits, NearBidders
 
+# Draws that bid for samples, auctions until the weights of groups are nearly right, and groups that a sample may move
+# to after that.
+_FEWEST_DRAWS, _AUCTIONS, _NEAR = 1000, 4, 8
 _DIGITS, _TINY = 9, 1e-6  # of a share; the tolerance of the solver is 1e-7
 # Samples that may move: weight that leaves or enters a group, in multiples of what is too much, and moves at least.
 _FIRST_AMOUNT, _MORE, _FEWEST_PAIRS = 2.0, 4.0, 2000
 _LIMITINGS = 100  # at most; each takes a share of what is still too much
+
+
+class WholeSamples:
+    """Assignments of samples with weights: limits are total weights, and no sample is divided.
+
+    Samples are drawn in proportion to their weights, and these draws bid for places in groups. A sample that is too
+    heavy for any group is drawn as often as a group has places: its draws would push all others out of several groups.
+    """
+
+    def __init__(self, X: Any, limits: Limits, weights: Float64) -> None:
+        self._X, self._all_weights = X, weights
+        self._limits = limits.minimum.astype(np.float64), limits.capacity.astype(np.float64)
+        self._weights = limited(weights, self._limits[1].max() / weights.sum())
+        self._low, self._high = (limit * (self._weights.sum() / weights.sum()) for limit in self._limits)
+
+    def draws(self, at_least: int = 0) -> Indices:
+        """Return the samples that are drawn, each as often as it is."""
+        return drawn(self._weights, max(len(self._weights), _FEWEST_DRAWS), at_least)
+
+    def places(self, n_draws: int, more: Float64 | float = 0.0) -> Limits:
+        """Return the limits for draws, with ``more`` weight for each group."""
+        unit = self._weights.sum() / n_draws
+        least, most = np.floor((self._low + more) / unit), np.ceil((self._high + more) / unit)
+        return Limits(np.clip(most, 0, n_draws).astype(np.int64), np.clip(least, 0, n_draws).astype(np.int64))
+
+    def assign(
+        self, centers: Array, prices: Float64, hold: Callable[..., tuple[Indices, Float64]]
+    ) -> tuple[Indices, Float64]:
+        """Return the group of each sample and the prices of groups, given earlier prices.
+
+        ``hold(X, limits, centers, prices)`` does the same for samples of one weight.
+        """
+        n_samples, n_groups = self._X.shape[0], len(centers)
+        rows, more = self.draws(at_least=1), np.zeros(n_groups)
+        draws = self._X[rows]
+        bidders = NearBidders(self._X, n_groups)
+        bidders.approach(centers)
+        for _ in range(_AUCTIONS):
+            places = self.places(len(rows), more)
+            if places.capacity.sum() < len(rows) or places.minimum.sum() > len(rows):
+                break
+            of_draws, prices = hold(draws, places, centers, prices)
+            bidders.look(np.arange(n_samples), prices, allowed_threads())
+            near, values = (wish.reshape(n_samples, -1)[:, :_NEAR].copy() for wish in bidders.wishes[1:3])
+            groups = near[:, 0].astype(np.intp)  # for those of weight 0
+            groups[rows] = of_draws
+            loads = np.bincount(groups, self._weights, n_groups)
+            more += np.clip(loads, self._low, self._high) - loads
+        others = np.flatnonzero((near != groups[:, None]).all(axis=1))  # where many groups are equally near
+        near[others, -1], values[others, -1] = groups[others], bidders.values_of(others, groups[others])
+        pairs = groups, near, values, bidders.values_of
+        return whole_samples(*pairs, prices, self._all_weights, *self._limits), prices
 
 
 def drawn(weights: Float64, n_draws: int, at_least: int = 0) -> Indices:

@@ -19,12 +19,14 @@ _FEW = 10  # with fewer labels of a class, a remark says that more would help
 
 
 @click.command("classify")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The .csv file to write.", ".csv")
-@click.option("--labels", type=options.path_type, metavar="FILE",
+@click.option("--labels", type=options.input_path, metavar="FILE",
               help="A .csv file with the columns file (or row) and label, as the page of `epls explore` saves it.  "
               "[default: the sub-folder of an image is its label; images in no sub-folder have none]")  # fmt: skip
 @inputs.sources
+@options.drop
+@options.array_key
 @options.running
 def command(
     data: Path, output: Path, labels: Path | None, threads: int | None, force: bool, as_json: bool, **chosen: Any
@@ -46,7 +48,7 @@ def command(
         found.check_distances()
         known = _given(found, labels)
         _check_classes(known, labels or data)
-        X = inputs.features_of(found, chosen, progress)
+        X = inputs.features_of(found, chosen, progress).rows
         names = [None if label is None else label.label for label in known]
         result = classify(X, names, random_state=chosen["random_state"])
     rows = [
@@ -84,7 +86,7 @@ def _check_classes(known: list[Label | None], where: Path) -> None:
         raise click.ClickException(f"{where} has {said}: label at least {_FEW} samples of each class, of at least two")
     if all(label is not None for label in known):
         raise click.ClickException(
-            f"{where} labels all {len(known)} samples: nothing is left to predict; leave some of them without a label"
+            f"{where} labels all {len(known)} samples, so nothing is left to predict: leave some without a label"
         )
 
 

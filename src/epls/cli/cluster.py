@@ -13,18 +13,16 @@ from . import inputs, options
 
 
 @click.command("cluster")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The .csv file to write.", ".csv")
 @click.option("--clusters", type=click.IntRange(min=1), required=True, help="The number of groups.")
 @click.option("--size-min", type=click.IntRange(min=0), help="The smallest size of a group.  [default: equal sizes]")
 @click.option("--size-max", type=click.IntRange(min=1), help="The largest size of a group.  [default: equal sizes]")
 @click.option("--n-init", type=click.IntRange(min=1), default=1, show_default=True,
               help="Runs with different starts; the best is kept.")  # fmt: skip
-@options.model
-@inputs.features
-@options.recipe
-@options.longest_side(usual="unchanged")
-@options.image_folder
+@click.option("--metric", type=click.Choice(["euclidean", "cosine"]), default="euclidean", show_default=True,
+              help="cosine: only the directions of vectors or features count, as for embeddings.")  # fmt: skip
+@inputs.sources
 @options.vectors
 @options.running
 def command(
@@ -47,14 +45,15 @@ def command(
 
     options.check_output(output, force, data, *filter(None, (chosen["model"], chosen["features"])))
     with options.limited(threads), options.StageProgress() as progress:
-        found = inputs.open_inputs(data, chosen, progress)
+        found = inputs.open_inputs(data, chosen, progress, for_page=True)
         found.check_distances()
         _check_sizes(len(found.data), found.kind, clusters, chosen["size_min"], chosen["size_max"])
         started = time.perf_counter()
-        X = inputs.features_of(found, chosen, progress)
-        if found.model is None and found.scales(chosen):
+        X = inputs.features_of(found, chosen, progress).rows
+        # Cosines are of vectors as they are, unless the options say otherwise.
+        if found.model is None and (chosen["scale"] if chosen["metric"] == "cosine" else found.scales(chosen)):
             X = StandardScaler().fit_transform(X)
-        settings = {name: chosen[name] for name in ("size_min", "size_max", "n_init", "random_state")}
+        settings = {name: chosen[name] for name in ("size_min", "size_max", "metric", "n_init", "random_state")}
         groups = BalancedKMeans(clusters, **settings)
         report_epochs(groups, lambda done, total: progress("group", done, total))
         groups.fit(X)

@@ -24,17 +24,18 @@ if TYPE_CHECKING:
     from ..evaluation.comparison import ComparedLearner
 
 _TABLE, _PAGE = "compare.json", "compare.html"
-_UNITS_FOR_VECTORS = 100
+_FOR_IMAGES, _FOR_VECTORS = ("epls", "kmeans", "omp", "random_patches", "raw"), ("prototypes", "kmeans")
+_OF_PATCHES = "epls is for patches of images: of a vector, its code keeps little more than the winner; use prototypes"
 
 
 @click.command("compare")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @click.option("--learner", "learners", type=options.learner_choice, multiple=True, metavar="NAME",
-              default=("epls", "kmeans", "omp", "random_patches", "raw"), show_default=True,
-              help=f"One of {', '.join(LEARNERS)}. May be given several times.")  # fmt: skip
+              help=f"One of {', '.join(LEARNERS)}. May be given several times.  [default: {', '.join(_FOR_IMAGES)} "
+              f"for images, {' and '.join(_FOR_VECTORS)} for vectors]")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="Compare all learners of the library.")
 @options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
+@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, those of prototypes]")
 @options.patches
 @options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled samples.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
@@ -60,7 +61,8 @@ def command(
     continues with the next learner.
 
     DATA may also be vectors: a .csv or .parquet table, a .npy array with --labels, or an .npz file with "X" and
-    "labels". Then the unchanged columns and PCA are compared, too.
+    "labels". Then the unchanged columns, a logistic regression on the vectors scaled to unit length, and PCA are
+    compared, too: features should beat these.
 
     Features of images have one layer, with the encoder and the whitening that suit the learner. To compare other
     features, or a learner of your own, use epls.evaluation.compare in Python.
@@ -72,19 +74,21 @@ def command(
     from ..report import comparison_page
     from ..utils.files import read_json
 
-    if not data.exists():
-        raise click.ClickException(f"there is no file{'' if data.suffix else ' or folder'} {data}: check the path")
-    names = list(LEARNERS) if all_learners else list(dict.fromkeys(learners))
-    form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}"
-    given = options.settings_of(settings, names, form)
     options.check_output_folder(output, _TABLE, _PAGE)
     with options.limited(threads), StageProgress() as progress:
         found, labels = _opened(data, chosen, progress)
-        check_classes(class_numbers(labels), n_labels)
+        numbers = class_numbers(labels)
+        check_classes(numbers, n_labels)
+        names = LEARNERS if all_learners else learners or (_FOR_IMAGES if found.vectors is None else _FOR_VECTORS)
+        form = f"LEARNER.NAME=VALUE, LEARNER being one of {', '.join(names)}"
+        given = options.settings_of(settings, list(dict.fromkeys(names)), form)
         X = found.samples()
         if found.scales(chosen):
             X = StandardScaler().fit_transform(X)
-        wanted = (_image_learners if found.vectors is None else _vector_learners)(given, X, chosen)
+        if found.vectors is None:
+            wanted = _image_learners(given, X, chosen)
+        else:
+            wanted = _vector_learners(given, X, numbers, n_labels, chosen["n_components"])
         protocol: dict[str, Any] = {"n_labels": n_labels, "folds": n_folds, "random_state": random_state}
         row_inputs = _inputs_of_rows(X, labels, protocol, wanted)
         cache = Cache(output / "stages")
@@ -116,10 +120,13 @@ def command(
         "wanted": identity, "entries": [row.as_json() | {"settings": plain[row.name]} for row in rows],
     }  # fmt: skip
     n_classes, n_tests = len(set(labels)), max(len(row.folds) for row in rows)
+    tests = f"{n_tests} folds" if n_labels is None else f"{n_tests} draws of {n_labels} labels of each class"
     facts = [
         ("Data", f"{data.name}, {len(labels):,} {found.kind} of {n_classes} classes"),
-        ("Protocol", f"{n_tests} folds, an L2-SVM whose C is cross-validated, seed {random_state}"),
+        ("Protocol", f"{tests}, an L2-SVM whose C is cross-validated, seed {random_state}"),
     ]
+    notes = [] if found.vectors is None or "epls" not in given else [_OF_PATCHES]
+    facts += [("Note", note) for note in notes]
     if found.vectors is None:
         features = "patches of {patch_size} x {patch_size}, stride {stride}, {pooling} pooling"
         facts.append(("Features", features.format(**plain[rows[0].name])))
@@ -129,7 +136,7 @@ def command(
         page = comparison_page(rows, facts, settings=plain, filters=filters, title="Learners compared")
         files = _write(output, {_TABLE: json.dumps(report, indent=1, allow_nan=False), _PAGE: page})
     finally:  # the figures may have taken hours: show them even if the disk is full
-        options.print_result(as_json, report | {"files": files}, "\n".join([repr(Comparison(rows)), *files]))
+        options.print_result(as_json, report | {"files": files}, "\n".join([repr(Comparison(rows)), *notes, *files]))
     if all(row.failed is not None for row in rows):
         raise click.ClickException("all learners failed: the reasons are in the table above")
 
@@ -192,18 +199,18 @@ def _check_folders(found: inputs.Inputs, labels: Sequence[Label | None]) -> None
         )
 
 
-def _vector_learners(given: dict[str, dict[str, Any]], X: Any, chosen: dict[str, Any]) -> dict[str, Any]:
-    """Return the learners by name. Unchanged columns and PCA are always among them, since many tables need no more."""
-    from sklearn.decomposition import PCA
+def _vector_learners(
+    given: dict[str, dict[str, Any]], X: Any, labels: NDArray[Any], n_labels: int | None, n_units: int | None
+) -> dict[str, Any]:
+    """Return the learners by name, after what they should beat. All have the same number of components."""
+    from ..evaluation.comparison import library_learner, vector_learners
+    from ..learners.prototypes import Prototypes
 
-    from ..evaluation.comparison import library_learner
-
-    n_units = chosen["n_components"] or _UNITS_FOR_VECTORS
-    n_pca = min(n_units, *X.shape)
-    found = {"raw columns": library_learner("raw", given.get("raw", {})), f"pca, {n_pca}": PCA(n_pca)}
+    library_learner("raw", given.pop("raw", {}))  # it has no settings, and is always among them
+    n_units = n_units or Prototypes().checked_n_components(len(X))
+    found = vector_learners(X, labels, n_labels, n_units)
     for name, settings in given.items():
-        if name != "raw":
-            found[_title(name, settings)] = library_learner(name, settings, n_components=n_units)
+        found[_title(name, settings)] = library_learner(name, settings, n_components=n_units)
     return found
 
 

@@ -24,10 +24,10 @@ _IN_STACKS = (None, "epls", "directions")  # learners of the recipe, which may h
 
 
 @click.command("fit")
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path)
 @options.output("The model file to write.")
-@options.learner(default=None, usual="epls, or directions for several layers")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images, 100 for vectors]")
+@options.learner(usual="epls for one layer, directions for several, prototypes for vectors")
+@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
 @options.settings(
     "[PART.]NAME=VALUE",
     "A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
@@ -52,18 +52,19 @@ def command(
 
     DATA is a folder of image files or of .npy files (height, width, channels), a .npy or .npz array of images (n,
     height, width[, channels]) or of vectors (n, n_features), a .csv or .parquet table of vectors, a folder of .npy
-    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be more than fit in memory.
+    files of vectors, or a zarr array. Images may have any number of channels. Vectors may be larger than memory.
 
-    Nothing needs to be chosen. The layers, units and patches follow from the number and the size of the images, as in
+    You need not choose anything. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
-    are for one layer, so each of them means --layers 1. Other learners than epls and directions learn one layer unless
+    are for one layer, so each of them means --layers 1. Learners other than epls and directions learn one layer unless
     --layers says otherwise. Images keep their size, so shrink large photographs with --longest-side. If some
     photographs are gray and some are color, all become color.
 
-    Patches are whitened if the learner needs it, and encoded with the learner's own encoder.
+    Patches are whitened if the learner needs it, and encoded with the learner's own encoder. What suits images does not
+    suit vectors: from these, prototypes are learned unless --learner says otherwise.
 
-    Several processes that torchrun starts learn from a part of the vectors each:
-    torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls --checkpoint FOLDER
+    In several processes, started by torchrun, each learns from a part of the vectors:
+    torchrun --nproc-per-node 4 -m epls fit vectors.zarr -o model.epls
     """
     import numpy as np
     from sklearn.pipeline import Pipeline
@@ -80,6 +81,8 @@ def command(
         return
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
+        if found.vectors is not None:
+            chosen["learner"] = chosen["learner"] or "prototypes"
         _check_n_components(chosen)
         if found.vectors is None and group is not None:
             raise click.UsageError(
@@ -146,7 +149,7 @@ def _image_model(
 ) -> tuple[Any, inputs.Inputs]:
     """Return unfitted features for images, and the images that are large enough for them.
 
-    They are those of the recipe, with what the options say instead. Options for a single layer choose a single layer.
+    They are those of the recipe, changed by the options. An option for a single layer means a single layer.
     """
     from ..datasets.folder import ImageFolder
     from ..encoders import ENCODERS
@@ -228,7 +231,6 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
     for part in ("images", "encoder"):
         for name in given[part]:
             raise click.UsageError(f"--set {part}.{name} is for images, but {data} holds vectors: leave it out")
-    chosen["learner"] = chosen["learner"] or "epls"
     learner = LEARNERS[chosen["learner"]]()
     known = {name: chosen[name] for name in ("n_components", "random_state") if name in learner.get_params()}
     with_settings(learner, known | given[""], chosen["learner"])
@@ -246,9 +248,7 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
     kept, is_stack = Checkpoint(folder, keep=True), isinstance(model, DeepFeatures)
     learners = [layer.estimator for layer in model.layers or []] if is_stack else [_learner_in(model)]
     if not all(getattr(learner, "resumes", False) for learner in learners):
-        raise click.UsageError(
-            f"--checkpoint: {name} cannot resume a training, only epls can: leave it out, or give --learner epls"
-        )
+        raise click.UsageError(f"--checkpoint: {name} cannot resume a training: leave it out, or give --learner epls")
     if is_stack:
         model.set_params(checkpoint=kept)
     return kept
@@ -277,7 +277,7 @@ def _learner_in(model: Any) -> Any:
 
 
 def _fit_part(model: Any, vectors: Vectors) -> None:
-    """Learn from the part of this process. All read the whole of a table, and so standardise it in the same way."""
+    """Learn from the part of this process. All read the whole table, so they standardise it in the same way."""
     from sklearn.pipeline import Pipeline
 
     from ..torch.distributed import Shard

@@ -1,25 +1,28 @@
-"""What a command is given: images or vectors, and the model or the file of features that belongs to them."""
+"""The inputs of a command: images or vectors, and the model or the file of features that belongs to them."""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..utils.optional import require_network
 from . import options
 
 if TYPE_CHECKING:
     from ..datasets.labels import Label
     from ..datasets.opening import Opened, Vectors
+    from ..report import Computed
     from ..utils.types import Array
 
 _OF_LEARNING = ("layers", "mirror")
-_OF_IMAGES: tuple[str, ...] = (*_OF_LEARNING, "patch_size", "n_patches", "encoder", "stride", "grid")
+_OF_IMAGES: tuple[str, ...] = (*_OF_LEARNING, "network", "patch_size", "n_patches", "encoder", "stride", "grid")
 _OF_VECTORS = ("scale",)
 _OF_A_MODEL = (*_OF_IMAGES, *_OF_VECTORS, "n_components", "longest_side", "columns", "drop")
-_LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
+LONGEST_SIDE = 256  # pixels: the largest size of pictures on a page
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,8 @@ class Inputs:
     notes: dict[str, Any]
     features: Array | None = None  # a row for each sample
     features_path: Path | None = None
+    model_path: Path | None = None
+    opened: float = 0.0  # when
 
     @property
     def vectors(self) -> Vectors | None:
@@ -41,8 +46,13 @@ class Inputs:
         return self.data if isinstance(self.data, Vectors) else None
 
     @property
+    def are_features(self) -> bool:
+        """Whether the data are vectors that are used as they are."""
+        return self.vectors is not None and self.model is None and self.features is None
+
+    @property
     def kind(self) -> str:
-        """What a sample is, in the plural."""
+        """The noun for the samples, in the plural."""
         return "images" if self.vectors is None else "vectors"
 
     @property
@@ -51,7 +61,7 @@ class Inputs:
 
     @property
     def key(self) -> str:
-        """What the column of the names is called."""
+        """The name of the column that holds the names."""
         return "file" if self.vectors is None else self.vectors.key
 
     @property
@@ -79,28 +89,40 @@ class Inputs:
         from ..data.blocks import as_blocks
         from ..data.moments import check_squares
 
-        X: Any = self.features
-        if X is None and self.model is None and self.vectors is not None:
-            X = self.vectors.X
+        X: Any = self.vectors.X if self.vectors is not None and self.are_features else self.features
         if X is not None and as_blocks(X) is None:  # reading more than fits in memory twice would take too long
             check_squares(X, f"{self.features_path or self.path} has", dtype)
 
 
 _WITH_ROWS = "a .npz, .npy, .parquet or .csv file"
 features = click.option(
-    "--features", type=options.path_type, metavar="FILE",
+    "--features", type=options.input_path, metavar="FILE",
     help=f"Features of DATA, such as embeddings of any network or what `epls transform` wrote: {_WITH_ROWS}. Rows are "
     "matched by name (a column file or id, in .npz the array names); without names, they are in the order of DATA.",
 )  # fmt: skip
-#: Where features come from, and how data are read.
+
+
+def _checked_network(context: click.Context, parameter: click.Parameter, network: str | None) -> str | None:
+    """Refuse a network that cannot be used here before images are looked through."""
+    if network is not None:
+        require_network(network)
+    return network
+
+
+network = click.option(
+    "--network", metavar="NAME", callback=_checked_network,
+    help="Compute the features of photographs with a pretrained network: efficientnet_lite0, torchvision:NAME or "
+    "timm:NAME.",
+)  # fmt: skip
+#: Where features come from, and how images are read.
 sources = options.together(
     options.model,
     features,
+    network,
+    options.cache,
     options.recipe,
-    options.longest_side(usual=f"{_LONGEST_SIDE}, or the model's"),
+    options.longest_side(usual=f"{LONGEST_SIDE}, or the model's"),
     options.image_folder,
-    options.drop,
-    options.array_key,
 )  # fmt: skip
 
 
@@ -123,13 +145,14 @@ def open_inputs(
     from ..images.models import image_features, open_data_for
     from ..persistence import load_with_notes
 
-    context, model, features = click.get_current_context(), chosen.get("model"), chosen.get("features")
-    if model is not None and features is not None:
-        raise click.UsageError("--model and --features: give only one of them")
+    context, opened_at = click.get_current_context(), time.time()
+    model, features = chosen.get("model"), chosen.get("features")
+    if len(given := [name for name in ("model", "features", "network") if chosen.get(name) is not None]) > 1:
+        raise click.UsageError(f"--{' and --'.join(given)}: give only one of them")
     if model is not None:
         options.refuse(context, dict.fromkeys(_OF_A_MODEL, "is set by the model: leave it out"))
-    elif features is not None:
-        reason = "is for learning features, but --features gives them: leave it out"
+    elif given:
+        reason = f"is for learning features, but --{given[0]} gives them: leave it out"
         options.refuse(context, dict.fromkeys(_OF_LEARNING, reason))
     loaded, notes = (None, {}) if model is None else load_with_notes(model)
     if model is not None and not hasattr(loaded, "transform"):
@@ -154,7 +177,8 @@ def open_inputs(
     options.refuse(context, dict.fromkeys(others, reason))
     if model is None and features is None:
         options.tell_columns(opened)
-    found = Inputs(path, opened, getattr(opened, "names", None), loaded, notes)
+    names = getattr(opened, "names", None)
+    found = Inputs(path, opened, names, loaded, notes, model_path=model, opened=opened_at)
     if features is None:
         return found
     return replace(found, features=rows_from(features, "--features", found), features_path=features)
@@ -170,7 +194,7 @@ def _opened(
     if rows_have_names(path):
         channels = channels or "auto"
         if for_page and side is None:
-            side = _LONGEST_SIDE
+            side = LONGEST_SIDE
         if side is not None and side < smallest_side:
             raise click.UsageError(f"--longest-side {side} is too small: patches and grid need {smallest_side} pixels")
     opened = open_data(
@@ -206,16 +230,43 @@ def labels_for(found: Inputs, path: Path | None) -> list[Label | None] | None:
     return [Label(name.split("/")[0]) if "/" in name else None for name in found.names]
 
 
-def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Any:
-    """Return a row for each sample: given features, those of a model or learned from images, or vectors as they are."""
-    from ..images.models import feature_rows
-    from ..images.recipes import learned_features
+def features_of(found: Inputs, chosen: dict[str, Any], progress: options.StageProgress) -> Computed:
+    """Return a row for each sample: given features, those of a model or a network or learned, or vectors as they are.
 
+    Features of images are kept for later commands, unless the options say otherwise.
+    """
+    from ..images.models import feature_rows
+    from ..report import Computed
+    from .cache import kept_features
+
+    network = chosen.get("network")
+    data: Any = found.data
     if found.features is not None:
-        return found.features
-    if found.model is not None:
-        return feature_rows(found.model, found.data, progress)
+        return Computed(found.features, "from a file")
+    if found.are_features:
+        return Computed(found.samples())
     if found.vectors is not None:
-        return found.samples()
-    learning = {name: chosen[name] for name in ("layers", "mirror", "random_state")}
-    return learned_features(found.data, **learning, progress=progress)[0]  # type: ignore[arg-type]
+        return Computed(feature_rows(found.model, data, progress), "of a model")
+
+    def compute() -> tuple[Array, Any]:
+        if network is not None:
+            from ..torch.network import network_features
+
+            return network_features(data, network, progress=progress), None
+        if found.model is not None:
+            return feature_rows(found.model, data, progress), None
+        from ..images.recipes import learned_features
+
+        learning = {name: chosen[name] for name in (*_OF_LEARNING, "random_state")}
+        return learned_features(data, **learning, progress=progress)
+
+    files = [*getattr(data, "paths", [found.path]), *filter(None, [found.model_path])]
+    if chosen["cache"] and all(file.is_file() for file in files):
+        names = ("network", *_OF_LEARNING, "random_state", "longest_side", "channels", "key")
+        settings = {name: chosen.get(name) for name in names} | {"n_samples": len(data)}
+        rows, model = kept_features(files, settings, found.opened, compute)
+    else:
+        rows, model = compute()
+    if network is not None:
+        return Computed(rows, f"of the network {network}")
+    return Computed(rows, "of a model" if model is None else "learned from them without labels", model or found.model)

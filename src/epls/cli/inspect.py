@@ -1,4 +1,4 @@
-"""``epls inspect``: what is in a model file, in the terminal."""
+"""``epls inspect``: the content of a model file, in the terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NARROWEST_VALUE = 20  # characters, beside its name
 
 
 @click.command("inspect")
-@click.argument("model", type=options.path_type)
+@click.argument("model", type=options.input_path)
 @options.as_json
 def command(model: Path, as_json: bool) -> None:
     """Show what is in MODEL, a file that `epls fit` wrote. `epls report` draws its filters."""

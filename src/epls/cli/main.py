@@ -27,6 +27,7 @@ class _LazyGroup(click.Group):
 
     # The short help of each command; its module has the same name.
     _COMMANDS: ClassVar[dict[str, str]] = {
+        "cache": "Show or clear the features of images that are kept for later commands.",
         "classify": "Predict the labels of images or vectors from a few known ones.",
         "cluster": "Divide images or vectors into groups of equal or limited size.",
         "compare": "Compare the accuracy and cost of learners on your images or vectors.",
@@ -71,7 +72,7 @@ def epls(context: click.Context) -> None:
     """Learn sparse features from unlabelled data with nothing to tune."""
     if n_processes() > 1 and context.invoked_subcommand not in TOGETHER:
         raise click.UsageError(
-            f"{context.invoked_subcommand} is done by one process, but {n_processes()} were started: several can do "
+            f"{context.invoked_subcommand} runs in one process, but {n_processes()} were started: several can run "
             f"{' and '.join(TOGETHER)}"
         )
 

@@ -42,7 +42,18 @@ class _GivenPath(click.Path):
         return super().convert(value, param, context)
 
 
-path_type = _GivenPath(path_type=Path)
+class _InputPath(_GivenPath):
+    """A path that something is at: a wrong one is reported before any library is loaded."""
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
+        path = super().convert(value, param, context)
+        if not path.exists():
+            kind = "file" if path.suffix or (param and param.name != "data") else "file or folder"
+            raise click.ClickException(f"there is no {kind} {path}: check the path")
+        return path
+
+
+path_type, input_path = _GivenPath(path_type=Path), _InputPath(path_type=Path)
 
 
 def together(*options: Option) -> Option:
@@ -73,10 +84,10 @@ def output(help: str, ending: str = "") -> Option:
     return click.option("-o", "--output", type=path_type, required=True, help=help, callback=check)
 
 
-def learner(default: str | None = "epls", usual: str = "") -> Option:
-    """Return the option for what learns the components."""
-    text = f"What learns the components: {', '.join(LEARNERS)}."
-    return _option("--learner", type=learner_choice, default=default, metavar="NAME", help=text, usual=usual)
+def learner(default: str | None = None, usual: str = "") -> Option:
+    """Return the option for the learner."""
+    help = f"What learns the components: {', '.join(LEARNERS)}."
+    return _option("--learner", type=learner_choice, default=default, metavar="NAME", help=help, usual=usual)
 
 
 def n_components(default: int | None, help: str = "Components to learn.") -> Option:
@@ -102,23 +113,25 @@ def settings(metavar: str, help: str) -> Option:
 
 def longest_side(usual: str) -> Option:
     """Return the option for the size of images."""
-    help = "Shrink larger images to this many pixels."
+    help = "Shrink images so that no side has more pixels than this."
     return _option("--longest-side", type=click.IntRange(min=1), help=help, usual=usual)
 
 
 random_state = _option(
     "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0,
-    help="Seed of everything random.",
+    help="Seed of all random choices.",
 )  # fmt: skip
 threads = _option("--threads", type=click.IntRange(min=1), help="Threads to use.", usual="all cores")
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the results as JSON.")
 force = click.option("--force", is_flag=True, help="Overwrite existing files.")
 array_key = _option("--key", help="Name of the array in a .npz file.", usual="the only one, or X, images or features")
 model = _option(
-    "--model", type=path_type, metavar="FILE",
+    "--model", type=input_path, metavar="FILE",
     help="Compute the features with this model, which `epls fit` wrote.",
     usual="learn features from images, use vectors unchanged",
 )  # fmt: skip
+cache = _option("--cache/--no-cache", default=True,
+                help="Keep features of images for the next command on the same files; see `epls cache`.")  # fmt: skip
 grid = _option("--grid", type=click.IntRange(min=1), default=2, help="Pool over grid x grid regions.")
 #: What is learned from images.
 recipe = together(
@@ -192,7 +205,7 @@ def refuse(context: click.Context, reasons: dict[str, str]) -> None:
 
 
 def one_line(text: str) -> str:
-    """Escape control characters, which a terminal would obey: file names and notes may come from strangers."""
+    """Escape control characters, which a terminal would obey: file names and notes may be untrusted."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
@@ -212,7 +225,7 @@ def tell_skipped(data: Any, first: int = 0) -> None:
 
 
 def tell_columns(data: Any) -> None:
-    """List on stderr the columns of a table that are used, and warn of those that do not look like measurements."""
+    """List on stderr the columns of a table that are used, and warn about those that do not look like measurements."""
     from ..datasets.tables import doubtful_columns
 
     names = getattr(data, "columns", None)
@@ -244,7 +257,7 @@ def going_on(checkpoint: Path | None = None) -> Iterator[None]:
 
 
 def check_output(path: Path, force: bool, *inputs: Path) -> None:
-    """Refuse to overwrite files, above all inputs, and find out before an hour of work if writing is impossible."""
+    """Refuse to overwrite files, above all inputs, and fail before an hour of work if writing is impossible."""
     from ..datasets.opening import is_part_of
 
     for given in filter(Path.exists, inputs if path.exists() else ()):
@@ -258,7 +271,7 @@ def check_output(path: Path, force: bool, *inputs: Path) -> None:
         raise click.ClickException(f"{path} already exists: choose another name, or overwrite it with --force")
     folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent  # links are followed
     if not folder.exists():
-        raise click.ClickException(f"there is no folder {folder}: create it, or choose another folder")
+        raise click.ClickException(f"the folder {folder} does not exist: create it, or choose another folder")
     _check_writable(folder)
 
 
@@ -267,7 +280,8 @@ def check_output_folder(folder: Path, *names: str) -> None:
     _check_writable(next(place for place in (folder, *folder.absolute().parents) if place.exists()))
     for path in (folder / "stages", *(folder / name for name in names)):
         if path.exists() and not (path.is_dir() if path.name == "stages" else path.is_file()):
-            raise click.ClickException(f"{path} is in the way: remove it, or choose another folder to write to")
+            found = "is a folder" if path.is_dir() else "is not a folder"
+            raise click.ClickException(f"{path} {found}: remove it, or choose another folder to write to")
 
 
 def _check_writable(folder: Path) -> None:
@@ -322,13 +336,13 @@ def _echo(text: str, err: bool = False) -> None:
     try:
         click.echo(text, err=err)
     except OSError as error:
-        if err or error.errno == errno.EPIPE:  # click ends the command if nobody reads any more
+        if err or error.errno == errno.EPIPE:  # click ends the command if the reader has closed the pipe
             raise
-        # What could not be written must not be tried again when Python ends.
-        with suppress(OSError):  # stdout is no file
+        # Python must not try to write the rest again when it exits.
+        with suppress(OSError):  # stdout is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise click.ClickException(
-            f"what the command prints could not be written ({error.strerror}): send it elsewhere; files that the "
+            f"the output of the command could not be printed ({error.strerror}): redirect it elsewhere; files that the "
             f"command wrote are complete"
         ) from error
 

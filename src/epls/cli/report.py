@@ -11,8 +11,8 @@ from . import inputs, options
 
 
 @click.command("report")
-@click.argument("model", type=options.path_type)
-@click.option("--data", type=options.path_type, required=True,
+@click.argument("model", type=options.input_path)
+@click.option("--data", type=options.input_path, required=True,
               help="Data to show the units' responses to: anything that `epls fit` accepts.")  # fmt: skip
 @options.output("The .html file to write.", ".html")
 @options.image_folder
@@ -26,6 +26,7 @@ def command(
     from ..images.models import noted_columns
     from ..report import model_page
     from ..utils.files import write_atomically
+    from ..utils.wording import sized
 
     options.check_output(output, force, model, data)
     with options.limited(threads), options.StageProgress() as progress:
@@ -41,5 +42,5 @@ def command(
         )
     content = html.encode()
     write_atomically(output, content)
-    text = f"{output}, {len(content) / 1e6:.1f} MB: open it in a browser"
+    text = f"{output}, {sized(len(content))}: open it in a browser"
     options.print_result(as_json, {"report": str(output), "bytes": len(content)}, text)

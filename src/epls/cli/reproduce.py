@@ -34,7 +34,7 @@ _OF_ROWS = ("learner", "settings", "encoder", "alpha", "split_sign", "whiten", "
               "samples are centred, and the SVM's intercept is not penalised. The paper does not state the number of "
               "patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
               "--stride and --n-folds can be changed.")  # fmt: skip
-@options.learner()
+@options.learner("epls")
 @options.n_components(1600)
 @options.settings("NAME=VALUE", "A setting of the learner; may be given several times.")
 @options.n_patches(usual="the learner's usual number, 400,000 for epls")

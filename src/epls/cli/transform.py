@@ -14,46 +14,61 @@ from . import inputs, options
 
 
 @click.command("transform")
-@click.argument("model", type=options.path_type)
-@click.argument("data", type=options.path_type)
+@click.argument("data", type=options.input_path, nargs=-1, metavar="[MODEL] DATA", required=True)
 @options.output("The file to write: .csv, .parquet or .npz; also .npy if the data are not a folder of images.")
+@inputs.network
+@options.cache
+@options.recipe
+@options.longest_side(usual=f"{inputs.LONGEST_SIDE}, or the model's")
 @options.image_folder
 @options.array_key
-@options.threads
-@options.force
-@options.as_json
+@options.running
 def command(
-    model: Path, data: Path, output: Path, threads: int | None, force: bool, as_json: bool, **chosen: Any
+    data: tuple[Path, ...], output: Path, threads: int | None, force: bool, as_json: bool, **chosen: Any
 ) -> None:
-    """Compute the features of DATA with MODEL, a file that `epls fit` wrote: a row for each image or vector.
+    """Compute the features of DATA: a row for each image or vector.
+
+    MODEL is a file that `epls fit` wrote. Without it, the features of images are those that `epls explore` compares
+    them by: learned from them without labels, or computed by a pretrained network.
 
     A .csv or .parquet file is a table with a column for each feature. For a folder of images, the first column, "file",
     has the file of each row. A .npz file holds the array "features" and, for a folder of images, the array "names" with
     the file of each row; numpy.load reads both.
 
-    Several processes that torchrun starts write a part each: features.part0.npy, features.part1.npy and so on.
+    In several processes, started by torchrun, each writes a part: features.part0.npy, features.part1.npy and so on.
     """
     from ..datasets.opening import rows_have_names
     from ..datasets.writing import check_ending, features_file
     from ..images.models import codes_of
 
+    if len(data) > 2:
+        raise click.UsageError(f"{len(data)} paths were given: give a model and data, or only data")
+    path, model = data[-1], data[0] if len(data) == 2 else None
+    if model is None and processes.n_processes() > 1:
+        raise click.UsageError("several processes compute the features of a model: give MODEL before DATA")
     try:
-        check_ending(output, has_names=rows_have_names(data))
+        check_ending(output, has_names=rows_have_names(path))
     except ValueError as error:
         raise click.UsageError(f"--output {output}: {error}") from error
     output = processes.own_file(output)
     if processes.was_written(output, force):
         return
-    options.check_output(output, force, model, data)
+    options.check_output(output, force, *data)
     with options.limited(threads), options.StageProgress() as progress:
-        found = inputs.open_inputs(data, chosen | {"model": model}, progress)
+        found = inputs.open_inputs(path, chosen | {"model": model, "drop": ()}, progress, for_page=True)
+        if found.are_features:
+            raise click.UsageError(f"{path} holds vectors: give a MODEL before it that computes features of them")
         found = _own_part(found)
-        columns = found.model.get_feature_names_out().tolist()
+        if model is None:
+            rows = inputs.features_of(found, chosen, progress).rows
+            parts, columns = iter([rows]), [f"feature{number}" for number in range(rows.shape[1])]
+        else:
+            parts, columns = codes_of(found.model, found.data), found.model.get_feature_names_out().tolist()
         shape = (len(found.data), len(columns))
         names = None if output.suffix.lower() == ".npy" else found.names
         with features_file(output, shape, names, columns) as write:
             done = 0
-            for rows in codes_of(found.model, found.data):
+            for rows in parts:
                 write(rows)
                 done += rows.shape[0]
                 progress("encode", done, shape[0])

@@ -61,8 +61,13 @@ class Moments:
         self._differs = self._differs or other._differs or bool(shift.any())
         self.n_samples = n_total
 
+    @property
+    def are_equal(self) -> bool:
+        """Whether all samples are the same."""
+        return not self._differs
+
     def numbers(self) -> Float64:
-        """Return all that these moments are, to send them to another process."""
+        """Return these moments as an array of numbers, to send them to another process."""
         return np.concatenate([[self.n_samples, self._squares, self._differs], self._first, self._mean])
 
     @classmethod

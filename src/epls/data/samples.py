@@ -94,7 +94,7 @@ class Samples(ABC):
         """Replace means over ``n_rows`` of this process by the means over the rows of all processes, in place."""
 
     def from_first(self, content: bytes) -> bytes:
-        """Return what the first process gives."""
+        """Return the value of the first process."""
         return content
 
     def describe(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Samples(ABC):
 
 
 class PartOfSamples(ABC):
-    """What ``fit`` is given if other processes have the rest of the samples, such as :class:`epls.torch.Shard`.
+    """The part of the samples that this process passes to ``fit``, such as :class:`epls.torch.Shard`.
 
     Attributes
     ----------

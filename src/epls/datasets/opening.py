@@ -159,7 +159,8 @@ def matched_rows(
     if len(place) > n_samples:
         known = set(names)
         unknown = [name for name in found.names if name not in known]
-        remarks.append(f"{counted(len(unknown), 'rows')} of {path} not in {where} are left out: {_quoted(unknown)}")
+        left_out = f"{counted(len(unknown), 'rows')} of {path} {'is' if len(unknown) == 1 else 'are'} left out"
+        remarks.append(f"{left_out}, because {where} has no such samples: {_quoted(unknown)}")
     return X[[place[name] for name in names]], remarks
 
 

@@ -10,12 +10,12 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
 from ..data.blocks import TYPES
-from ..data.coder import Coder
+from ..data.encoding import SampleTransformer
 from ..utils.sklearn import fit_context
 from ..utils.types import Array
 
 
-class Encoder(Coder):
+class Encoder(SampleTransformer):
     """Turn samples into codes with a dictionary: a fitted learner, or an array of components.
 
     A subclass defines its codes in :meth:`block_encoders`. If they are the outputs of one layer of units, ``as_layer``

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..algorithm.layer import UnitLayer
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..utils.types import Array
 from .base import Encoder
 
@@ -57,7 +57,7 @@ class NaturalEncoder(Encoder):
             n_outputs = len(self.components())
         elif hasattr(learner, "get_feature_names_out"):
             n_outputs = len(learner.get_feature_names_out())
-        else:  # a learner of somebody's own need not have names
+        else:  # a custom learner may have no names
             n_outputs = np.shape(learner.transform(np.zeros((1, self.n_features))))[1]
         return n_outputs * (2 if self.split_sign else 1)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..algorithm.activations import RELU
 from ..algorithm.layer import Buffer, UnitLayer
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.moments import unit_rows
 from ..kernels.codes import shrink
 from ..utils.sklearn import NOT_NEGATIVE

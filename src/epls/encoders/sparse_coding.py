@@ -11,7 +11,7 @@ from scipy import sparse
 
 from ..algorithm.layer import Buffer
 from ..data.blocks import as_blocks
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.moments import unit_rows
 from ..data.parts import is_dask
 from ..kernels.codes import shrink

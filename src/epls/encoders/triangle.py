@@ -1,4 +1,4 @@
-"""Codes that say how much nearer than average each component is."""
+"""Codes that measure how much nearer than average each component is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..algorithm.layer import Buffer
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..kernels.codes import distances, triangle
 from ..utils.threads import product
 from ..utils.types import Array

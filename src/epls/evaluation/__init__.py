@@ -1,4 +1,4 @@
-"""Evaluate features: comparisons of learners on one's own data, and predictions from few labels."""
+"""Evaluate features: compare learners on your own data, and predict from few labels."""
 
 import lazy_loader
 

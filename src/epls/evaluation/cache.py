@@ -1,7 +1,7 @@
 """Results of long computations on disk, identified by their inputs. An interrupted run continues where it stopped.
 
-A file under its final name is complete. An incomplete file has a journal beside it that records the progress. The
-journal is written after the data are on disk, so even after ``kill -9`` it never claims too much.
+A file under its final name is complete. An incomplete file comes with a journal that records its progress. The journal
+is written after the data are on disk, so even after ``kill -9`` it never claims too much.
 """
 
 from __future__ import annotations

@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.decomposition import PCA
-from sklearn.model_selection import StratifiedKFold
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, StratifiedKFold
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import Normalizer
 from sklearn.utils import check_random_state
 
 from ..algorithm.layer import activation_of
@@ -23,19 +25,21 @@ from ..images.reading import ImageCollection
 from ..images.recipes import quick_features
 from ..images.stack import DeepFeatures
 from ..learners import LEARNERS
-from ..learners.base import DEFAULT_COMPONENTS, Learner
+from ..learners.base import Learner
 from ..learners.epls import EPLS
+from ..learners.prototypes import Prototypes
 from ..learners.raw import Raw
 from ..metrics import never_active
 from ..utils.settings import with_settings
 from ..utils.types import Indices, Progress
 from ..utils.wording import counted
 from .summary import never_active_units
-from .svm import svm_for
+from .svm import folds_for, svm_for
 
 Labels = NDArray[np.int64]  # the number of the class of each sample
 
 _FEWEST_LABELS = 2  # per class, since the classifier chooses its C by cross-validation
+_STRENGTHS = np.logspace(-1, 4, 6)  # of a logistic regression on samples of unit length
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ class ComparedLearner:
     n_features : int
         The number of features of a sample.
     seconds : dict of str to float
-        The times of "learn", "encode" and "judge".
+        The times of "learn", "encode" and "judge". Those of a classifier are "learn" and, for its predictions, "judge".
     n_units, n_never_active : int or None
         The number of units, and of those that respond to all samples alike (on images, to 10,000 patches). None if the
         learner is not one of this library, or has several layers.
@@ -104,7 +108,7 @@ class Comparison(tuple[ComparedLearner, ...]):
 def _cells(row: ComparedLearner) -> tuple[str, ...]:
     if row.failed is not None:
         return (row.name, f"failed: {row.failed}")
-    learn, encode = (f"{row.seconds[stage]:.2g}" for stage in ("learn", "encode"))
+    learn, encode = (f"{row.seconds[stage]:.2g}" if row.seconds[stage] else "" for stage in ("learn", "encode"))
     to_tune = "" if row.n_to_tune is None else str(row.n_to_tune)
     silent = "" if row.n_units is None else f"{row.n_never_active} of {row.n_units}"
     return (row.name, f"{row.accuracy:.1f} ({row.std:.2f})", f"{row.n_features:,}", learn, encode, to_tune, silent)
@@ -138,9 +142,10 @@ def compare(
     learners : mapping of names to estimators, sequence of estimators, or None
         Anything with ``fit`` and ``transform``, including pipelines and your own learners. They are cloned, and work
         on copies of arrays and data frames. If their ``random_state`` is None, they are seeded from the one given
-        here. None compares the raw columns, PCA and EPLS.
-        For images, an estimator for vectors learns from patches, whose size and number suit the images; see
-        :func:`around_learner`.
+        here. For vectors, there may be classifiers, too: they are trained on the labelled samples themselves, without
+        features. For images, an estimator for vectors learns from patches, whose size and number suit the images; see
+        :func:`around_learner`. None compares the raw values, PCA and, for vectors, a logistic regression on samples of
+        unit length and Prototypes, for images EPLS.
     n_labels : int or None, default=None
         The number of training samples of each class for the classifier. None uses all samples outside the test fold.
     folds : int or sequence of index arrays, default=5
@@ -164,12 +169,12 @@ def compare(
     --------
     >>> from sklearn.datasets import load_iris
     >>> from sklearn.decomposition import PCA
-    >>> from epls import EPLS, Raw
+    >>> from epls import Prototypes, Raw
     >>> from epls.evaluation import compare
     >>> X, y = load_iris(return_X_y=True)
-    >>> result = compare(X, y, {"raw columns": Raw(), "PCA": PCA(2), "EPLS": EPLS(10)}, n_labels=5)
+    >>> result = compare(X, y, {"raw columns": Raw(), "PCA": PCA(2), "Prototypes": Prototypes(10)}, n_labels=5)
     >>> [row.name for row in result]
-    ['raw columns', 'PCA', 'EPLS']
+    ['raw columns', 'PCA', 'Prototypes']
     >>> all(row.accuracy > 80 for row in result)
     True
     """
@@ -179,9 +184,9 @@ def compare(
     labels = class_numbers(y)
     random = check_random_state(random_state)
     trained_on = list(_folds(labels, n_labels, folds, random))
-    named = _named(X, learners)
+    named = _named(X, labels, n_labels, learners)
     for learner in named.values():
-        for method in ("fit", "transform"):
+        for method in ("fit", "predict" if _classifies(learner, X) else "transform"):
             if not hasattr(learner, method):
                 raise TypeError(f"{learner!r} has no {method}: give an estimator with fit and transform")
     seed = random.randint(2**31 - 1)  # the same for all
@@ -198,9 +203,9 @@ def compare(
 def around_learner(learner: Any, X: Any) -> ImageFeatures:
     """Return unfitted features of images whose components this learner learns; None uses EPLS.
 
-    Everything else is the recipe for features that nobody chooses (:func:`epls.images.recipes.quick_features`) with one
-    layer, without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of
-    this library has its own whitening and encoder.
+    Everything else is as in the default features (:func:`epls.images.recipes.quick_features`), with one layer and
+    without mirror images: the size, number and stride of patches, and the number of units of EPLS. A learner of this
+    library has its own whitening and encoder.
     """
     shapes = np.array([shape[:2] for shape in ImageCollection(X, 1).shapes()])
     recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)
@@ -259,6 +264,8 @@ def _compared(
 ) -> tuple[ComparedLearner, Any]:
     """Return the row of a learner, and the fitted learner; ``folds`` are the training samples of each."""
     try:
+        if _classifies(learner, X):
+            return _classified(name, learner, seed, X, labels, folds)
         learner = _prepared(learner, X, seed)
         inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
         if isinstance(inner, Learner):
@@ -287,6 +294,31 @@ def _compared(
         **about_units,
     )
     return row, learner
+
+
+def _classifies(learner: Any, X: Any) -> bool:
+    """Return whether a learner is a classifier of the samples themselves. For images, it is not: they need features."""
+    return is_classifier(learner) and not _are_images(X)
+
+
+def _classified(
+    name: str, classifier: Any, seed: int, X: Any, labels: Labels, folds: list[Indices]
+) -> tuple[ComparedLearner, Any]:
+    """Return the row of a classifier that is trained on the samples themselves, and the one of the last fold."""
+    rows = X.iloc if hasattr(X, "iloc") else np.asarray(X)
+    accuracies, seconds = [], dict.fromkeys(("learn", "encode", "judge"), 0.0)
+    for train in folds:
+        test = np.setdiff1d(np.arange(len(labels)), train)
+        classifier = _seeded(clone(classifier), seed)
+        times = [time.perf_counter()]
+        classifier.fit(rows[train], labels[train])
+        times.append(time.perf_counter())
+        accuracies.append(100 * float(np.mean(classifier.predict(rows[test]) == labels[test])))
+        times.append(time.perf_counter())
+        for stage, took in zip(("learn", "judge"), np.diff(times).tolist(), strict=True):
+            seconds[stage] += took
+    mean, std = float(np.mean(accuracies)), float(np.std(accuracies))
+    return ComparedLearner(name, mean, std, tuple(accuracies), np.shape(X)[1], seconds), classifier
 
 
 def _reason(error: BaseException) -> str:
@@ -394,9 +426,17 @@ def check_classes(labels: Labels, n_labels: int | None) -> NDArray[np.int64]:
     return counts
 
 
-def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+def _named(
+    X: Any, labels: Labels, n_labels: int | None, learners: Mapping[str, Any] | Sequence[Any] | None
+) -> dict[str, Any]:
+    if learners is None and not _are_images(X):
+        n_units = Prototypes().checked_n_components(len(X))
+        return vector_learners(X, labels, n_labels, n_units) | {f"Prototypes({n_units})": Prototypes(n_units)}
     if learners is None:
-        return _usual_learners(X)
+        features = around_learner(None, X)
+        n_units = features.estimator.n_components
+        n_pca = min(n_units, features.patch_size**2 * ImageCollection(X, 1).n_channels)
+        return {"raw pixels": Raw(), f"PCA({n_pca})": PCA(n_pca), f"EPLS({n_units})": EPLS(n_units)}
     if isinstance(learners, Mapping):
         return dict(learners)
     named: dict[str, Any] = {}
@@ -408,16 +448,18 @@ def _named(X: Any, learners: Mapping[str, Any] | Sequence[Any] | None) -> dict[s
     return named
 
 
-def _usual_learners(X: Any) -> dict[str, Any]:
-    """Return raw values, PCA and EPLS, the last two with the usual number of units."""
-    if _are_images(X):
-        features = around_learner(None, X)
-        raw, n_units = "raw pixels", features.estimator.n_components
-        n_values = features.patch_size**2 * ImageCollection(X, 1).n_channels
-    else:
-        raw, n_units, n_values = "raw columns", min(DEFAULT_COMPONENTS, len(X)), np.shape(X)[1]
-    n_pca = min(n_units, n_values)
-    return {raw: Raw(), f"PCA({n_pca})": PCA(n_pca), f"EPLS({n_units})": EPLS(n_units)}
+def vector_learners(X: Any, labels: Labels, n_labels: int | None, n_units: int) -> dict[str, Any]:
+    """Return by name what features of vectors should beat, since many vectors need no features.
+
+    It is the vectors as they are, judged like all features; a logistic regression on vectors of unit length, which is
+    hard to beat on embeddings; and PCA with at most ``n_units`` components.
+    """
+    n_pca = min(n_units, *np.shape(X))
+    fewest = n_labels or int(np.bincount(labels).min()) // 2  # at least, outside the test fold
+    logistic = make_pipeline(Normalizer(), LogisticRegression(max_iter=1000))
+    grid, cv = {"logisticregression__C": _STRENGTHS.tolist()}, folds_for(len(labels), fewest)
+    search = GridSearchCV(logistic, grid, cv=cv, error_score="raise")
+    return {"raw columns": Raw(), "raw, unit length, logistic regression": search, f"PCA({n_pca})": PCA(n_pca)}
 
 
 def _are_images(X: Any) -> bool:
@@ -430,6 +472,10 @@ def _prepared(learner: Any, X: Any, seed: int) -> Any:
     learner = clone(learner)
     if _are_images(X) and not _takes_images(learner):
         learner = around_learner(learner, X)
+    return _seeded(learner, seed)
+
+
+def _seeded(learner: Any, seed: int) -> Any:
     unset = [key for key, value in learner.get_params().items() if key.endswith("random_state") and value is None]
     return learner.set_params(**dict.fromkeys(unset, seed))
 

@@ -249,18 +249,21 @@ class L2SVMCV(OneVsAll):
         return Cs
 
 
+def folds_for(n_samples: int, fewest: int) -> Any:
+    """Return how to choose C with so many samples, of them so few of a class: five folds, or one of many samples."""
+    if n_samples >= _MANY_SAMPLES:
+        return StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    # Shuffled: folds of sorted samples would differ, and no C would suit all of them.
+    return StratifiedKFold(max(min(5, fewest), 2), shuffle=True, random_state=0)
+
+
 def svm_for(labels: NDArray[Any], n_views: int = 1) -> L2SVMCV:
     """Return an SVM with folds that suit these labels: five, or a single held-out fifth if there are many samples.
 
     With several views of a sample, such as its mirror image, its rows follow one another and stay in the same part.
     Otherwise C would be chosen on samples that are almost known.
     """
-    # Shuffled: folds of sorted samples would differ, and no C would suit all of them.
-    if len(labels) < _MANY_SAMPLES:
-        n_parts = min(5, int(np.unique(labels, return_counts=True)[1].min()))
-        splitter: Any = StratifiedKFold(max(n_parts, 2), shuffle=True, random_state=0)
-    else:
-        splitter = StratifiedShuffleSplit(1, test_size=0.2, random_state=0)
+    splitter = folds_for(len(labels), int(np.unique(labels, return_counts=True)[1].min()))
     if n_views == 1:
         return L2SVMCV(cv=splitter)
     views = np.arange(len(labels) * n_views).reshape(-1, n_views)

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from ..algorithm.activations import LOGISTIC, RELU
 from ..algorithm.layer import FoldedLayer, UnitLayer
-from ..data.coder import BlockEncoder, checked_encoder
+from ..data.encoding import BlockEncoder, checked_encoder
 from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, pool_rectified, take_channels
 from ..utils.threads import BLOCK_ROWS, row_blocks
 from ..utils.types import Array, Indices

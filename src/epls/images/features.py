@@ -43,7 +43,7 @@ from .samples import ImagePatchSamples
 
 TYPICAL_PATCHES = 4096  # enough to estimate the mean code to within a percent; encoders can be slow
 _TINY = float(np.finfo(np.float32).tiny)  # less is not a divisor in single precision
-#: What learns from patches, how many, and how it encodes them.
+#: Constraints of parameters for learning from patches and encoding them.
 PATCH_CONSTRAINTS: dict[str, list[Any]] = {
     "estimator": [HasMethods(["fit"]), None],
     "patch_size": [AT_LEAST_ONE],
@@ -73,7 +73,7 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
         "random_state": ["random_state"],
         "device": [str, None],
     }
-    #: What the names of a layer's features begin with, given its number.
+    #: The prefix of the names of a layer's features, given its number.
     _layer_name: ClassVar[str] = ""
 
     @abstractmethod
@@ -98,8 +98,8 @@ class ImageTransformer(Saved, TransformerMixin, BaseEstimator, ABC):
     def views(self, images: ImageCollection, start: int = 0, *, held: bool) -> Iterator[Array]:
         """Iterate over the features (n_views, n_features) of :meth:`fitting_images`, from number ``start`` on.
 
-        With ``mirror``, the second view is an image's mirror image. ``held`` is for an iterator that a user holds, and
-        so may ask for the next result at any time, or never.
+        With ``mirror``, the second view is an image's mirror image. ``held`` is for an iterator that is returned to a
+        user, who may take the next result at any time, or never.
         """
         coders, grid, mirror = self.coders(), self.grid, self.mirror
         if self.device is not None:
@@ -471,7 +471,7 @@ class ImageFeatures(ImageTransformer):
         return self.prepare_patches(sample_patches(X, n_patches, self.patch_size, random_state=random_state))
 
     def prepare_patches(self, pixels: ArrayLike) -> Array:
-        """Prepare patches (n_patches, n_values) as :meth:`draw_patches` does; ``sample_patches`` returns such."""
+        """Prepare patches (n_patches, n_values), such as those of ``sample_patches``, as :meth:`draw_patches` does."""
         check_is_fitted(self)
         return self._preparation.prepare(pixels)
 

@@ -16,7 +16,7 @@ from ..kernels.codes import add_to_cells, add_to_regions
 from ..utils.types import Array, Indices
 
 FINEST_GRID = 1000  # no photograph has more regions
-#: Numbers that an image may become: a small file can ask for any number, and a user gives any image.
+#: The largest number of features and of map values of an image. A small model file could otherwise require any number.
 MOST_FEATURES, MOST_MAP_VALUES = 2**23, 2**26
 
 

@@ -453,7 +453,7 @@ class _Maps:
 def _map_of(encode: StackEncoder, image: NDArray[Any]) -> Array:
     """Return the map of an image in the last layer."""
     found = encode(image, 1, True)[1]
-    assert found is not None  # it was asked for
+    assert found is not None  # the map was requested
     return found
 
 

@@ -17,16 +17,17 @@ from numba import njit
 
 
 def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Compile a function for calls from Python and from other kernels; without the form for C, a seventh faster.
+    """Compile a function for calls from Python and from other kernels.
 
-    It is kept on the disk. If there is no place for it, every process compiles it anew.
+    Without an entry point for C, it compiles a seventh faster. The result is cached on disk; without a writable folder,
+    every process compiles it again.
     """
     if function is None:
         return partial(kernel, **options)
     options = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True} | options
     try:
         return njit(function, cache=True, **options)
-    except RuntimeError:  # "no locator available": numba has looked for a place; it compiles only when called
+    except RuntimeError:  # "no locator available": numba found no folder for its cache
         _tell_of_compiling()
         return njit(function, **options)
 
@@ -35,7 +36,7 @@ def kernel(function: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _tell_of_compiling() -> None:
     """Warn once in a process."""
     warnings.warn(
-        "there is no writable folder for compiled code, so every process compiles it anew, which takes seconds: "
+        "there is no writable folder for compiled code, so every process compiles it again, which takes seconds: "
         "set the environment variable NUMBA_CACHE_DIR to a writable folder",
         stacklevel=2,
     )

@@ -145,7 +145,7 @@ def auction(values: Array, capacity: NDArray[np.int64], relative_increment: floa
     increments, queue = np.zeros(n_rows, dtype), np.arange(n_rows)
     first_place = np.zeros(n_units + 1, np.int64)
     np.cumsum(capacity, out=first_place[1:])
-    costs, owners = np.zeros(first_place[-1], dtype), np.full(first_place[-1], -1)  # -1: nobody
+    costs, owners = np.zeros(first_place[-1], dtype), np.full(first_place[-1], -1)  # -1: none
     scalars = dtype.type(relative_increment), np.finfo(dtype).eps
     if not _hold(values, *scalars, prices, bounds, increments, queue, costs, owners, first_place, winners):
         raise FloatingPointError("the values to be assigned are not finite")

@@ -1,4 +1,4 @@
-"""What every rule that chooses winners needs: the best unit at current prices, places with offers, and a queue of rows.
+"""Shared parts of the auctions: the best unit at current prices, places with offers, and a queue of rows.
 
 The places of a unit are a heap of offers, whose lowest is the unit's price. The queue is circular.
 """

@@ -1,4 +1,4 @@
-"""What learns components from vectors: a file for each method."""
+"""Methods that learn components from vectors, one file each."""
 
 import lazy_loader
 

@@ -15,7 +15,7 @@ from ..algorithm.activations import LOGISTIC, Activation
 from ..algorithm.layer import UnitLayer
 from ..callbacks import Epochs, earlier_fit_kept
 from ..data.blocks import TYPES, as_blocks
-from ..data.coder import BlockEncoder, Coder
+from ..data.encoding import BlockEncoder, SampleTransformer
 from ..data.samples import ArraySamples, BlockSamples, PartOfSamples, Samples
 from ..utils.fields import COUNT, CURVE, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, fit_context
@@ -27,7 +27,7 @@ _BLOCK_ELEMENTS = 2**22  # of inputs or codes at a time, whichever is larger
 _BLOCK_ROWS = 11 * ROW_QUANTUM  # so that codes do not depend on where a block begins
 
 
-class Learner(Saved, Epochs, Coder):
+class Learner(Saved, Epochs, SampleTransformer):
     """Learn components from samples; :meth:`transform` encodes samples with them.
 
     A subclass implements :meth:`learn`. Codes are the products with the components unless it implements
@@ -49,7 +49,7 @@ class Learner(Saved, Epochs, Coder):
     resumes: ClassVar[bool] = False
     #: Whether the data determine the number of components.
     complete: ClassVar[bool] = False
-    #: Whether :meth:`learn` has no epochs of its own. Callbacks are then told of one.
+    #: Whether :meth:`learn` has no epochs. Callbacks are then notified of a single one.
     in_one_step: ClassVar[bool] = False
 
     components_: Array
@@ -109,7 +109,7 @@ class Learner(Saved, Epochs, Coder):
             return self._fit_samples(self._samples(X))
 
     def _samples(self, X: Any, least: int = 2) -> Samples:
-        """Return data of any kind as samples, at least so many if they are in memory."""
+        """Return data of any kind as samples. Those in memory must be at least this many."""
         if isinstance(X, PartOfSamples):
             if not self.in_parts:
                 raise TypeError(
@@ -164,7 +164,7 @@ class Learner(Saved, Epochs, Coder):
         return int(n_components)
 
     def default_n_components(self, n_samples: int) -> int:
-        """Return the number of components to learn from so many samples if the user chooses none."""
+        """Return the default number of components for this many samples."""
         return DEFAULT_COMPONENTS
 
     def _map_blocks(self, new_worker: Callable[[], Callable[[slice], Any]], n_rows: int) -> Iterator[Any]:

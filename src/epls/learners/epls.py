@@ -109,7 +109,7 @@ class EPLS(UnitLearner):
     usual_patches = 400_000
     in_parts = True
     resumes = True
-    #: What ``settings`` is; the command line accepts its fields by name.
+    #: The type of ``settings``; the command line accepts its fields by name.
     settings_type = TrainingSettings
     _parameter_constraints: ClassVar[dict[str, Any]] = UnitLearner._parameter_constraints | {
         "activation": [StrOptions(set(ACTIVATIONS)), Activation],
@@ -161,7 +161,11 @@ class EPLS(UnitLearner):
         if checkpoint is not None and self.random_state is None:  # its own state, which can be restored on resuming
             random = np.random.RandomState(random.randint(2**31 - 1))
         weights = initial_weights(n_components, samples.shape[1], random, samples.dtype)
-        center, scale = samples.moments.center_and_scale()
+        moments = samples.moments
+        center, scale = moments.center_and_scale()
+        if moments.are_equal:
+            told = f"all {samples.shape[0]} samples are equal: there is nothing to learn, and all have the same code"
+            warnings.warn(told, stacklevel=2)
         engine = samples.shared_engine(new_engine(self._objective(center, scale), n_components, self.device))
         training = Training(weights, engine, n_steps=n_batches * max_iter)
         resumed, after_batch = False, None

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.moments import center_and_scale, check_squares
 from ..data.samples import Samples
 from ..encoders.triangle import TriangleEncoder

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.moments import center_and_scale
 from ..data.samples import Samples
 from ..solvers.dictionary import first_components, improve_components, learn_in_rounds

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances_argmin_min
 
 from ..algorithm.settings import batch_rows, enough_epochs
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.samples import Samples
 from ..encoders.triangle import TriangleEncoder
 from ..utils.fields import COUNT, CURVE

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..data.coder import BlockEncoder
+from ..data.encoding import BlockEncoder
 from ..data.samples import Samples
 from ..encoders.sparse_coding import SparseCodingEncoder
 from ..solvers.dictionary import CodedBatch, check_scale, first_components, learn_online

@@ -100,8 +100,8 @@ def run_experiment(
 ) -> tuple[dict[str, Any], ImageFeatures]:
     """Learn, encode and judge, unless the results are already in the cache.
 
-    Return everything worth keeping as plain values, and the fitted features. The plain values are the settings, with
-    the chosen penalty; the verdict of each fold; the accuracy of each penalty in cross-validation, if one had to be
+    Return the results as plain values, and the fitted features. The plain values are the settings, with the chosen
+    penalty; the verdict of each fold; the accuracy of each penalty in cross-validation, if one had to be
     chosen; the course of training (:func:`training_facts` and units that are never active); the source of the patches
     (:meth:`Task.origin`); the seconds of each stage; and the versions of libraries.
 

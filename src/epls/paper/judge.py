@@ -43,7 +43,7 @@ def judge(train: Array, train_labels: Labels, test: Array, test_labels: Labels, 
     scaler = _fitted_scaler(rows)
     model: Any = LeastSquaresCV() if classifier == "least_squares" else svm_for(train_labels, n_views)
     scaled = _scaled(scaler, rows)
-    del train, rows  # while the classifier learns, only the scaled copy is needed, if the caller kept nothing else
+    del train, rows  # only the scaled copy is needed from here on
     model.fit(scaled, np.repeat(train_labels, n_views))
     # A block at a time: a scaled copy of all test samples would take as much memory as the samples.
     blocks = row_blocks(len(tested), _BLOCK_SAMPLES)

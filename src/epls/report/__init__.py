@@ -1,7 +1,7 @@
 """Pages for the browser, one file each: about data, about what a model has learned, and about comparisons."""
 
 from .compare import comparison_page
-from .explore import Learned, explore
+from .explore import Computed, Learned, explore
 from .model import model_page
 
-__all__ = ["Learned", "comparison_page", "explore", "model_page"]
+__all__ = ["Computed", "Learned", "comparison_page", "explore", "model_page"]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
 from ..datasets.labels import Label
@@ -16,18 +19,23 @@ from ..images.models import ImageModel, feature_rows, image_features, layers_of
 from ..images.reading import ImageCollection, Images
 from ..images.recipes import learned_features
 from ..plotting import filter_pictures
+from ..utils.threads import threads_for
 from ..utils.types import Array, Indices, Progress
 from ..utils.wording import counted
+from .duplicates import duplicate_pictures, duplicate_vectors
 from .page import packed, page, sheet_of, short, shrunk
 from .similarity import (
+    N_TYPICAL,
     Group,
+    GroupKind,
     comparable,
     described,
-    duplicate_pictures,
-    duplicate_vectors,
+    directions,
+    framed,
     grid_positions,
     grouped,
     map_positions,
+    outliers,
     shares,
     similarity,
     traits,
@@ -35,12 +43,13 @@ from .similarity import (
 from .thumbnails import LOOKS, looks, thumbnails_of
 
 _FEWEST = 3
-_LONELY = 60
-_MOST_SETS = 200
+_MOST_OUTLIERS = 200
+_MOST_PAIRS = 2000
 _TRAITS_OF_A_SAMPLE = 5
 _N_UNITS = 6
 _FILTER_SIDE = 24
 _STAGES = 4
+_N_CODES = 64  # numbers of a sample that the page's classifier knows
 
 
 @dataclass(frozen=True)
@@ -59,12 +68,33 @@ class Learned:
     mirror: bool = True
 
 
+@dataclass(frozen=True)
+class Computed:
+    """Features that were computed before.
+
+    Parameters
+    ----------
+    rows : array-like of shape (n_samples, n_features)
+        A row for each sample.
+    source : str
+        Where they are from. The page says it, as in "1,280 features of the network efficientnet_lite0".
+    model : fitted model or None, default=None
+        What computed them. The page shows the filters of image features.
+    """
+
+    rows: Any
+    source: str = "given"
+    model: Any = None
+
+
 def explore(
     data: Images,
     *,
     features: Any = None,
     labels: Sequence[Label | str | None] | None = None,
-    groups: int | Literal["density"] | None = None,
+    groups: int | GroupKind = "auto",
+    metric: Literal["standardized", "cosine"] = "standardized",
+    positions: ArrayLike | None = None,
     names: Sequence[str] | None = None,
     columns: Sequence[str] | None = None,
     title: str = "What is in these data",
@@ -73,7 +103,7 @@ def explore(
 ) -> str:
     """Create a page to look through a collection of images or vectors, and to label some of them.
 
-    Features are standardised and compared by their cosine. The page shows a map on which similar samples are close to
+    The page shows a map on which similar samples are close to
     each other, groups with their typical samples and distinguishing properties, the nearest neighbours of any sample,
     outliers and near-duplicates. Samples can be selected on the map, listed and labelled.
 
@@ -81,14 +111,23 @@ def explore(
     ----------
     data : images or array-like of shape (n_samples, n_columns)
         Images, as :class:`epls.ImageFeatures` accepts them, or vectors. At least three.
-    features : Learned, fitted model, array-like of shape (n_samples, n_features) or None, default=None
+    features : Learned, fitted model, array-like of shape (n_samples, n_features), Computed or None, default=None
         What samples are compared by: features that are learned from the images, those that a model's ``transform``
-        computes, or an array of them. None is the same as ``Learned()``, which compares vectors by their columns.
+        computes, or an array of them, which :class:`Computed` may describe. None is the same as ``Learned()``, which
+        compares vectors by their columns.
     labels : sequence of Label, str or None, default=None
         The known class of each sample, or None for unknown. None as a whole means that no class is known.
-    groups : int, "density" or None, default=None
-        The number of groups of equal size; None chooses it from the number of samples, at most 24. With "density", the
-        dense regions of the map instead.
+    groups : int, "auto", "balanced" or "density", default="auto"
+        The number of groups of equal size; "balanced" chooses it from the number of samples, at most 24. With
+        "density", groups are the dense regions of the map. "auto" chooses them if they are clear: none has more than
+        half of the samples, at most a fifth of the samples are outside, and at most 5 % of those inside are halfway
+        between two of them. Otherwise, the groups are balanced.
+    metric : {"standardized", "cosine"}, default="standardized"
+        How features are compared: standardised and reduced to at most 100 principal components, or by the cosine of
+        the features as they are. Networks whose embeddings are meant to be compared say so: choose "cosine" for them.
+    positions : array-like of shape (n_samples, 2) or None, default=None
+        The x and y of each sample on the map, x to the right and y upwards, such as those of UMAP or of places on
+        Earth. None places similar samples close to each other.
     names : sequence of str or None, default=None
         A name for each sample. By default, file names or numbers.
     columns : sequence of str or None, default=None
@@ -113,8 +152,8 @@ def explore(
     >>> "Iris flowers" in html
     True
     """
-    if (isinstance(groups, int) and groups < 1) or (isinstance(groups, str) and groups != "density"):
-        raise ValueError(f"groups={groups!r}: give a number of groups, 'density', or None to choose the number")
+    if groups not in get_args(GroupKind) and not (isinstance(groups, int) and groups >= 1):
+        raise ValueError(f"groups={groups!r}: give a number of groups, 'auto', 'balanced' or 'density'")
     random = check_random_state(random_state)
     vectors = _as_vectors(data)
     samples = ImageCollection(data, 1) if vectors is None else vectors
@@ -122,7 +161,14 @@ def explore(
     if n_samples < _FEWEST:
         said = counted(n_samples, "samples")
         raise ValueError(f"the data have {said}, but a map needs at least {_FEWEST}: give more")
+    if metric not in ("standardized", "cosine"):
+        raise ValueError(f"metric={metric!r}: give 'standardized' or 'cosine'")
     content = _about_names(samples, names) | _about_labels(labels, n_samples)
+    places = None if positions is None else check_array(positions)
+    if places is not None and places.shape != (n_samples, 2):
+        raise ValueError(f"positions has shape {places.shape}, but must have shape {(n_samples, 2)}: give x and y")
+    if places is not None:  # y of a screen is down; sums of very large numbers overflow
+        places = places / (np.abs(places).max() or 1.0) * [1, -1]
     rows, model, basis = _features(data, vectors, features, random, progress)
     if len(rows) != n_samples:
         raise ValueError(f"features has {len(rows)} rows, but there are {n_samples} samples: give a row for each")
@@ -131,10 +177,18 @@ def explore(
         shown, about = thumbnails_of(samples, progress)
     else:
         shown, about = samples, _about_columns(samples, columns)
-    content |= about | _analysis(rows, shown, model, groups, random, progress, content["labels"])
-    content["basis"] = basis
+    turned = not isinstance(features, Learned) or features.mirror
+    progress("arrange", 0, _STAGES)
+    X = directions(rows) if metric == "cosine" else comparable(rows, random, keep_length=vectors is not None)
+    content |= about | _analysis(rows, X, shown, turned, model, groups, places, random, progress, content["labels"])
+    content["codes"] = packed_codes(X, metric, random)
+    content["basis"] = basis if metric == "standardized" else f"the cosine of {basis}"
     progress("arrange", _STAGES, _STAGES)
-    return page("explore", title, content, scripts=("map", "explore", "gestures"), styles=("explore",))
+    # What people label on the page is kept in their browser, for pages of the same samples only.
+    known = [content["names"], content["codes"], content["labels"]]
+    content["digest"] = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    scripts = ("map", "classifier", "labels", "explore", "gestures")
+    return page("explore", title, content, scripts=scripts, styles=("explore",))
 
 
 def _as_vectors(data: Any) -> Array | None:
@@ -153,16 +207,18 @@ def _features(
         if vectors is not None:
             return vectors, None, f"{vectors.shape[1]:,} columns"
         options = asdict(features or Learned())
-        rows, model = learned_features(data, **options, random_state=random.randint(2**31 - 1), progress=progress)
-        return rows, model, f"{_about_units(model)}, learned from them without labels"
-    if not hasattr(features, "transform"):
-        rows = check_array(features, dtype=[np.float32, np.float64])
-        return rows, None, f"{rows.shape[1]:,} given features"
-    rows = check_array(feature_rows(features, data if vectors is None else Vectors(vectors), progress))
-    image_model = image_features(features)
-    if image_model is None:
-        return rows, None, f"{rows.shape[1]:,} given features"
-    return rows, image_model, f"{_about_units(image_model)}, of a model"
+        found = learned_features(data, **options, random_state=random.randint(2**31 - 1), progress=progress)
+        features = Computed(found[0], "learned from them without labels", found[1])
+    elif hasattr(features, "transform"):
+        samples = data if vectors is None else Vectors(vectors)
+        features = Computed(feature_rows(features, samples, progress), "of a model", features)
+    elif not isinstance(features, Computed):
+        features = Computed(features)
+    rows = check_array(features.rows, dtype=[np.float32, np.float64])
+    model = image_features(features.model)
+    if model is None:
+        return rows, None, f"{rows.shape[1]:,} features {features.source}"
+    return rows, model, f"{_about_units(model)}, {features.source}"
 
 
 def _about_units(model: ImageModel) -> str:
@@ -207,36 +263,39 @@ def _about_labels(labels: Sequence[Label | str | None] | None, n_samples: int) -
 
 def _analysis(
     rows: Array,
+    X: Array,
     shown: NDArray[Any],
+    turned: bool,
     model: ImageModel | None,
-    groups: int | Literal["density"] | None,
+    groups: int | GroupKind,
+    places: Array | None,
     random: np.random.RandomState,
     progress: Progress,
     labels: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Return what the features reveal: the map, groups, nearest samples, outliers and duplicates.
 
-    Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`.
+    ``X`` are the rows that are compared, and ``places`` the positions on the map if they are given.
+    Shown are vectors, or images by the fingerprints of :func:`thumbnails_of`. With ``turned``, mirrored and rotated
+    copies of images are duplicates.
     """
     are_images = shown.ndim > 2
-    progress("arrange", 0, _STAGES)
-    X = comparable(rows, random, keep_length=not are_images)
     found = similarity(X)
     progress("arrange", 1, _STAGES)
-    positions = map_positions(X, random)
+    positions = map_positions(X, random) if places is None else framed(places)
     progress("arrange", 2, _STAGES)
-    numbers = grouped(X, positions, groups, random)
+    numbers, kind = grouped(X, positions, groups, random)
     found_groups = described(X, numbers)
     cells = grid_positions(positions)
     progress("arrange", 3, _STAGES)
-    sets = duplicate_pictures(found, shown) if are_images else duplicate_vectors(found)
+    copies = duplicate_pictures(shown, turned=turned) if are_images else duplicate_vectors(found)
     of_labels = shares(labels.pop("each"), found_groups) if labels else [[]] * len(found_groups)
     about = [
         {
             "size": len(group.members),
             "typical": group.typical.tolist(),
             "next": group.next_to,
-            "between": group.between.tolist(),
+            "between": group.between[:N_TYPICAL].tolist(),
             "labels": counts[:_TRAITS_OF_A_SAMPLE],
             "traits": [],
             "units": [],
@@ -252,22 +311,44 @@ def _analysis(
     else:
         for entry, strongest in zip(about, traits(shown, found_groups), strict=True):
             entry["columns"] = [[column, short(difference)] for column, difference in strongest]
-    loneliness = found.loneliness()
-    lonely = np.argsort(-loneliness, kind="stable")[: min(_LONELY, len(loneliness) // 2)]
+    far, times = outliers(found)
     return {
         "positions": packed(np.rint(positions * 65535), np.uint16),
         "cells": packed(cells, np.uint16),
         "cellsAcross": int(cells.max()) + 1,
         "group": packed(numbers, np.int16),
         "groups": about,
-        "groupKind": "density" if groups == "density" else "balanced",
+        "groupKind": kind,
+        "groupsChosen": groups == "auto",
         "units": units,
-        "duplicates": sets[:_MOST_SETS],
+        "duplicates": {
+            "pairs": [[first, second, short(score)] for first, second, score in copies.pairs[:_MOST_PAIRS]],
+            "least": copies.least,
+            "usual": short(copies.usual),
+            "turned": turned,
+        },
         "nearest": packed(found.nearest, np.uint32),
         "cosines": packed(np.rint(100 * np.clip(found.cosines, 0, 1)), np.uint8),
         "nNearest": found.nearest.shape[1],
-        "lonely": lonely.tolist(),
+        "outliers": [[int(far[k]), short(times[k])] for k in range(min(len(far), _MOST_OUTLIERS))],
     }
+
+
+def packed_codes(X: Array, metric: str, random: np.random.RandomState) -> dict[str, Any]:
+    """Return 64 bytes for each row that is compared, and their scales: the page predicts labels from them.
+
+    They are principal components. :func:`comparable` divides each by the square root of its standard deviation, which
+    suits neighbours but not a classifier: here it is multiplied again.
+    """
+    parts = np.zeros((len(X), 1))
+    if np.ptp(X, axis=0).any():
+        with threads_for(X.size * min(X.shape)):
+            parts = PCA(min(_N_CODES, *X.shape), random_state=random).fit_transform(X)
+    if metric == "standardized":
+        parts *= parts.std(axis=0)
+    scales = np.abs(parts).max(axis=0) / 127
+    whole = np.rint(parts / np.where(scales > 0, scales, 1))
+    return {"values": packed(whole, np.int8), "scales": scales.tolist()}
 
 
 def _add_units(

@@ -1,6 +1,6 @@
-"""Similar samples: the nearest neighbours of each sample, outliers, near-duplicates, groups, and a map of all of them.
+"""Similar samples: the nearest neighbours of each sample, outliers, groups, and a map of all of them.
 
-Everything starts from the rows of :func:`comparable`, whose products are similarities.
+Everything starts from the rows of :func:`comparable` or :func:`directions`, whose products are similarities.
 """
 
 from __future__ import annotations
@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 from sklearn.cluster import HDBSCAN
 from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
@@ -22,15 +19,16 @@ from sklearn.preprocessing import StandardScaler
 
 from ..balanced.kmeans import BalancedKMeans
 from ..data.moments import unit_rows
-from ..utils.threads import row_blocks, threads_for
+from ..utils.threads import threads_for
 from ..utils.types import Array, Indices
+from ..utils.wording import counted
+
+GroupKind = Literal["auto", "balanced", "density"]
 
 N_NEAREST = 12
 _PRINCIPAL_COMPONENTS = 100
-_SAME_PIXELS = 8.0  # levels of 255: the mean difference between small pictures of the same scene
-_SAME_CONTRAST = 0.25  # at most, of a picture's standard deviation: pale pictures share only their background
-_SAME_VECTOR = 0.02  # of the typical distance to the nearest sample
-_PAIRS_AT_A_TIME = 20_000
+_FAR = 4  # robust standard deviations above the median: an outlier
+_LEAST_SPREAD = 0.05  # of logarithms of distances
 
 _LANDMARKS = 4000  # t-SNE takes time n log n: any further samples are placed by their nearest landmarks
 _FEWEST_FOR_TSNE = 6
@@ -43,8 +41,25 @@ N_TYPICAL = 12
 _MOST_GROUPS = 24
 _SMALLEST_SHARE = 100  # a dense group has at least one in this many samples
 _FEWEST_OF_A_GROUP = 5
+_LARGEST_ISLAND = 0.5  # of all samples, where the dense regions of the map are clear groups
+_MOST_OUTSIDE = 0.2  # of all samples, there
+_MIDDLE = 0.1  # of the way between two centers, from the middle: a sample there is between two groups
+_MOST_BETWEEN = _MIDDLE / 2  # of samples between clear groups: half of what samples spread evenly would give
 _N_TRAITS = 3
+_MOST_MEMBERS = 0.75  # are above the median of all samples, or below it, where a trait is mentioned
 _PLAIN = 0.3  # standard deviations: smaller differences are not mentioned
+
+
+def directions(features: Array) -> Array:
+    """Return the features of each sample as they are, scaled to unit length: the products of rows are cosines."""
+    X = unit_rows(np.asarray(features, np.float32))
+    if n_zero := int((~X.any(axis=1)).sum()):
+        raise ValueError(
+            f"{counted(n_zero, 'samples')} {'has' if n_zero == 1 else 'have'} features that are all zero, the first "
+            f"in row {int(X.any(axis=1).argmin())} (from 0), and no cosine: leave them out, or compare standardised "
+            f"features"
+        )
+    return X
 
 
 def comparable(features: Array, random: np.random.RandomState, *, keep_length: bool = False) -> Array:
@@ -76,51 +91,34 @@ class Similarity:
     nearest: Indices
     cosines: Array
 
-    def loneliness(self) -> Array:
-        """Return one minus the mean cosine to the nearest samples. It is large for outliers."""
-        return 1 - self.cosines.mean(axis=1)
+    def distances(self) -> Array:
+        """Return the Euclidean distances to the nearest samples, between rows of unit length."""
+        return np.asarray(np.sqrt(np.maximum(2 - 2 * self.cosines, 0)))
 
 
 def similarity(X: Array) -> Similarity:
-    """Return the nearest neighbours of each row of :func:`comparable`."""
+    """Return the nearest neighbours of each row of :func:`comparable` or :func:`directions`."""
     n_nearest = min(N_NEAREST, len(X) - 1)
     with threads_for(X.size * len(X)):
         distances, nearest = NearestNeighbors(n_neighbors=n_nearest, algorithm="brute").fit(X).kneighbors()
     return Similarity(nearest, np.clip(1 - np.square(distances) / 2, -1, 1))
 
 
-def duplicate_pictures(found: Similarity, pictures: NDArray[np.uint8]) -> list[list[int]]:
-    """Find sets of samples that are nearest neighbours and whose small pictures differ by a few levels of gray.
+def outliers(found: Similarity) -> tuple[Indices, Array]:
+    """Return samples that are unusually far from their nearest samples, the farthest first, and how far they are.
 
-    ``pictures`` has the shape (n_samples, height, width, 3). The largest set comes first.
+    The score of a sample is its mean distance to its nearest samples, divided by the (geometric) mean of theirs or the
+    median of all, whichever is larger. So a sample in a thin region is no outlier if those around it are as far apart,
+    nor is one at the edge of a dense region. Outliers are more than four robust standard deviations above the median of
+    all scores, in logarithms.
     """
-    flat = pictures.reshape(len(pictures), -1)
-    n_samples, n_nearest = found.nearest.shape
-    first, second = np.repeat(np.arange(n_samples), n_nearest), found.nearest.ravel()
-    alike = np.empty(len(first), np.bool_)
-    for pairs in row_blocks(len(first), _PAIRS_AT_A_TIME):
-        own = flat[first[pairs]]
-        difference = np.abs(own.astype(np.int16) - flat[second[pairs]]).mean(axis=1)
-        alike[pairs] = difference <= np.minimum(_SAME_PIXELS, 1 + _SAME_CONTRAST * own.std(axis=1))
-    return _sets(first[alike], second[alike], n_samples)
-
-
-def duplicate_vectors(found: Similarity) -> list[list[int]]:
-    """Find sets of samples that are much closer to each other than nearest neighbours usually are."""
-    distances = np.sqrt(np.maximum(2 - 2 * found.cosines, 0))
-    close = distances <= _SAME_VECTOR * np.median(distances[:, 0])
-    rows, places = np.nonzero(close)
-    return _sets(rows, found.nearest[rows, places], len(found.nearest))
-
-
-def _sets(first: Indices, second: Indices, n_samples: int) -> list[list[int]]:
-    """Return the connected sets of several samples, given pairs; the largest set first."""
-    graph = sparse.coo_matrix((np.ones(len(first), bool), (first, second)), shape=(n_samples, n_samples))
-    n_sets, of_sample = connected_components(graph, directed=False)
-    sizes = np.bincount(of_sample, minlength=n_sets)
-    members = np.split(np.argsort(of_sample, kind="stable"), np.cumsum(sizes)[:-1])
-    several = [part.tolist() for part in members if len(part) > 1]
-    return sorted(several, key=len, reverse=True)
+    logarithms = np.log(np.maximum(found.distances().mean(axis=1), np.finfo(np.float32).tiny))
+    scores = logarithms - np.maximum(logarithms[found.nearest].mean(axis=1), np.median(logarithms))
+    middle = np.median(scores)
+    spread = max(1.4826 * float(np.median(np.abs(scores - middle))), _LEAST_SPREAD)
+    order = np.argsort(-scores, kind="stable")
+    far = order[scores[order] > middle + _FAR * spread]
+    return far, np.exp(scores[far])
 
 
 def map_positions(X: Array, random: np.random.RandomState) -> Array:
@@ -139,7 +137,11 @@ def map_positions(X: Array, random: np.random.RandomState) -> Array:
     others = np.setdiff1d(np.arange(len(X)), chosen)
     if len(others):
         positions[others] = _among_landmarks(X[others], X[chosen], placed, random)
-    # The shape of the map is kept, but a few points far outside move to the edge to give the others room.
+    return framed(positions)
+
+
+def framed(positions: Array) -> Array:
+    """Return positions between 0 and 1. Their shape is kept, but a few points far outside move to the edge."""
     low, high = np.percentile(positions, (_OUTLYING / 2, 100 - _OUTLYING / 2), axis=0)
     middle, span = (low + high) / 2, float((high - low).max()) or 1.0
     return np.clip((positions - middle) / (1.06 * span) + 0.5, 0, 1)
@@ -211,24 +213,40 @@ def _fill(cells: Indices, positions: Array, samples: Indices, room: tuple[int, i
 
 
 def grouped(
-    X: Array, positions: Array, groups: int | Literal["density"] | None, random: np.random.RandomState
-) -> Indices:
-    """Return the number of the group of each sample, or -1 for none.
+    X: Array, positions: Array, groups: int | GroupKind, random: np.random.RandomState
+) -> tuple[Indices, GroupKind]:
+    """Return the number of the group of each sample, or -1 for none, and the kind of the groups.
 
-    Balanced groups, as many as ``groups`` (None: a usual number), are based on the rows. Dense groups are based on the
-    map: they are the islands that a reader sees, and samples between them are in no group.
+    Balanced groups, as many as ``groups`` or a usual number, are based on the rows. Dense groups are based on the map:
+    they are the islands that a reader sees, and samples between them are in no group. "auto" takes the islands if they
+    are clear: none has more than half of the samples, few samples are outside, and few are halfway between two of them
+    in the rows.
     """
-    if groups == "density":
-        smallest = max(_FEWEST_OF_A_GROUP, len(X) // _SMALLEST_SHARE)
-        if len(X) <= smallest:
-            return np.zeros(len(X), np.intp)
-        dense = HDBSCAN(min_cluster_size=smallest, min_samples=_FEWEST_OF_A_GROUP, copy=True)
-        with threads_for(0):
-            found = dense.fit_predict(positions)
-        return _largest_first(np.asarray(found, np.intp))
-    n_clusters = usual_number(len(X)) if groups is None else min(groups, len(X))
+    if groups in ("auto", "density"):
+        found = _islands(positions)
+        if groups == "density" or _are_clear(X, found):
+            return found, "density"
+    n_clusters = min(groups, len(X)) if isinstance(groups, int) else usual_number(len(X))
     model = BalancedKMeans(n_clusters, random_state=random)
-    return np.asarray(model.fit_predict(np.asarray(X, np.float32)), np.intp)
+    return np.asarray(model.fit_predict(np.asarray(X, np.float32)), np.intp), "balanced"
+
+
+def _islands(positions: Array) -> Indices:
+    smallest = max(_FEWEST_OF_A_GROUP, len(positions) // _SMALLEST_SHARE)
+    if len(positions) <= smallest:
+        return np.zeros(len(positions), np.intp)
+    dense = HDBSCAN(min_cluster_size=smallest, min_samples=_FEWEST_OF_A_GROUP, copy=True)
+    with threads_for(0):
+        found = dense.fit_predict(positions)
+    return _largest_first(np.asarray(found, np.intp))
+
+
+def _are_clear(X: Array, groups: Indices) -> bool:
+    n_inside = int(np.sum(groups >= 0))
+    largest = int(np.bincount(groups + 1)[1:].max(initial=0))
+    if largest > _LARGEST_ISLAND * len(groups) or n_inside < (1 - _MOST_OUTSIDE) * len(groups):
+        return False
+    return sum(len(group.between) for group in described(X, groups)) <= _MOST_BETWEEN * n_inside
 
 
 def usual_number(n_samples: int) -> int:
@@ -250,22 +268,29 @@ class Group:
     members: Indices
     typical: Indices  # those closest to the mean, the most similar first
     next_to: int  # the number of the most similar group, or -1 if there is no other
-    between: Indices  # the samples of this group that are most similar to the mean of that group
+    between: Indices  # members that are about as close to the mean of that group, the closest first
 
 
 def described(X: Array, groups: Indices) -> list[Group]:
     """Return each group with its typical samples, its nearest group, and the samples between the two."""
     n_groups = int(groups.max(initial=-1)) + 1
     members = [np.flatnonzero(groups == number) for number in range(n_groups)]
-    centers = unit_rows(np.stack([X[own].mean(axis=0) for own in members])) if n_groups else X[:0]
+    means = np.stack([X[own].mean(axis=0) for own in members]) if n_groups else X[:0]
+    centers = unit_rows(means)
     cosines = centers @ centers.T
     np.fill_diagonal(cosines, -np.inf)
     found = []
     for number, own in enumerate(members):
         typical = own[np.argsort(-(X[own] @ centers[number]), kind="stable")][:N_TYPICAL]
         next_to = int(cosines[number].argmax()) if n_groups > 1 else -1
-        margin = X[own] @ (centers[number] - centers[next_to])
-        between = own[np.argsort(margin, kind="stable")][:N_TYPICAL] if n_groups > 1 else own[:0]
+        # From -1/2 at the mean of the other group to 1/2 at that of this one, without the sample itself: in many
+        # dimensions, a sample is close to a mean that it is part of.
+        rest = (len(own) * means[number] - X[own]) / max(len(own) - 1, 1)
+        way = rest - means[next_to]
+        length = np.maximum(np.square(way).sum(axis=1), np.finfo(np.float32).tiny)
+        place = ((X[own] - (rest + means[next_to]) / 2) * way).sum(axis=1) / length
+        order = np.argsort(place, kind="stable")
+        between = own[order[place[order] < _MIDDLE]] if n_groups > 1 else own[:0]
         found.append(Group(own, typical, next_to, between))
     return found
 
@@ -273,16 +298,20 @@ def described(X: Array, groups: Indices) -> list[Group]:
 def traits(columns: Array, groups: Sequence[Group], n_traits: int = _N_TRAITS) -> list[list[tuple[int, float]]]:
     """For each group, return the columns whose mean differs most from that of all samples, the strongest first.
 
-    A column comes with its difference in standard deviations.
+    A column comes with its difference in standard deviations. Three quarters of the members, or more, are on that
+    side of the median of all samples.
     """
     deviations = columns.std(axis=0)
     scale = np.where(deviations > 0, deviations, np.inf)
-    center = columns.mean(axis=0)
+    center, middle = columns.mean(axis=0), np.median(columns, axis=0)
     found = []
     for group in groups:
-        difference = (columns[group.members].mean(axis=0) - center) / scale
-        strongest = np.argsort(-np.abs(difference), kind="stable")[:n_traits]
-        found.append([(int(k), float(difference[k])) for k in strongest if abs(difference[k]) >= _PLAIN])
+        own = columns[group.members]
+        difference = (own.mean(axis=0) - center) / scale
+        on_that_side = np.where(difference > 0, (own > middle).mean(axis=0), (own < middle).mean(axis=0))
+        holds = (np.abs(difference) >= _PLAIN) & (on_that_side >= _MOST_MEMBERS)
+        strongest = np.argsort(-np.abs(difference) * holds, kind="stable")[: min(n_traits, int(holds.sum()))]
+        found.append([(int(k), float(difference[k])) for k in strongest])
     return found
 
 

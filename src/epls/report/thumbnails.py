@@ -18,7 +18,7 @@ _BYTES_PER_PIXEL = 0.5
 _SIDES = (24, 224)
 _SHEET_SIDE = 2048  # pixels: what a phone can decode at a time
 _RANGE_FROM = 200  # images that determine what is dark and what is bright, if that is unknown
-FINGERPRINT = 16  # pixels per side, to compare images
+FINGERPRINT = 32  # pixels per side, to compare images
 
 #: The words for more and less of each measure of :func:`looks`.
 LOOKS = [
@@ -35,7 +35,7 @@ LOOKS = [
 def thumbnails_of(images: ImageCollection, progress: Progress) -> tuple[NDArray[np.uint8], dict[str, Any]]:
     """Read each image once and create its small picture. With many images, the pictures are smaller.
 
-    Returned are even smaller pictures, all square, to compare images, (n_images, 16, 16, 3); and the content of a page:
+    Returned are even smaller pictures, all square, to compare images, (n_images, 32, 32, 3); and the content of a page:
     sheets of tiles, each with a picture at its upper left, the size of each picture, and the mean color of each image.
     """
     n_images = len(images)

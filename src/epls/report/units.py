@@ -35,6 +35,7 @@ _MEASURES = [
     ("group", "group", "", "units of a group see the same channels of the layer below"),
     ("frequency", "spatial frequency", " waves/pixel", "of its strongest stripes; 0.5: they change at each pixel"),
     ("orientation", "orientation", "°", "of its stripes: 0° is horizontal, 90° vertical"),
+    ("clarity", "clarity", "%", "of its energy is in its strongest stripes; noise has stripes of all kinds"),
     ("color", "color", "%", "of its energy is not gray"),
 ]
 
@@ -166,8 +167,9 @@ def filter_statistics(filters: Array) -> dict[str, Array]:
     """Find the strongest wave in each filter of shape (n, height, width, channels).
 
     ``orientation`` is the direction of the crests in degrees, 0 to 180: 0 is a horizontal edge, 45 rises to the right.
-    ``frequency`` has the waves per pixel, 0 to 0.71: at 0.5, the sign changes from each pixel to the next. ``color`` is
-    the fraction of the filter's energy that is not gray.
+    ``frequency`` has the waves per pixel, 0 to 0.71: at 0.5, the sign changes from each pixel to the next. ``clarity``
+    is the fraction of the energy in this wave, as far as a filter of this size can tell waves apart. ``color`` is the
+    fraction of the filter's energy that is not gray.
     """
     gray = filters.mean(axis=3)
     energy = np.square(filters).sum(axis=(1, 2, 3))
@@ -181,10 +183,18 @@ def filter_statistics(filters: Array) -> dict[str, Array]:
         power += np.square(np.abs(np.fft.fft2(centered, s=(side, side))))
     power[:, 0, 0] = 0
     peaks = power.reshape(len(filters), -1).argmax(axis=1)
-    down, right = np.fft.fftfreq(side)[np.stack(np.unravel_index(peaks, (side, side)))]
+    row_column = np.stack(np.unravel_index(peaks, (side, side)))
+    down, right = np.fft.fftfreq(side)[row_column]
+    reach = np.array(filters.shape[1:3])  # a wave in so many pixels is spread over a 1 / reach of all frequencies
+    clarity = np.zeros(len(filters))
+    for k, of_filter in enumerate(power):
+        from_peak = np.fft.fftfreq(side) * reach[:, None]
+        near = [np.abs(np.roll(from_peak[axis], row_column[axis, k])) < 1 for axis in (0, 1)]
+        # The other half of the energy is at the negative frequency.
+        clarity[k] = min(1, 2 * of_filter[np.ix_(*near)].sum() / (of_filter.sum() or 1))
     # Crests are perpendicular to the wave, and the rows of a picture count downwards.
     orientation = np.round(np.degrees(np.arctan2(right, down)), 9) % 180
-    return {"frequency": np.hypot(down, right), "orientation": orientation, "color": color}
+    return {"frequency": np.hypot(down, right), "orientation": orientation, "clarity": clarity, "color": color}
 
 
 def _charts(learners: Sequence[Any], wins: Indices, of_samples: Array, of_units: Array) -> list[dict[str, str]]:

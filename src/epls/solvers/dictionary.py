@@ -13,7 +13,7 @@ from ..data.moments import center_and_scale, unit_rows
 from ..data.samples import ArraySamples
 from ..utils.types import Array
 
-#: The samples of a mini-batch for each component; codes of too few samples say little about a component.
+#: Samples per component in a mini-batch. With too few, the codes say little about a component.
 SAMPLES_PER_COMPONENT = 4
 
 
@@ -135,7 +135,7 @@ def learn_online(
         return loss / len(X), n_uses
 
     def forget(which: NDArray[np.intp]) -> None:
-        """Forget the past of redrawn components, which would turn them back."""
+        """Forget the past of redrawn components, which would restore them."""
         squares[which] = 0
         squares[:, which] = 0
         products[which] = 0

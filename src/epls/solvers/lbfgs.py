@@ -45,7 +45,7 @@ def minimize_over_epochs(
     next(epochs)
     # Neither the gradient, whose size depends on the data, nor the number of evaluations ends the minimisation.
     options = {"maxiter": np.iinfo(np.int32).max, "maxfun": np.iinfo(np.int32).max, "ftol": tol, "gtol": 0.0}
-    with closing(epochs):  # callbacks are told of the end, even after an error, before fit ends
+    with closing(epochs):  # callbacks are notified of the end before fit ends, even after an error
         result = minimize(
             relative, start.ravel(), jac=True, method="L-BFGS-B", callback=iteration_done, options=options
         )

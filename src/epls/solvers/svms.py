@@ -44,7 +44,7 @@ _SLOPE_TOLERANCE = 0.01  # the slope at the end of a step, relative to that at i
 _FOLD_TOLERANCE = 1e-4
 _DOUBLE_BELOW = 1e-5  # single precision reaches this tolerance in all but the worst conditioned problems
 _LARGEST_LEAP = 4.0  # from one C to a larger one; a cold start at almost hard margins would take thousands of steps
-_MEMORY = 40  # steps; with 16, almost hard margins take five to ten times as many, and 5,000 x 1,600 takes 1.4 times as long
+_MEMORY = 40  # steps; with 16, almost hard margins take five to ten times as many, and 5,000 x 1,600 1.4 times as long
 _MANY_FEATURES = 2000  # for which the Cholesky factor is in single precision
 
 
@@ -84,7 +84,7 @@ class _Memory:
         for s, y, share, length in reversed(used):
             found += (length - share * _row_dots(y, found))[:, None] * s
         direction = found * scale
-        uphill = ~(_row_dots(direction, gradient) < 0)  # only because of rounding
+        uphill = ~(_row_dots(direction, gradient) < 0)  # by rounding errors
         direction[uphill] = -gradient[uphill]
         return direction
 

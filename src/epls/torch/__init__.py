@@ -1,5 +1,5 @@
 """EPLS with PyTorch: training and encoding on any device, several processes, a loss for any
-network, learned layers as modules.
+network, learned layers as modules, features of pretrained networks.
 
 Needs torch (``pip install "epls[torch]"``).
 """
@@ -13,5 +13,6 @@ from .coder import ImageNetwork
 from .distributed import Shard
 from .export import to_module
 from .loss import EPLSLoss
+from .network import network_features
 
-__all__ = ["EPLSLoss", "ImageNetwork", "Shard", "to_module"]
+__all__ = ["EPLSLoss", "ImageNetwork", "Shard", "network_features", "to_module"]

@@ -156,7 +156,7 @@ class CoderModule(nn.Module):
             for group in coder.groups
         )
         self.register_buffer("channels", None if coder.channels is None else torch.tensor(coder.channels))
-        # The values of a patch and its codes: what a position takes.
+        # The memory for a position: the values of its patch, and its codes.
         self.n_elements = int(np.prod(coder.patch_shape)) + max(group.n_codes for group in coder.groups)
 
     def forward(

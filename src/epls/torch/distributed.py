@@ -5,8 +5,8 @@ Every process runs the same program, started by ``torchrun``, Slurm or Kubernete
 the gradient; one all-reduce adds up the gradients. All processes then take the same step. So their weights stay equal
 and are never sent.
 
-*Balance.* All processes know the sizes of all mini-batches, so each of them knows which wins the others will give. Over
-all processes, the wins of any two units differ by at most one after every step, see :func:`shares`.
+*Balance.* All processes know the sizes of all mini-batches, so each of them knows which wins the others will assign.
+Over all processes, the wins of any two units differ by at most one after every step, see :func:`shares`.
 
 *The same bits.* Sums over processes are those of gloo's ring, and moments are merged in the order of the processes. So
 a seed fixes the result for a number of processes, and one process learns what ``fit`` without shards learns.
@@ -44,7 +44,7 @@ from ..utils.types import Array, Indices
 ShardBatch = tuple[Stored, Indices, NDArray[np.int64]]  # a batch, and the number of rows of each process
 _Counts = NDArray[np.int64]
 
-#: A process that says nothing for so long is given up. One that dies is noticed at once.
+#: After this time without a message, a process is considered lost. One that dies is noticed at once.
 PATIENCE = timedelta(minutes=10)
 
 
@@ -56,8 +56,8 @@ class Shard(PartOfSamples):
     of them, so let one of them save it. A step uses a mini-batch of each process; parts may have different sizes.
 
     The processes are those of the default group of ``torch.distributed``. If there is none, it is created from the
-    environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``, ``MASTER_PORT``). A program that
-    nobody started in several processes learns from its part alone.
+    environment that ``torchrun`` sets (``RANK``, ``WORLD_SIZE``, ``MASTER_ADDR``, ``MASTER_PORT``). A program that runs
+    in a single process learns from its part alone.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Shard(PartOfSamples):
 
     def __array__(self, *arguments: Any, **settings: Any) -> Any:
         """Refuse to be used as an array."""
-        raise TypeError("a Shard is for fit of learners that several processes can train: give its X elsewhere")
+        raise TypeError("a Shard is only for fit of a learner that several processes can train: give its X instead")
 
     def samples(self, own: Callable[[], Samples], learner: str) -> Samples:
         """Return the samples of all processes; ``own`` opens those of this one for a learner."""
@@ -94,8 +94,8 @@ def n_processes() -> int:
 def connect(device: str | None = None) -> None:
     """Create the default group of processes from the environment, if several were started and there is none.
 
-    Without ``torchrun``, the first process listens at ``MASTER_ADDR`` and nowhere else. Where this is the loopback
-    address, so do the connections between the processes.
+    Without ``torchrun``, the first process listens only at ``MASTER_ADDR``. If this is the loopback address, the
+    processes connect to each other only through it.
     """
     if distributed.is_initialized() or int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return
@@ -135,7 +135,7 @@ def _disconnect() -> None:
 
 @contextmanager
 def _told(what: str = "was lost") -> Iterator[None]:
-    """Say in plain words that the exchange with another process failed."""
+    """Turn a failed exchange with another process into an error that says what to do."""
     try:
         yield
     except (RuntimeError, ValueError) as error:
@@ -151,7 +151,7 @@ class Processes:
     Attributes
     ----------
     rank, size : int
-        Which one this is, and how many there are.
+        The number of this process, from 0, and the number of all processes.
     """
 
     def __init__(self) -> None:
@@ -183,7 +183,7 @@ class Processes:
             array[...] = tensor.cpu().numpy()
 
     def gather(self, content: bytes) -> list[bytes]:
-        """Return the bytes that each process gives, in the order of the processes."""
+        """Return the bytes of each process, in the order of the processes."""
         own = torch.frombuffer(bytearray(content or b"\0"), dtype=torch.uint8)
         sizes = torch.zeros(self.size, dtype=torch.int64, device=self._device)
         sizes[self.rank] = len(content)
@@ -196,7 +196,7 @@ class Processes:
         return [part[:n].cpu().numpy().tobytes() for part, n in zip(found, sizes.tolist(), strict=True)]
 
     def from_first(self, content: bytes) -> bytes:
-        """Return the bytes that the first process gives."""
+        """Return the bytes of the first process."""
         with _told():
             size = torch.tensor([len(content)], device=self._device)
             distributed.broadcast(size, 0)
@@ -209,7 +209,7 @@ class Processes:
         return buffer.cpu().numpy().tobytes()
 
     def gather_values(self, find: Callable[[], Any]) -> list[Any]:
-        """Return the plain values that a function finds in each process. If it fails in one, all raise an error."""
+        """Return the plain values that a function returns in each process. If it fails in one, all raise an error."""
         try:
             own: dict[str, Any] = {"found": find()}
         except (ValueError, TypeError, OSError, MemoryError) as error:

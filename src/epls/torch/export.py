@@ -51,7 +51,7 @@ def to_module(model: Any, *, patch_shape: tuple[int, ...] | None = None, stride:
     """
     if isinstance(model, ImageTransformer):
         if patch_shape is not None:
-            raise ValueError("patch_shape is for a learner of patches: features of images know theirs, leave it out")
+            raise ValueError("patch_shape is for a learner of patches; features of images have their own: leave it out")
         return ImageNetwork(model.coders(), model.grid, model.mirror)
     layer = layer_of(model)
     dtype = torch.float64 if model.components_.dtype == np.float64 else torch.float32

@@ -167,14 +167,14 @@ class EPLSLoss(nn.Module):
             )
 
     def _warn_if_dense(self) -> None:
-        """Warn a user who looks at the outputs that they are not sparse yet."""
+        """Warn that outputs are not sparse yet."""
         n_done, n_needed = int(self.n_steps_done), steps_to_sparse(self.n_steps)
         if 0 < n_done < n_needed and self.n_components > 2:
             wanted = wanted_activity(self.n_components, n_done, self.n_steps)
             warnings.warn(
-                f"outputs are still dense: a unit's mean is led from 1/2 to 1/{self.n_components} over the first "
+                f"outputs are still dense: the mean of a unit goes from 1/2 to 1/{self.n_components} over the first "
                 f"{n_needed} steps (n_steps={self.n_steps}), and after {n_done} it is about {wanted:.2f} of the way "
-                f"from inactive to active: train longer, or give n_steps, the number of steps that there will be",
+                f"from inactive to active: train longer, or give n_steps, the planned number of steps",
                 stacklevel=3,
             )
 

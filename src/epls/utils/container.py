@@ -50,7 +50,7 @@ def write_container(path: Path, header: dict[str, Any], arrays: dict[str, Any]) 
 def read_container(source: Path | bytes, *formats: int) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the plain values and the arrays of a file with one of these formats, or of the content of a file.
 
-    Another format is a :class:`VersionError`; all that :func:`write_container` would not write is a
+    Another format is a :class:`VersionError`; anything that :func:`write_container` would not write is a
     :class:`DamagedError`.
     """
     try:

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO
 from filelock import FileLock, Timeout
 
 _NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT)
-_WORTH_A_LOOK = 2**20  # bytes; for smaller reads, the size of the file is not checked
+_WORTH_A_LOOK = 2**20  # bytes; the size of the file is not checked for smaller reads
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -121,7 +121,7 @@ class _NoLongerThanItIs(io.BufferedReader):
 
 
 def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
-    """Open a regular file for reading. All else is a NotRegularError: a pipe could block, a device may never end."""
+    """Open a regular file for reading. Anything else is a NotRegularError: a pipe could block, a device never end."""
     # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:

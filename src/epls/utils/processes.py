@@ -1,4 +1,4 @@
-"""What a command does if ``torchrun`` starts it in several processes: each takes its part, and the first one prints."""
+"""Commands that ``torchrun`` starts in several processes: each process does its part, and the first one prints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .optional import torch_room
 
-#: The commands that several processes can do together.
+#: The commands that can run in several processes.
 TOGETHER = ("fit", "transform")
 
 
@@ -18,12 +18,12 @@ def n_processes() -> int:
 
 
 def rank() -> int:
-    """Return which of them this is, from 0."""
+    """Return the rank of this process, from 0."""
     return _number("RANK", 0)
 
 
 def own_rows(n_rows: int) -> slice:
-    """Return the part of this process: of all parts, sizes differ by at most one."""
+    """Return the rows of this process. The sizes of any two parts differ by at most one."""
     if n_rows < n_processes():
         raise ValueError(f"{n_rows} samples are too few for {n_processes()} processes: start fewer")
     return slice(n_rows * rank() // n_processes(), n_rows * (rank() + 1) // n_processes())
@@ -36,7 +36,7 @@ def own_file(path: Path) -> Path:
 
 
 def was_written(path: Path, force: bool) -> bool:
-    """Return whether this command wrote a file before ``torchrun`` restarted it: at its start, there was none."""
+    """Return whether this command wrote a file before ``torchrun`` restarted it; at the first start, there was none."""
     return _number("TORCHELASTIC_RESTART_COUNT", 0) > 0 and path.exists() and not force
 
 

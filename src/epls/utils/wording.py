@@ -30,3 +30,14 @@ def listed(names: Collection[Any], most: int = 5) -> str:
     """
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(map(str, islice(names, most))) + more
+
+
+def sized(n_bytes: int) -> str:
+    """Return the size of a file in words.
+
+    Examples
+    --------
+    >>> sized(31_400), sized(2_140_000)
+    ('31 kB', '2.1 MB')
+    """
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"

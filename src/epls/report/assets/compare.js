@@ -12,13 +12,13 @@ const columns = [
   { key: "accuracy", title: "% correct (std)", value: (entry) => entry.accuracy, text: (entry) => `${entry.accuracy.toFixed(1)} (${entry.std.toFixed(2)})` },
   { key: "bar", title: "" },
   { key: "learn", title: "learn s", value: (entry) => entry.seconds.learn, text: (entry) => seconds(entry.seconds.learn) },
-  { key: "encode", title: "encode s", value: (entry) => entry.seconds.encode, text: (entry) => seconds(entry.seconds.encode) },
+  { key: "encode", title: "encode s", value: (entry) => entry.seconds.encode, text: (entry) => (entry.seconds.encode ? seconds(entry.seconds.encode) : "") },
   { key: "to_tune", title: "to tune", value: (entry) => entry.n_to_tune, text: (entry) => String(entry.n_to_tune ?? "") },
   { key: "silent", title: "never active", value: (entry) => entry.n_never_active, text: (entry) => (entry.n_units === null ? "" : `${entry.n_never_active} of ${entry.n_units}`) },
 ];
 
 function barOf(entry) {
-  const bar = element("div", { className: entry.name.startsWith("epls") ? "ours" : "", style: `width: ${entry.accuracy}%` });
+  const bar = element("div", { className: /^(epls|prototypes)/i.test(entry.name) ? "ours" : "", style: `width: ${entry.accuracy}%` });
   const from = Math.max(0, entry.accuracy - entry.std);
   const width = (100 * (entry.accuracy + entry.std - from)) / Math.max(entry.accuracy, 1);
   bar.append(element("i", { style: `left: ${(100 * from) / Math.max(entry.accuracy, 1)}%; width: ${width}%` }));

@@ -1,8 +1,6 @@
 // The panels beside the map, and their controls.
 const nearest = unpacked(content.nearest, Uint32Array);
 const cosines = unpacked(content.cosines, Uint8Array);
-const given = new Map(); // labels that people gave, by sample
-const predicted = new Map(); // labels that a classifier gave, with its confidence
 const folderOf = foldersOfNames();
 const what = isImages ? "image" : "row";
 const plural = (number, word = what) => `${number.toLocaleString("en")} ${word}${number === 1 ? "" : "s"}`;
@@ -11,31 +9,16 @@ let unsaved = false;
 let onlyGroup = -1;
 let shownTab = "groups";
 
-if (content.labels) {
-  const of = unpacked(content.labels.of, Int32Array);
-  const confidence = unpacked(content.labels.confidence, Uint8Array);
-  const byHand = unpacked(content.labels.given, Uint8Array);
-  for (let sample = 0; sample < count; sample++) {
-    if (of[sample] < 0) continue;
-    const label = content.labels.classes[of[sample]];
-    if (byHand[sample]) given.set(sample, label);
-    else predicted.set(sample, [label, confidence[sample] / 100]);
-  }
-}
-
 function foldersOfNames() {
   const folders = content.names.map((name) => (content.nameColumn === "file" && name.includes("/") ? name.split("/")[0] : ""));
   const different = [...new Set(folders)].sort();
   return different.length > 1 && different.length <= 200 ? { of: folders, names: different } : null;
 }
 
-const labelOf = (sample) => given.get(sample) ?? predicted.get(sample)?.[0];
-const classes = () => [...new Set([...given.values(), ...[...predicted.values()].map(([label]) => label)])].sort();
-
 // --- pictures ---
 function thumb(sample, side = 68, name = "button") {
   const label = nameOf(sample);
-  if (!isImages) return element(name, { className: "chip", title: label }, swatch(numberOf(sample)), label);
+  if (!isImages) return element(name, { className: `chip${state.selected[sample] ? " is-selected" : ""}`, title: label }, element("span", { className: "swatch", style: `--swatch: ${cssColor(colorOf(sample))}` }), label);
   const picture = pictureOf(sample);
   const scale = side / Math.max(picture.width, picture.height);
   const rows = Math.ceil(Math.min(content.perSheet, count - picture.sheet * content.perSheet) / content.across);
@@ -48,12 +31,14 @@ function thumb(sample, side = 68, name = "button") {
   return made;
 }
 
-function thumbs(samples, captions = null, side = 68) {
+const show = (sample) => { choose(sample, true); byId("panel").focus({ preventScroll: true }); };
+
+function thumbs(samples, captions = null, side = 68, act = show) {
   const holder = element("div", { className: "thumbs" });
   for (const [k, sample] of samples.entries()) {
     const button = thumb(sample, side);
     button.type = "button";
-    button.addEventListener("click", () => { choose(sample, true); byId("panel").focus({ preventScroll: true }); });
+    button.addEventListener("click", () => act(sample));
     holder.append(captions ? element("figure", {}, button, element("figcaption", {}, captions[k])) : button);
   }
   return holder;
@@ -68,7 +53,7 @@ const button = (text, act, properties = {}) => {
 const say = (text) => { byId("status").textContent = text; };
 
 // --- tabs ---
-const tabs = { groups: ["Groups", groupsPanel], sample: [isImages ? "Image" : "Row", samplePanel], selection: ["Labels", selectionPanel], odd: ["Outliers", oddPanel], twins: ["Duplicates", twinsPanel] };
+const tabs = { groups: ["Groups", groupsPanel], sample: [isImages ? "Image" : "Row", samplePanel], labels: ["Labels", labelsPanel], odd: ["Outliers", oddPanel], twins: ["Duplicates", twinsPanel] };
 
 function showTab(name) {
   shownTab = name;
@@ -83,8 +68,10 @@ function showTab(name) {
 
 const refresh = () => {
   const at = byId("panel").scrollTop;
+  const { id } = document.activeElement;
   showTab(shownTab);
   byId("panel").scrollTop = at;
+  if (id) byId(id)?.focus({ preventScroll: true });
 };
 
 function addTabs() {
@@ -108,7 +95,7 @@ function addTabs() {
 function groupsPanel() {
   const dense = content.groupKind === "density";
   const outside = groupOf.reduce((sum, number) => sum + (number < 0), 0);
-  const kind = dense ? `The groups are dense regions of the map; ${plural(outside)} lie between them.` : `${content.groups.length} groups of equal size.`;
+  const kind = dense ? `The groups are the islands of the map; ${plural(outside)} lie${outside === 1 ? "s" : ""} outside them.` : `${content.groups.length} groups of equal size.${content.groupsChosen ? " The islands of the map are not clear enough to be groups: one has more than half of all, or more than 20 % lie outside them, or more than 5 % halfway between two." : ""}`;
   const intro = `${plural(count)}, compared by ${content.basis}. ${kind}`;
   return [element("p", { className: "explanation" }, intro), ...content.groups.map(groupCard)];
 }
@@ -118,19 +105,19 @@ function groupCard(group, number) {
   const members = () => order.filter((sample) => groupOf[sample] === number);
   const title = element("div", { className: "title" }, swatch(number), element("b", {}, `Group ${number + 1}: ${plural(group.size)}`), focus, button("Select", () => select([...members()])));
   const card = element("section", { className: "group", id: `group-${number + 1}` }, title, thumbs(group.typical, null, isImages ? 54 : 0));
-  if (group.traits.length) card.append(element("p", {}, sentence(group.traits)));
-  if (group.columns?.length) card.append(element("p", {}, group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`).join(", ")));
+  if (group.traits.length) card.append(mostly(group.traits));
+  if (group.columns?.length) card.append(mostly(group.columns.map(([column, difference]) => `${content.columns?.[column] ?? `feature ${column}`} ${difference > 0 ? "+" : "\u2212"}${Math.abs(difference).toFixed(1)} sd`)));
   if (group.labels.length) card.append(element("p", {}, `Labels: ${group.labels.map(([label, n]) => `${label} ${n}`).join(", ")}`));
   if (group.units.length && content.units) card.append(element("p", {}, "Filters that respond more here: ", filters(group.units)));
-  if (group.next >= 0) {
-    const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}`));
+  if (group.between.length) {
+    const border = element("details", {}, element("summary", {}, `Between this and group ${group.next + 1}: ${plural(group.between.length)}`));
     border.addEventListener("toggle", () => { if (border.open && border.children.length === 1) border.append(thumbs(group.between, null, 46)); });
     card.append(border);
   }
   return card;
 }
 
-const sentence = (traits) => `${traits[0][0].toUpperCase()}${traits.join(", ").slice(1)} than most.`;
+const mostly = (traits) => element("p", { title: `True of at least three in four of the group, compared with the median of all ${what}s` }, `Mostly ${traits.join(", ")}.`);
 
 function filters(units) {
   const { columns, rows } = content.units;
@@ -157,12 +144,11 @@ function samplePanel() {
   const near = [...nearest.subarray(sample * k, (sample + 1) * k)];
   const captions = near.map((_, place) => (cosines[sample * k + place] / 100).toFixed(2));
   const group = groupOf[sample];
-  const label = given.has(sample) ? `${given.get(sample)} (given)` : predicted.has(sample) ? `${predicted.get(sample)[0]} (predicted, ${Math.round(100 * predicted.get(sample)[1])} %)` : "none";
   const large = isImages ? thumb(sample, Math.min(260, Math.max(120, 2 * content.side)), "div") : null;
   large?.classList.add("large");
   return [
     element("h2", {}, nameOf(sample)), ...(large ? [large] : [valuesOf(sample)]),
-    element("p", {}, `Label: ${label}`),
+    element("p", {}, `Label: ${toldLabel(sample)}`), choices([sample]),
     element("div", { className: "row" },
       button(state.selected[sample] ? "Remove from selection" : "Add to selection", () => toggle(sample)),
       button("Show on the map", () => flyToSamples([sample, ...near])),
@@ -192,11 +178,11 @@ function choose(sample, fly = false) {
 // --- selection and labels ---
 const selection = () => { const found = []; for (let k = 0; k < count; k++) if (state.selected[k]) found.push(k); return found; };
 
-function select(samples, { add = false, show = true } = {}) {
+function select(samples, { add = false, open = true } = {}) {
   if (!add) state.selected.fill(0);
   for (const sample of samples) state.selected[sample] = 1;
   say(`${plural(selection().length)} selected`);
-  if (show) showTab("selection");
+  if (open) showTab("labels");
   redraw();
 }
 
@@ -205,50 +191,6 @@ function toggle(sample) {
   say(`${nameOf(sample)} ${state.selected[sample] ? "selected" : "no longer selected"}`);
   refresh();
   redraw();
-}
-
-function selectionPanel() {
-  const samples = selection();
-  const known = classes();
-  const input = element("input", { type: "text", id: "label", placeholder: "a label, such as cat", "aria-label": "Label of the selection", autocomplete: "off", maxLength: 200 });
-  input.setAttribute("list", "known");
-  const form = element("form", { className: "row" }, input, element("datalist", { id: "known" }, ...known.map((label) => element("option", { value: label }))), element("button", { type: "submit", disabled: samples.length === 0 }, "Label selection"));
-  form.addEventListener("submit", (event) => { event.preventDefault(); labelSelection(input.value.trim()); });
-  const list = [...new Set(given.values())].sort().map((label) => {
-    const own = [...given].filter(([, other]) => other === label).map(([sample]) => sample);
-    return element("div", { className: "row" }, swatch(known.indexOf(label)), element("span", {}, `${label}: ${own.length}`), button("Select", () => select(own)), button("Remove", () => { for (const sample of own) given.delete(sample); changed(); }, { "aria-label": `Remove the label ${label}` }));
-  });
-  const parts = [
-    element("h3", {}, `Selection: ${plural(samples.length)}`),
-    ...(samples.length ? [thumbs(samples.slice(0, 40), null, 46), ...(samples.length > 40 ? [element("p", { className: "explanation" }, `and ${samples.length - 40} more`)] : [])] : [element("p", { className: "explanation" }, "Draw around samples with Lasso or Box, click them with Ctrl or Cmd, or select a group.")]),
-    form,
-    element("div", { className: "row" }, button("Save names", saveNames, { id: "save-names", disabled: samples.length === 0 }), button("Clear", () => select([]), { disabled: samples.length === 0 })),
-    element("h3", {}, `Labels: ${given.size}`), ...list,
-    element("div", { className: "row" }, button("Save labels (CSV)", saveLabels, { id: "save-labels", disabled: given.size === 0 })),
-    element("p", { className: "explanation" }, "Save labels of at least two classes, then run: epls classify DATA --labels labels.csv -o predictions.csv. To see the predictions here: epls explore DATA --labels predictions.csv -o page.html --force."),
-  ];
-  return predicted.size ? [...parts, ...unsure()] : parts;
-}
-
-function unsure() {
-  const samples = [...predicted].filter(([sample]) => !given.has(sample)).sort((a, b) => a[1][1] - b[1][1]).slice(0, 24);
-  return [element("h3", {}, "Least certain predictions: label these next"), thumbs(samples.map(([sample]) => sample), samples.map(([, [label, confidence]]) => `${label} ${Math.round(100 * confidence)} %`), 54)];
-}
-
-function labelSelection(label) {
-  if (!label) { byId("label").focus(); return; }
-  const samples = selection();
-  for (const sample of samples) given.set(sample, label);
-  state.selected.fill(0);
-  state.colorBy = byId("color").value = "label";
-  changed();
-  say(`${plural(samples.length)} labelled ${label}`);
-}
-
-function changed() {
-  unsaved = given.size > 0;
-  colorAgain();
-  refresh();
 }
 
 const quoted = (text) => (/[",\r\n]/.test(text) || text.trim() !== text ? `"${text.replaceAll('"', '""')}"` : text);
@@ -267,41 +209,66 @@ function save(name, lines) {
   link.remove();
 }
 
-// As the library writes tables (csv_name and _with_guard): no cell that a spreadsheet would run as a formula.
-const isFormula = (text) => /^[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]/.test(text);
-const cell = (text) => `"${text.replaceAll('"', '""')}"`;
-const nameCell = (name) => (content.nameColumn === "row" ? name : cell((isFormula(name) ? "./" : "") + name));
-const labelCell = (label) => cell((isFormula(label.replace(/^'+/, "")) && Number.isNaN(Number(label)) ? "'" : "") + label);
-
 const saveNames = () => save("selection.txt", selection().map((sample) => quoted(content.names[sample])));
-function saveLabels() {
-  const samples = [...given.keys()].sort((a, b) => a - b);
-  save("labels.csv", [`${content.nameColumn},label`, ...samples.map((sample) => `${nameCell(content.names[sample])},${labelCell(given.get(sample))}`)]);
-  unsaved = false;
-}
 
 // --- outliers and duplicates ---
 function oddPanel() {
-  return [element("p", { className: "explanation" }, `The ${what}s that differ most from their nearest neighbours.`), thumbs(content.lonely), element("div", { className: "row" }, button("Select these", () => select(content.lonely)))];
+  const samples = content.outliers.map(([sample]) => sample);
+  if (!samples.length) return [element("p", { className: "explanation" }, `No ${what} is unusually far from its nearest ${what}s.`)];
+  const captions = content.outliers.map(([, times]) => `${times.toFixed(1)} \u00d7`);
+  return [
+    element("p", { className: "explanation" }, `${plural(samples.length)} unusually far from the nearest ${what}s: beyond the median of all by more than four times the usual spread. 2 \u00d7 means: twice as far as these are from theirs, and as ${what}s usually are. The farthest come first.`),
+    element("div", { className: "row" }, button("Select these", () => select(samples))),
+    thumbs(samples, captions),
+  ];
 }
 
+// The sets that pairs with at least this score connect, the largest first, each with its lowest score.
+function setsOf(pairs, least) {
+  const setOf = new Map();
+  for (const [first, second, score] of pairs) {
+    if (score < least) break;
+    const both = [setOf.get(first) ?? { samples: [first] }, setOf.get(second) ?? { samples: [second] }];
+    const joined = { samples: [...both[0].samples, ...both[1].samples], score };
+    for (const sample of joined.samples) setOf.set(sample, joined);
+  }
+  return [...new Set(setOf.values())].map(({ samples, score }) => ({ samples: samples.sort((a, b) => a - b), score })).sort((a, b) => b.samples.length - a.samples.length || b.score - a.score);
+}
+
+let leastScore = content.duplicates.usual;
 function twinsPanel() {
-  const sets = content.duplicates;
-  if (!sets.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
-  const spare = sets.flatMap((set) => set.slice(1));
-  return [
-    element("p", { className: "explanation" }, `${plural(sets.length, "set")} of ${what}s that are nearly the same.`),
-    element("div", { className: "row" }, button("Select all but the first of each", () => select(spare))),
-    ...sets.map((set) => element("section", { className: "group" }, thumbs(set.slice(0, 24)), element("p", {}, set.slice(0, 4).map(nameOf).join(", ") + (set.length > 4 ? `, and ${set.length - 4} more` : "")))),
-  ];
+  const { pairs, least, turned } = content.duplicates;
+  if (!pairs.length) return [element("p", { className: "explanation" }, "No near-duplicates were found.")];
+  const holder = element("div");
+  const show = () => {
+    const sets = setsOf(pairs, leastScore);
+    const spare = sets.flatMap((set) => set.samples.slice(1));
+    holder.replaceChildren(
+      element("p", { "aria-live": "polite" }, sets.length ? `${plural(sets.length, "set")} of near-duplicates, similarity ${leastScore.toFixed(2)} or more.` : `No near-duplicates with a similarity of ${leastScore.toFixed(2)} or more.`),
+      ...(sets.length ? [element("div", { className: "row" }, button("Select all but the first of each", () => select(spare)))] : []),
+      ...sets.map(({ samples, score }) => element("section", { className: "group" }, thumbs(samples.slice(0, 24)), element("p", {}, `${score.toFixed(2)}: ${samples.slice(0, 4).map(nameOf).join(", ")}${samples.length > 4 ? `, and ${samples.length - 4} more` : ""}`))));
+  };
+  const slider = element("input", { type: "range", id: "strictness", min: least, max: 1, step: 0.01, value: leastScore });
+  slider.addEventListener("input", () => { leastScore = Number(slider.value); show(); });
+  show();
+  const how = isImages ? `Small gray pictures of the images are aligned and compared${turned ? ", also mirrored and rotated" : ""}; 1 is the same picture.` : "1 is the same row; 0 is as far as a nearest row usually is.";
+  return [element("p", { className: "explanation" }, how), element("label", { className: "row" }, "More pairs", slider, "fewer"), holder];
 }
 
 // --- colors ---
 function colorAgain() {
-  const known = new Map((state.colorBy === "folder" ? folderOf.names : classes()).map((name, k) => [name, k]));
-  numberOf = { group: (sample) => groupOf[sample], label: (sample) => known.get(labelOf(sample)) ?? -1, folder: (sample) => known.get(folderOf.of[sample]) }[state.colorBy] ?? (() => -1);
-  const shown = ["label", "folder"].includes(state.colorBy) ? [...known.keys()].slice(0, 20) : [];
-  byId("legend").replaceChildren(...shown.map((name) => element("span", { title: name }, swatch(known.get(name)), name || "no folder")));
+  const folders = new Map((folderOf?.names ?? []).map((name, k) => [name, k]));
+  const byLabel = state.colorBy === "label";
+  colorOf = {
+    label: (sample) => classColor(numberOfLabel(sample)),
+    folder: (sample) => byHue(folders.get(folderOf.of[sample])),
+    own: (sample) => meanColors.subarray(3 * sample, 3 * sample + 3),
+  }[state.colorBy] ?? ((sample) => byHue(groupOf[sample]));
+  // The more certain a prediction is, the stronger is its color.
+  strengthOf = byLabel ? (sample) => (given[sample] >= 0 ? 1 : Math.max(0.12, predicted.confidence[sample] ** 2)) : () => 1;
+  isMarked = byLabel ? (sample) => given[sample] >= 0 : () => false;
+  const shown = byLabel ? shownClasses().map((number) => [classNames[number], classSwatch(number)]) : state.colorBy === "folder" ? [...folders].map(([name, k]) => [name, swatch(k)]) : [];
+  byId("legend").replaceChildren(...shown.slice(0, 20).map(([name, mark]) => element("span", { title: name }, mark, name || "no folder")));
   recolor();
 }
 
@@ -318,9 +285,14 @@ for (const layout of document.querySelectorAll("[data-layout]")) layout.addEvent
 byId("closer").addEventListener("click", () => zoomBy(1.5));
 byId("farther").addEventListener("click", () => zoomBy(1 / 1.5));
 byId("whole").addEventListener("click", showAll);
+let found = []; // by name
 byId("find").addEventListener("input", () => {
   const text = byId("find").value.toLowerCase();
-  const found = text ? content.names.flatMap((name, sample) => (name.toLowerCase().includes(text) ? [sample] : [])) : [];
-  select(found, { show: text !== "" });
+  found = text ? content.names.flatMap((name, sample) => (name.toLowerCase().includes(text) ? [sample] : [])) : [];
+  select(found, { open: text !== "" });
   if (found.length) flyToSamples(found);
+});
+// Enter opens the first one that was found, and then the next.
+byId("find").addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && found.length) choose(found[(found.indexOf(state.chosen) + 1) % found.length], true);
 });

@@ -92,8 +92,8 @@ function hoverAt(point) {
   if (sample < 0) return;
   if (card.dataset.sample !== String(sample)) {
     card.dataset.sample = sample;
-    const label = labelOf(sample);
-    card.replaceChildren(...(isImages ? [thumb(sample, 150, "div")] : []), element("div", {}, nameOf(sample)), ...(label ? [element("div", { className: "explanation" }, label)] : []));
+    const label = labelOf(sample) && element("div", { className: "explanation" }, classSwatch(numberOfLabel(sample)), toldLabel(sample));
+    card.replaceChildren(...(isImages ? [thumb(sample, 150, "div")] : []), element("div", {}, nameOf(sample)), ...(label ? [label] : []));
   }
   card.style.left = `${Math.max(0, Math.min(point[0] + 16, width - card.offsetWidth - 4))}px`;
   card.style.top = `${Math.max(0, point[1] + 16 + card.offsetHeight > height ? point[1] - card.offsetHeight - 10 : point[1] + 16)}px`;
@@ -127,7 +127,7 @@ function sampleNearCenter() {
 document.addEventListener("keydown", (event) => {
   if (event.key !== "Escape") return;
   if (path) { path = null; redraw(); }
-  else if (selection().length) select([], { show: false });
+  else if (selection().length) select([], { open: false });
   else if (state.only) showOnly(onlyGroup);
   else { state.chosen = -1; redraw(); }
   refresh();
@@ -140,7 +140,8 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
 
 addTabs();
 if (content.units) document.head.append(element("style", {}, `.filter { background-image: url(${content.units.url}); }`));
-if (content.labels) state.colorBy = byId("color").value = "label";
+begin();
+if (nGiven() || content.labels) state.colorBy = byId("color").value = "label";
 colorAgain();
 showTab("groups");
 decodeSheets();

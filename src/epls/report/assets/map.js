@@ -38,6 +38,7 @@ let frame = 0;
 let pixels = null; // of the canvas, to draw dots in
 let path = null; // the lasso or rectangle being drawn, in CSS pixels
 let colors; // a color for each sample, as bytes in the canvas's order
+let strengths; // of these colors
 
 function mapPlaces() {
   return Float32Array.from(unpacked(content.positions, Uint16Array), (value) => value / 65535);
@@ -50,8 +51,8 @@ function gridPlaces() {
 // Samples in random order: if only some can be drawn, they come from all parts of the map.
 const order = Uint32Array.from({ length: count }, (_, k) => k);
 for (let k = count - 1, seed = 1; k > 0; k--) {
-  seed = (seed * 1103515245 + 12345) % 2147483648;
-  const other = seed % (k + 1);
+  seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0;
+  const other = Math.floor((seed / 2 ** 32) * (k + 1));
   [order[k], order[other]] = [order[other], order[k]];
 }
 
@@ -67,21 +68,27 @@ function byHue(number, saturation = 0.62, lightness = 0.55) {
 }
 const cssColor = ([red, green, blue]) => `rgb(${red}, ${green}, ${blue})`;
 
-// The number that determines a sample's color; -1 is gray. Labels can change, so explore.js keeps them.
-let numberOf = (sample) => groupOf[sample];
+// The color of a sample, and how strong it is, from 0 to 1. Labels can change, so explore.js sets both.
+let colorOf = (sample) => byHue(groupOf[sample]);
+let strengthOf = () => 1;
+let isMarked = () => false; // by a wider edge
 function recolor() {
   colors = new Uint8Array(3 * count);
+  strengths = new Float32Array(count);
   for (let k = 0; k < count; k++) {
-    const own = state.colorBy === "own" && isImages ? meanColors.subarray(3 * k, 3 * k + 3) : byHue(numberOf(k));
-    colors.set(own, 3 * k);
+    colors.set(colorOf(k), 3 * k);
+    strengths[k] = strengthOf(k);
   }
   redraw();
 }
 
-// Pixels across and down for the whole map, which may be stretched to fill the screen; a grid may not.
+// Pixels across and down for the whole map, which may be stretched to fill the screen; a grid may not. Around a map is
+// room for half of a picture, so that none is cut off.
 function updateScale() {
   const side = Math.min(width, height);
-  scale = [width, height].map((length) => state.zoom * side * (1 + stretch * Math.min(length / side - 1, MOST_STRETCH)));
+  const whole = [width, height].map((length) => side * (1 + stretch * Math.min(length / side - 1, MOST_STRETCH)));
+  const room = stretch * Math.min(mapPicture(whole, 1) + 8, side / 3);
+  scale = whole.map((length) => state.zoom * (length - room));
 }
 const toScreen = (sample) => [
   width / 2 + (place[2 * sample] - state.center[0]) * scale[0],
@@ -91,10 +98,13 @@ const toWorld = ([x, y]) => [state.center[0] + (x - width / 2) / scale[0], state
 
 // Height and width of a sample on the screen. On the map, pictures grow more slowly than distances, so that zooming in separates them.
 function pictureSize() {
-  const fair = Math.sqrt((scale[0] * scale[1]) / count) / state.zoom;
-  if (!isImages) return Math.max(5, Math.min(12, 0.35 * fair * Math.sqrt(state.zoom)));
-  if (state.layout === "grid") return 0.94 * (Math.min(width, height) / content.cellsAcross) * state.zoom;
-  return Math.max(4, Math.min(1.6 * content.side, 0.75 * fair * state.zoom ** 0.7));
+  if (isImages && state.layout === "grid") return 0.94 * (Math.min(width, height) / content.cellsAcross) * state.zoom;
+  return mapPicture(scale.map((length) => length / state.zoom), state.zoom);
+}
+function mapPicture([across, down], zoom) {
+  const fair = Math.sqrt((across * down) / count);
+  if (!isImages) return Math.max(5, Math.min(12, 0.35 * fair * Math.sqrt(zoom)));
+  return Math.max(4, Math.min(1.6 * content.side, 0.75 * fair * zoom ** 0.7));
 }
 
 function redraw() {
@@ -154,10 +164,10 @@ function drawDiscs(samples, size) {
   pen.setTransform(ratio, 0, 0, ratio, 0, 0);
   for (const sample of samples) {
     const [x, y] = toScreen(sample);
-    pen.globalAlpha = isPale(sample) ? PALE : 0.9;
+    pen.globalAlpha = isPale(sample) ? PALE : 0.9 * Math.max(strengths[sample], 0.25);
     pen.fillStyle = cssColor(colors.subarray(3 * sample, 3 * sample + 3));
     pen.beginPath();
-    pen.arc(x, y, size / 2, 0, 7);
+    pen.arc(x, y, isMarked(sample) ? 0.8 * size : size / 2, 0, 7);
     pen.fill();
   }
   pen.globalAlpha = 1;
@@ -175,7 +185,7 @@ function drawDots(samples, size, ground) {
     const y = Math.round((height / 2 + (place[2 * sample + 1] - state.center[1]) * scale[1]) * ratio - side / 2);
     const left = Math.max(0, x), right = Math.min(across, x + side);
     const top = Math.max(0, y), bottom = Math.min(down, y + side);
-    const part = isPale(sample) ? PALE : 1;
+    const part = isPale(sample) ? PALE : Math.max(strengths[sample], 0.25);
     const blend = (k) => part * colors[3 * sample + k] + (1 - part) * ground[k];
     const word = (255 << 24) | (blend(2) << 16) | (blend(1) << 8) | blend(0);
     for (let row = top; row < bottom; row++) for (let at = row * across + left; at < row * across + right; at++) words[at] = word;
@@ -206,10 +216,13 @@ function drawPictures(samples, size, mark) {
     const larger = size / Math.max(picture.width, picture.height);
     const [across, down] = [picture.width * larger, picture.height * larger];
     pen.globalAlpha = isPale(sample) ? PALE : 1;
-    const edge = state.colorBy === "own" ? 0 : Math.min(3, size / 12);
+    const edge = state.colorBy === "own" ? 0 : Math.min(3, size / 12) * (isMarked(sample) ? 2 : 1);
     if (edge) {
+      const opacity = pen.globalAlpha;
+      pen.globalAlpha *= strengths[sample];
       pen.fillStyle = cssColor(colors.subarray(3 * sample, 3 * sample + 3));
       pen.fillRect(x - across / 2 - edge, y - down / 2 - edge, across + 2 * edge, down + 2 * edge);
+      pen.globalAlpha = opacity;
     }
     pen.drawImage(bitmap, picture.left, picture.top, picture.width, picture.height, x - across / 2, y - down / 2, across, down);
   }

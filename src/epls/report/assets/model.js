@@ -163,9 +163,12 @@ function choose(unit, cameFrom = null, byItself = false) {
   );
 }
 
-// A unit is chosen at the start, except on a small screen, where the panel would cover the units.
+// At the start, the clearest filter is chosen, or else the unit that wins most often; none on a small screen, where the
+// panel would cover the units.
 function chooseFirst() {
-  if (chosen === null && matchMedia("(min-width: 821px)").matches) choose(order[0], null, true);
+  const best = units.clarity ?? units.wins;
+  const first = order.reduce((found, unit) => (best[unit] > best[found] ? unit : found), order[0]);
+  if (chosen === null && matchMedia("(min-width: 821px)").matches) choose(first, null, true);
 }
 
 const summaryOf = (unit) => `It responds to ${told("often", units.often[unit])} of the ${layer.samples}, and more strongly than all other units to ${units.wins[unit].toLocaleString("en")} of them.`;

@@ -23,7 +23,7 @@ _ROWS_AT_A_TIME = 4096
 BlockEncoder: TypeAlias = Callable[[Array], Array]
 
 
-class Coder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
+class SampleTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator, ABC):
     """An estimator whose ``transform`` encodes each sample on its own.
 
     A subclass defines its codes in :meth:`block_encoders`.
