@@ -125,6 +125,19 @@ def test_links_outside_of_the_docs(page):
             assert anchor in {re.sub(r"[^\w\- ]", "", h.lower()).replace(" ", "-") for h in headings}, target
 
 
+def test_what_holds_the_promises_on_security_exists():
+    """Each promise ends with the attacks and tests that hold it."""
+    promised = (ROOT / "SECURITY.md").read_text().split("## What is promised")[1].split("\n## ")[0]
+    for promise in re.split(r"^- ", promised, flags=re.MULTILINE)[1:]:
+        named = re.findall(r"`([^`]+)`", promise[promise.rindex("(`") :])
+        files = [name for name in named if name.endswith(".py")]
+        assert files, promise
+        texts = [(ROOT / name.replace("attack/", "benchmarks/attack/")).read_text() for name in files]
+        for name in set(named) - set(files):
+            known = (ROOT / "Makefile").read_text() if name.startswith("make ") else "".join(texts)
+            assert re.search(rf"^\s*((def|class) )?{name.removeprefix('make ')}\b", known, flags=re.MULTILINE), name
+
+
 def test_api_page_has_every_name():
     listed = set(re.findall(r"^   ([\w.]+)$", (ROOT / "docs" / "api.rst").read_text(), flags=re.MULTILINE))
     public = {n for n in epls.__all__ if not n.startswith("_") and not inspect.ismodule(getattr(epls, n))}

@@ -180,7 +180,7 @@ def test_lines_in_the_repository_can_be_read():
 
 
 # They tell seconds or memory of a kind that one run does not compare with the next.
-WITHOUT = {"bench_convolutional", "bench_learners", "bench_out_of_core"}
+WITHOUT = {"bench_convolutional", "bench_explore", "bench_learners", "bench_out_of_core"}
 
 
 def test_benchmarks_keep_a_history():

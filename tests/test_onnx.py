@@ -9,7 +9,17 @@ from sklearn.cluster import KMeans
 from sklearn.datasets import load_digits, load_sample_images
 from sklearn.exceptions import NotFittedError
 
-from epls import EPLS, DeepFeatures, ImageFeatures, Layer, NaturalEncoder, RandomPatches, SoftThresholdEncoder
+from epls import (
+    EPLS,
+    DeepFeatures,
+    ImageFeatures,
+    Layer,
+    NaturalEncoder,
+    RandomPatches,
+    SoftThresholdEncoder,
+    load_model,
+    save_model,
+)
 from epls.algorithm.activations import ACTIVATIONS, Activation
 from epls.onnx import to_onnx
 
@@ -185,3 +195,11 @@ class TestCraftedModels:
         with pytest.raises(ValueError, match=r"give a \(height, width\) of at least 4 and at most 65535 each"):
             to_onnx(features, tmp_path / "model.onnx", image_shape=shape)
         to_onnx(features, tmp_path / "model.onnx", image_shape=tuple(np.array([20, 24])))
+
+    def test_an_integer_where_a_float_is_expected(self, photographs, tmp_path):
+        features = ImageFeatures(EPLS(5, max_iter=1), patch_size=3, n_patches=200, random_state=0).fit(photographs)
+        features.contrast_floor_ = 3
+        save_model(features, tmp_path / "model.epls")
+        to_onnx(load_model(tmp_path / "model.epls"), tmp_path / "model.onnx", image_shape=photographs.shape[1:3])
+        found = run(tmp_path / "model.onnx", photographs.transpose(0, 3, 1, 2))
+        np.testing.assert_allclose(found, features.transform(photographs), rtol=1e-3, atol=1e-4)

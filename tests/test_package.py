@@ -96,6 +96,14 @@ def test_the_page_names_every_room():
     assert len(rooms()) == len(set(rooms()))
 
 
+def test_only_processes_that_learn_together_listen():
+    """Nothing else imports what opens ports."""
+    opens = re.compile(
+        r"^\s*(?:import|from) (?:\S+, )*(?:socket|socketserver|http|asyncio|xmlrpc)\b", flags=re.MULTILINE
+    )
+    assert {name for name, path in MODULES.items() if opens.search(path.read_text())} == {"torch.distributed"}
+
+
 def test_import_loads_nothing_heavy():
     heavy = ("numpy", "sklearn", "numba", "scipy", "matplotlib", "torch")
     code = f"import sys, epls; print([m for m in {heavy} if m in sys.modules])"

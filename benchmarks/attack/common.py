@@ -6,6 +6,7 @@ import logging
 import multiprocessing
 import os
 import resource
+import sys
 import tempfile
 import time
 import warnings
@@ -16,7 +17,8 @@ import numpy as np
 
 MEMORY = 2**30  # bytes beyond what a child has at the start
 SECONDS = 5.0
-HANG = 60  # seconds after which a child is ended
+HANG = 30  # seconds of processor time for one file after which a child is ended
+STUCK = 300  # seconds in which a child uses no processor time after which it is ended
 _AT_A_TIME = 2500
 
 
@@ -42,7 +44,7 @@ def damaged(content, random, header=4096):
 
 
 def watch(read):
-    """What ``read`` returns or raises, and a complaint if it computes for too long. The parent ends one that waits."""
+    """What ``read`` returns or raises, and a complaint if it computes for too long. The parent ends one that hangs."""
     started = time.process_time()
     result = error = None
     try:
@@ -72,6 +74,28 @@ def _child(attack, folder, seed, n_files, outcomes):
     outcomes.send(None)
 
 
+def _processor_seconds(pid):
+    """The processor time of a process, which other work on the machine hardly changes; 0 after its end."""
+    try:
+        user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    except OSError:
+        return 0.0
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def _answer_comes(receiver, pid):
+    """Wait for an outcome; whether one comes before the child has computed, or slept, for too long."""
+    at_start = used = _processor_seconds(pid)
+    woke = time.monotonic()
+    while not receiver.poll(5):
+        before, used = used, _processor_seconds(pid)
+        if used > before:
+            woke = time.monotonic()
+        if used - at_start > HANG or time.monotonic() - woke > STUCK:
+            return False
+    return True
+
+
 def _run(attack, folder, seed, n_files):
     """The outcomes of a child; its end, if it does not come to the end of its files."""
     spawn = multiprocessing.get_context("spawn")
@@ -81,11 +105,11 @@ def _run(attack, folder, seed, n_files):
     sender.close()
     outcomes = collections.Counter()
     try:
-        while (waited := receiver.poll(HANG)) and (outcome := receiver.recv()) is not None:
-            outcomes[outcome] += 1
-        if not waited:
-            child.terminate()
-            outcomes[f"BAD: no answer in {HANG} s, seed {seed}, file {outcomes.total()}"] += 1
+        while (answers := _answer_comes(receiver, child.pid)) and (outcome := receiver.recv()) is not None:
+            outcomes[outcome if "BAD" not in outcome else f"{outcome}, seed {seed}, file {outcomes.total()}"] += 1
+        if not answers:
+            child.kill()
+            outcomes[f"BAD: hangs, seed {seed}, file {outcomes.total()}"] += 1
     except EOFError:
         child.join()
         outcomes[f"BAD: the process ended with {child.exitcode}, seed {seed}, file {outcomes.total()}"] += 1
@@ -107,6 +131,8 @@ def main(attack, description, n_files, n_quick):
                 for k, start in enumerate(range(0, n_files, _AT_A_TIME))]  # fmt: skip
         for found in pool.map(_run, *zip(*jobs, strict=True)):
             outcomes += found
+            bad = sum(number for outcome, number in outcomes.items() if "BAD" in outcome)
+            print(f"{outcomes.total():8,} of {n_files:,} files, {bad} bad", file=sys.stderr, flush=True)
     for outcome, number in outcomes.most_common():
         print(f"{number:8,} {outcome}")
     raise SystemExit(any("BAD" in outcome for outcome in outcomes))

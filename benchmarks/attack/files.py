@@ -8,7 +8,8 @@ Damaged files have bits flipped, bytes set, parts cut, doubled or cleared. Craft
 arrays replaced and a checksum that is right: whoever writes one may give a model other outputs, but must neither crash
 the process, nor let it hang, nor fill its memory. Oversized files have few bytes and ask for much: stacks with fine
 grids, small cells and long strides that encode a photograph of a megapixel; thousands of groups of channels, models
-inside models, arrays that belong to nothing. Every file is opened in a child process whose memory is limited.
+inside models, arrays that belong to nothing. Every file is opened in a child process whose memory is limited; some
+models are also written as ONNX files.
 """
 
 import contextlib
@@ -25,6 +26,8 @@ from sklearn.preprocessing import StandardScaler
 
 import epls
 from epls.evaluation.cache import Cache
+from epls.learners import LEARNERS
+from epls.onnx import to_onnx
 from epls.utils.container import read_container, write_container
 
 VALUES = [
@@ -35,7 +38,7 @@ VALUES = [
 
 FORMATS = (3, 5)  # of models, of checkpoints
 SIZES = [1, 2, 3, 7, 30, 300, 1000, 10**4, 2**31]  # of grids, cells, strides and patches
-MANY = [3, 100, 1000, 5000, 20_000]  # groups, models inside models, arrays
+MOST = 20_000  # groups, models inside models, arrays
 PHOTOGRAPH = np.random.RandomState(0).randint(256, size=(1, 1024, 1024), dtype=np.uint8)
 
 
@@ -51,17 +54,20 @@ class Stop(epls.Checkpoint):
             raise KeyboardInterrupt
 
 
+def small(learner):
+    """A learner with few components and epochs."""
+    settings = {"n_components": 4, "max_iter": 2, "random_state": 0, "dictionary": np.eye(4, 64)}
+    return learner(**{name: value for name, value in settings.items() if name in learner().get_params()})
+
+
 def subjects(folder):
     """Files, and what opens each and computes with it."""
     X, images = load_digits(return_X_y=True)[0][:60], (15 * load_digits().images[:12]).astype(np.uint8)
     quick = {"random_state": 0, "max_iter": 2}
     of_patches = {"patch_size": 4, "n_patches": 200, "random_state": 0}
-    models = {
-        "epls": epls.EPLS(5, **quick).fit(X),
-        "raw": epls.Raw().fit(X),
-        "omp": epls.OMP(4, n_nonzero_coefs=2, **quick).fit(X),
-        "psd": epls.PSD(4, **quick).fit(X),
-        "rbm": epls.SparseRBM(4, **quick).fit(X),
+    models = {name: small(learner).fit(X) for name, learner in LEARNERS.items()} | {
+        "pursuit": epls.OMP(4, n_nonzero_coefs=2, **quick).fit(X),
+        "whitening": epls.ZCAWhitening().fit(X),
         "pipeline": make_pipeline(StandardScaler(), epls.EPLS(3, **quick)).fit(X),
         "images": epls.ImageFeatures(epls.EPLS(4, **quick), **of_patches).fit(images),
         "whitened": epls.ImageFeatures(
@@ -80,7 +86,9 @@ def subjects(folder):
             ],
             random_state=0,
         ).fit(images),
+        "prototypes of images": epls.ImageFeatures(epls.Prototypes(4, **quick), **of_patches).fit(images),
         "groups": epls.BalancedKMeans(4, size_min=[5] * 4, size_max=30, random_state=0).fit(X),
+        "cosine": epls.BalancedKMeans(4, metric="cosine", random_state=0).fit(X, sample_weight=1.0 + np.arange(60)),
     }
     for name, model in models.items():
         path = folder / f"{name}.epls"
@@ -95,9 +103,9 @@ def subjects(folder):
     older.unlink()
 
     def resumed(path):
-        place = Path(tempfile.mkdtemp(dir=folder))
-        (place / newest.name).write_bytes(path.read_bytes())
-        return epls.EPLS(4, **settings).set_callbacks(epls.Checkpoint(place)).fit(X).components_
+        with tempfile.TemporaryDirectory(dir=folder) as place:
+            (Path(place) / newest.name).write_bytes(path.read_bytes())
+            return epls.EPLS(4, **settings).set_callbacks(epls.Checkpoint(place)).fit(X).components_
 
     yield newest, resumed
     rows = np.arange(60, dtype=np.float32).reshape(10, 6)
@@ -105,10 +113,10 @@ def subjects(folder):
     for entry in sorted((folder / "cache").glob("codes-*")):
 
         def cached(path, entry=entry):
-            place = Path(tempfile.mkdtemp(dir=folder))
-            for other in entry.parent.glob("codes-*"):
-                (place / other.name).write_bytes(path.read_bytes() if other == entry else other.read_bytes())
-            return np.array(Cache(place).rows({}, rows.shape, lambda start: iter(rows[start:]))[0])
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                for other in entry.parent.glob("codes-*"):
+                    (Path(place) / other.name).write_bytes((path if other == entry else other).read_bytes())
+                return np.array(Cache(Path(place)).rows({}, rows.shape, lambda start: iter(rows[start:]))[0])
 
         yield entry, cached
 
@@ -145,7 +153,7 @@ def oversized(path, target, random):
     """A small file of a stack or of image features that asks for much; return whether it is for the photograph."""
     header, arrays = read_container(path, *FORMATS)
     kind = random.randint(4)
-    number = MANY[random.randint(len(MANY))]
+    number = int(3 * (MOST / 3) ** random.uniform())
     highest = header["parts"].get("layer2")
     if kind == 0 and highest is not None:  # the groups of a layer, again and again
         number = min(number, 15_000)  # a header of more is too long to be written
@@ -167,12 +175,19 @@ def oversized(path, target, random):
         settings = [header["params"]]
         settings += [part["params"] for part in header["parts"].values() if part["learner"] == "Layer"]
         for chosen in settings:
-            for name in {"grid", "stride", "pool", "pool_stride", "mirror"} & set(chosen):
+            for name in sorted({"grid", "stride", "pool", "pool_stride", "mirror"} & set(chosen)):
                 if random.randint(2):
                     chosen[name] = bool(random.randint(2)) if name == "mirror" else SIZES[random.randint(len(SIZES))]
     header["format"] = 3
     write_container(target, header, arrays)
     return kind == 3
+
+
+def export(path, target):
+    """Write a model as an ONNX file, if it can be one."""
+    model = epls.load_model(path)
+    is_of_images = isinstance(model, epls.ImageFeatures | epls.DeepFeatures)
+    to_onnx(model, target, image_shape=(100, 100) if is_of_images else None)
 
 
 def attack(folder, random, n_files):
@@ -195,6 +210,8 @@ def attack(folder, random, n_files):
             crafted(path, target, random)
         else:
             target.write_bytes(damaged(path.read_bytes(), random))
+        if (is_large or is_crafted) and path.suffix == ".epls" and random.randint(4) == 0:
+            read = lambda target: export(target, folder / "model.onnx")  # noqa: E731
         found, error, slow = watch(lambda read=read: read(target))
         if slow is not None:
             outcome = slow

@@ -4,10 +4,11 @@
     python benchmarks/attack/tables.py --quick
     python benchmarks/attack/tables.py --files 20000 --seed 7
 
-CSV and Parquet tables, tables of labels, and .npz and .npy files of features have bits flipped, bytes set, parts cut,
-doubled or cleared. Crafted tables have other cells, names, types, line ends or shapes. `epls fit`, `transform`,
-`classify` and `compare` read them in a child process whose memory is limited. They must end with exit code 0, or
-with 1 or 2 and one line that says why; never with a traceback, and never by saying that this is a bug.
+CSV and Parquet tables, labels, and features with and without names of rows, in .npz and .npy files, too, have bits
+flipped, bytes set, parts cut, doubled or cleared. Crafted ones have other cells, names, types, line ends or shapes, or
+millions of rows. `epls fit`, `transform`, `classify` and `compare` read them in a child process whose memory is
+limited. They must end with exit code 0, or with 1 or 2 and one line that says why; never with a traceback, and never by
+saying that this is a bug.
 """
 
 import contextlib
@@ -55,10 +56,16 @@ def subjects(folder):
     intact.write_bytes(text(table))
     known.write_bytes(text(labels))
     columns = dict(zip(names, numbers.T, strict=True))
-    as_parquet, features, array = io.BytesIO(), io.BytesIO(), io.BytesIO()
+    as_parquet, array, named_parquet, known_parquet, known_array = (io.BytesIO() for _ in range(5))
     parquet.write_table(pa.table(columns), as_parquet)
-    np.savez(features, features=numbers.astype(np.float32))
     np.save(array, numbers.astype(np.float32))
+    ids = {"id": [str(k) for k in range(N_ROWS)]}
+    named = [[*row, "id" if k == 0 else str(k - 1)] for k, row in enumerate(table)]
+    parquet.write_table(pa.table(columns | ids), named_parquet)
+    known_columns = {"row": np.arange(N_ROWS), "label": np.array(["a", "", "b", ""] * (N_ROWS // 4))}
+    parquet.write_table(pa.table(known_columns), known_parquet)
+    np.save(known_array, known_columns["label"])
+    arrays = {"features": numbers.astype(np.float32), "names": np.array(ids["id"])}
     quick = ("--n-components", 3, "--set", "max_iter=2", "--force")
     result = run_quietly(["fit", intact, "-o", model, *quick])
     assert result[0] == 0, result
@@ -83,8 +90,13 @@ def subjects(folder):
         yield "table.parquet", as_parquet.getvalue(), crafted_parquet(columns), reader
     yield "labels.csv", text(labels), crafted_csv(labels), classify
     yield "labels.csv", text(predictions), crafted_csv(predictions), classify
-    yield "features.npz", features.getvalue(), None, classify_features
-    yield "features.npy", array.getvalue(), None, classify_features
+    yield "labels.parquet", known_parquet.getvalue(), crafted_parquet(known_columns), classify
+    yield "labels.npy", known_array.getvalue(), crafted_npy(known_columns["label"]), classify
+    yield "features.npz", as_npz({"features": arrays["features"]}), crafted_npz(arrays), classify_features
+    yield "named.npz", as_npz(arrays), crafted_npz(arrays), classify_features
+    yield "named.parquet", named_parquet.getvalue(), crafted_parquet(columns | ids), classify_features
+    yield "named.csv", text(named), crafted_csv(named), classify_features
+    yield "features.npy", array.getvalue(), crafted_npy(arrays["features"]), classify_features
     yield "labelled.csv", text(labelled), crafted_csv(labelled), compare
 
 
@@ -113,6 +125,50 @@ def crafted_csv(rows):
         content = text(other, [",", ",", ",", ";", "\t"][random.randint(5)], ["\n", "\r\n", "\r"][random.randint(3)])
         before = [b"", b"", b"\xef\xbb\xbf", b"\n\n", b"\xff\xfe"][random.randint(5)]
         return before + (content.decode("utf-8", "ignore").encode("utf-16") if random.randint(12) == 0 else content)
+
+    return craft
+
+
+def as_npz(arrays):
+    """Arrays as the bytes of a .npz file."""
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    return content.getvalue()
+
+
+def odd_array(array, random):
+    """An array of some kind that a NumPy file may have, which may be far larger than the given one."""
+    n_rows = int(random.choice([0, 1, N_ROWS, N_ROWS, 10**6, 10**8]))
+    makers = [
+        lambda: array[: random.randint(N_ROWS + 1)],
+        lambda: array[random.randint(len(array), size=N_ROWS)],
+        lambda: array.T,
+        lambda: array.astype(random.choice(["S5", "U5", "S4000", "V8", "c8", "O"])),
+        lambda: np.zeros(n_rows, random.choice(["i1", "u1", "?", "S1"])),
+        lambda: np.zeros((n_rows, 1), "i1"),
+        lambda: np.zeros(N_ROWS, [("a", "i4"), ("b", "f8")]),
+        lambda: np.arange(N_ROWS).astype(random.choice(["i8", "f4", "M8[s]", "m8[s]"])),
+        lambda: np.array([CELLS[random.randint(len(CELLS))] for _ in range(N_ROWS)]),
+        lambda: np.array(["a" * int(random.choice([1, 5000, 10**6]))] * N_ROWS),
+    ]
+    with contextlib.suppress(ValueError, TypeError):  # not all types can become each other
+        return makers[random.randint(len(makers))]()
+    return array[::-1]
+
+
+def crafted_npy(array):
+    def craft(random):
+        content = io.BytesIO()
+        np.save(content, odd_array(array, random))
+        return content.getvalue()
+
+    return craft
+
+
+def crafted_npz(arrays):
+    def craft(random):
+        name = str(random.choice([*arrays, "names", "X"]))
+        return as_npz(arrays | {name: odd_array(arrays.get(name, arrays["names"]), random)})
 
     return craft
 
@@ -159,6 +215,10 @@ def crafted_parquet(columns):
             else:
                 names, arrays = [*names, "more"], [*arrays, odd_columns(next(iter(columns.values())), random)]
         table = pa.Table.from_arrays(arrays, names).slice(0, random.choice([N_ROWS, N_ROWS, 1, 0]))
+        if random.randint(20) == 0:  # millions of rows in a few bytes
+            numbers, texts = np.zeros(int(random.choice([10**5, 10**7]))), ["./" + "0" * int(random.choice([1, 10**6]))]
+            shared = pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), texts)
+            table = pa.table({name: shared if random.randint(2) else numbers for name in columns})
         content = io.BytesIO()
         parquet.write_table(table, content)
         return content.getvalue()

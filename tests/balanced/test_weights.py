@@ -129,7 +129,12 @@ def test_in_a_pipeline_and_a_frame():
         ({}, -np.ones(30), "0 values above zero and 30 below: give none below zero, and at least n_clusters=3 above"),
         ({}, np.eye(1, 30)[0], "1 values above zero"),
         ({}, np.full(30, np.nan), "NaN"),
-        ({}, np.full(30, 1e308), r"values of up to 1e\+308, too large to be added: divide them"),
+        (
+            {},
+            np.full(30, 1e308),
+            r"values of up to 1e\+308, but the largest must be from 1e-250 to 1e\+250: multiply or",
+        ),
+        ({}, np.full(30, 5e-324), "values of up to 4.9.*e-324, but the largest must be from 1e-250"),
         ({"size_max": 1.5}, np.full(30, 0.5), "room for 4.5 units of weight in 3 groups, but there are 15: give a"),
         ({"size_min": 6}, np.full(30, 0.5), "asks for 18 units of weight in 3 groups.* a size_min of 5 at most"),
         ({"sizes": [5, 5, 6]}, np.full(30, 0.5), "whose sum is 15, the number of units of weight, but has 3 whose sum"),
@@ -142,6 +147,15 @@ def test_what_is_refused(settings, weights, message):
     X = np.random.RandomState(0).normal(size=(30, 2))
     with pytest.raises(ValueError, match=message):
         BalancedKMeans(3, **settings).fit(X, sample_weight=weights)
+
+
+@pytest.mark.parametrize("ratio", [1e9, 10**9.5, 1e30, 1e200])
+def test_one_weight_far_above_the_others(ratio):
+    """The linear program takes the others for 0, so that it cannot meet limits exactly."""
+    X, weights = np.random.RandomState(0).normal(size=(1000, 2)), np.r_[ratio, np.ones(999)]
+    model = BalancedKMeans(5, random_state=0).fit(X, sample_weight=weights)
+    assert np.bincount(model.labels_, weights, 5).max() <= ratio + 999
+    assert np.isfinite(model.cluster_centers_).all()
 
 
 def test_weights_count_only_in_sizes():

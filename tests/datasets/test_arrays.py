@@ -13,9 +13,10 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
 from epls.datasets import arrays
-from epls.datasets.arrays import load_archive, load_array
+from epls.datasets.arrays import archived_names, load_archive, load_array
 from epls.datasets.opening import open_data
 from epls.images.reading import ImageCollection
+from epls.utils.npy import npy_header
 
 
 def test_arrays(tmp_path):
@@ -151,3 +152,28 @@ def test_pipes_are_refused(tmp_path, name):
     os.mkfifo(tmp_path / name)
     with pytest.raises(ValueError, match="is not a regular file"):
         open_data(tmp_path / name)
+
+
+def test_names_that_fill_the_memory_are_refused(tmp_path):
+    """A file of 13 kB: as texts of Python, its names would take more than a gigabyte."""
+    n_rows = 6_000_000
+    np.savez_compressed(tmp_path / "x.npz", X=np.zeros((n_rows, 1), np.uint8), names=np.zeros(n_rows, np.int8))
+    with pytest.raises(ValueError, match=r"decompress to 1,200,000,000.* fill the memory"):
+        archived_names(tmp_path / "x.npz", n_rows)
+
+
+def test_values_without_a_size_are_refused(tmp_path):
+    """Any number of them has 0 bytes; NumPy makes one byte of each."""
+    (tmp_path / "x.npy").write_bytes(npy_header((10**12,), "|S0"))
+    with pytest.raises(ValueError, match=r"shape is \(1000000000000,\), of type \|S0"):
+        load_array(tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_archives_that_numpy_does_not_write_are_refused(tmp_path, method):
+    content = io.BytesIO()
+    np.save(content, np.zeros((100, 3)))
+    with zipfile.ZipFile(tmp_path / "x.npz", "w", method) as archive:
+        archive.writestr("X.npy", content.getvalue())
+    with pytest.raises(ValueError, match=r"X.npy is not compressed as NumPy does it"):
+        load_array(tmp_path / "x.npz")

@@ -187,8 +187,8 @@ class TestLabelsBesideSamples:
             labels_beside(tmp_path / "t.csv", None)
 
     def test_a_text_that_many_rows_share_is_kept_once(self, tmp_path):
-        """Ten gigabytes of text in a file of a few bytes are the same text a hundred thousand times."""
-        labels = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["a" * 100_000]))
+        """Gigabytes of text in a file of a few bytes may be the same text millions of times."""
+        labels = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array([" " + "a" * 200]))
         parquet.write_table(pa.table({"label": labels}), tmp_path / "t.parquet")
         found, _ = labels_beside(tmp_path / "t.parquet", None)
         assert len(found) == 100_000
@@ -200,3 +200,47 @@ class TestLabelsBesideSamples:
         monkeypatch.setattr(arrays, "LARGE_CONTENT", 2**19)
         with pytest.raises(ValueError, match="fill the memory"):
             labels_beside(tmp_path / "t.parquet", None)
+
+    def test_a_label_that_no_page_can_hold_is_refused(self, tmp_path):
+        parquet.write_table(pa.table({"x": [1.0, 2.0], "label": ["a", "b\x1b[31m"]}), tmp_path / "t.parquet")
+        with pytest.raises(ValueError, match="control characters: remove them"):
+            labels_beside(tmp_path / "t.parquet", None)
+
+
+class TestFilesThatFillMemory:
+    """Few bytes that are many or long texts. Each would take minutes, or tens of gigabytes."""
+
+    @pytest.mark.parametrize("column", ["file", "label", "confidence"])
+    def test_a_long_text_many_times(self, tmp_path, column):
+        long = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), ["./" + "0" * 10_000_000])
+        columns = {"row": np.arange(100_000), "label": ["a"] * 100_000} | {column: long}
+        parquet.write_table(pa.table(columns), tmp_path / "t.parquet", compression="zstd")
+        with pytest.raises(ValueError, match="a text of 10,000,002 characters; a name or label may have 4,096"):
+            read_labels(tmp_path / "t.parquet", ["a"] * 100_000, 100_000, "x")
+
+    def test_more_rows_than_samples(self, tmp_path):
+        ones = pa.DictionaryArray.from_arrays(pa.array(np.zeros(20_000_000, np.int8)), ["a"])
+        parquet.write_table(pa.table({"label": ones}), tmp_path / "t.parquet")
+        np.save(tmp_path / "t.npy", np.zeros(20_000_000, np.int8))
+        (tmp_path / "t.csv").write_bytes(b"row,label\n" + b"\n" * 20_000_000)
+        for ending in ("parquet", "npy", "csv"):
+            with pytest.raises(ValueError, match="rows or more for 40 samples: give one for each"):
+                read_labels(tmp_path / f"t.{ending}", None, 40, "x")
+
+    def test_a_line_without_end(self, tmp_path):
+        (tmp_path / "t.csv").write_bytes(b"row,label" + b"," * 2**21)
+        with pytest.raises(ValueError, match="a line of 1,048,576 characters or more"):
+            read_labels(tmp_path / "t.csv", None, 40, "x")
+
+    def test_arrays_of_odd_types(self, tmp_path):
+        np.save(tmp_path / "t.npy", np.full(40, b"a", "S5000"))
+        with pytest.raises(ValueError, match="a text of 5,000 characters"):
+            read_labels(tmp_path / "t.npy", None, 40, "x")
+        np.save(tmp_path / "t.npy", np.zeros(40, [("a", "i4")]))
+        with pytest.raises(ValueError, match="they must be numbers or texts"):
+            read_labels(tmp_path / "t.npy", None, 40, "x")
+        np.save(tmp_path / "t.npy", np.full(40, 2**31, np.uint32).view("U1"))
+        with pytest.raises(ValueError, match="characters that do not exist"):
+            read_labels(tmp_path / "t.npy", None, 40, "x")
+        np.save(tmp_path / "t.npy", np.array(["é".encode()] * 40))
+        assert {label.label for label in read_labels(tmp_path / "t.npy", None, 40, "x")} == {"é"}

@@ -1,6 +1,9 @@
 """What a user names is opened as vectors or images, or refused with a reason."""
 
 import json
+import os
+import pickle
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -224,6 +227,72 @@ def test_zarr_arrays_of_a_stranger_do_not_fill_the_memory(tmp_path, shape, chunk
     (tmp_path / "zarr.json").write_text(json.dumps(stated))
     with pytest.raises(ValueError, match=message):
         open_data(tmp_path)
+
+
+class _Marks:
+    """Unpickled, it makes a file."""
+
+    def __init__(self, path):
+        self._path = path
+
+    def __reduce__(self):
+        return Path.touch, (self._path,)
+
+
+@pytest.mark.parametrize("place", ["filters", "compressor"])
+def test_zarr_chunks_are_never_unpickled(tmp_path, place):
+    """zarr 3.0 would do it, for numbers, too."""
+    codec = {"id": "pickle", "protocol": 5}
+    stated = {
+        "zarr_format": 2, "shape": [20, 4], "chunks": [20, 4], "dtype": "<f8", "fill_value": 0, "order": "C",
+        "filters": None, "compressor": None, place: [codec] if place == "filters" else codec,
+    }  # fmt: skip
+    folder = tmp_path / "x.zarr"
+    folder.mkdir()
+    (folder / ".zarray").write_text(json.dumps(stated))
+    (folder / "0.0").write_bytes(pickle.dumps(_Marks(tmp_path / "marked")))
+    with pytest.raises(ValueError, match="not a zarr array that can be read"):
+        open_data(folder)
+    assert not (tmp_path / "marked").exists()
+
+
+def test_small_integers_that_become_many_numbers_are_refused(tmp_path):
+    """A file of 150 kB, and a gigabyte and more as float64."""
+    np.savez_compressed(tmp_path / "x.npz", features=np.zeros((1000, 150_000), np.uint8))
+    with pytest.raises(ValueError, match="fill the memory"):
+        open_data(tmp_path / "x.npz")
+
+
+class TestFoldersOfArrays:
+    @pytest.fixture(params=["shards", "zarr"])
+    def folder(self, request, tmp_path):
+        """A folder, and a place for one more file in it."""
+        X = np.arange(40.0).reshape(10, 4)
+        if request.param == "zarr":
+            return zarr_array(tmp_path / "x.zarr", X), tmp_path / "x.zarr" / "c" / "0" / "0"
+        (tmp_path / "shards").mkdir()
+        np.save(tmp_path / "shards" / "a.npy", X)
+        return tmp_path / "shards", tmp_path / "shards" / "b.npy"
+
+    def test_links_out_of_the_folder(self, folder, tmp_path):
+        folder, place = folder
+        file = next(path for path in folder.rglob("*") if path == place or path.suffix == ".npy")
+        file.rename(tmp_path / "private")
+        place.symlink_to(tmp_path / "private")
+        with pytest.raises(ValueError, match=r"is a link out of the folder: .* --follow-links"):
+            open_data(folder)
+        assert open_data(folder, follow_links=True).X.shape == (10, 4)
+        place.unlink()
+        (tmp_path / "private").rename(folder / ".kept")
+        place.symlink_to(os.path.relpath(folder / ".kept", place.parent))
+        assert open_data(folder).X.shape == (10, 4)
+
+    def test_pipes_are_refused(self, folder):
+        folder, place = folder
+        place.unlink(missing_ok=True)
+        os.mkfifo(place)
+        with pytest.raises(ValueError, match="not a regular file"):
+            open_data(folder)
 
 
 def test_what_is_no_data_is_refused(images, tmp_path):

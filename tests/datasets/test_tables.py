@@ -127,8 +127,10 @@ def test_flipped_bytes_give_a_table_or_a_reason(frame, tmp_path, ending):
     assert reasons > 20
 
 
-def test_wide_csv_tables_are_refused(tmp_path):
-    (tmp_path / "t.csv").write_text(",".join(f"c{k}" for k in range(70_000)) + "\n" + "1," * 69_999 + "1\n")
+@pytest.mark.parametrize("before", ["", "\n\r\n", '"a\n",'], ids=["", "empty lines", "a name of two lines"])
+def test_wide_csv_tables_are_refused(tmp_path, before):
+    names = ",".join(f"c{k}" for k in range(70_000 - before.count(",")))
+    (tmp_path / "t.csv").write_text(before + names + "\n" + "1," * 69_999 + "1\n")
     with pytest.raises(
         ValueError, match=r"70,000 columns; a \.csv table may have at most 65,536: save it as \.parquet"
     ):

@@ -121,6 +121,7 @@ def test_sums_can_begin_at_any_image_and_be_pooled_later(fitted, photographs, de
     np.testing.assert_allclose(pooled.reshape(2, -1).mean(axis=0), found, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:all 500 samples are equal")  # patches of one pixel
 def test_a_large_image_needs_no_room_for_its_map():
     """A million positions of 20 codes are 80 MB, and their indices alone 8."""
     features = ImageFeatures(EPLS(20, max_iter=1), patch_size=1, n_patches=500, random_state=0)

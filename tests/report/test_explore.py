@@ -225,22 +225,40 @@ def test_pictures_of_several_sizes_and_types():
     assert looks(fingerprints).shape == (5, 7)
 
 
-def test_pictures_are_upright(tmp_path):
-    """A photograph taken with the camera on its side: in a folder, and opened by Pillow."""
-    pixels = np.zeros((48, 64, 3), np.uint8)
-    pixels[:, 56:] = 200, 30, 30  # the right side of the file is the bottom of the scene
+# How a file stores a scene, for each orientation that it may state.
+STORED = {
+    1: lambda scene: scene,
+    2: lambda scene: scene[:, ::-1],
+    3: lambda scene: scene[::-1, ::-1],
+    4: lambda scene: scene[::-1],
+    5: lambda scene: scene.swapaxes(0, 1),
+    6: lambda scene: np.rot90(scene),
+    7: lambda scene: scene[::-1, ::-1].swapaxes(0, 1),
+    8: lambda scene: np.rot90(scene, -1),
+}
+
+
+@pytest.mark.parametrize("orientation", STORED)
+def test_pictures_are_upright(tmp_path, orientation):
+    """Photographs taken with the camera on its side: in a folder, and opened by Pillow."""
+    scene = np.zeros((64, 48, 3), np.uint8)
+    scene[56:] = 200, 30, 30  # the bottom
+    scene[:, 40:, 1] = 200  # the right side
     exif = Image.Exif()
-    exif[0x0112] = 6
-    Image.fromarray(pixels).save(tmp_path / "a.jpg", exif=exif)
+    exif[0x0112] = orientation
+    stored = Image.fromarray(np.ascontiguousarray(STORED[orientation](scene)))
+    stored.save(tmp_path / "a.jpg", exif=exif, quality=95, subsampling=0)
     for images in (tmp_path, [Image.open(tmp_path / "a.jpg")]):
         fingerprints, made = thumbnails_of(ImageCollection(images, 1), lambda *progress: None)
         assert unpacked(made["sizes"], np.uint8).tolist() == [48, 64]
         (sheet,) = made["sheets"]
         shown = np.asarray(Image.open(io.BytesIO(base64.b64decode(sheet.split(",")[1]))))[:64, :48]
         for picture in (shown, fingerprints[0]):
-            is_red = picture[..., 0] > 100
+            is_red, is_green = picture[..., 0] > 100, picture[..., 1] > 100
             assert is_red[-1].all()
             assert not is_red[: len(picture) // 2].any()
+            assert is_green[:, -1].all()
+            assert not is_green[:, : picture.shape[1] // 2].any()
 
 
 @pytest.mark.parametrize("unit", [1e-300, 1.0, 1e305])

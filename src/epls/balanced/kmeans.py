@@ -41,6 +41,7 @@ _MOST_PHASES = 8  # of an assignment whose increment was raised
 _PART, _FEWEST_PER_GROUP = 16, 50  # centres are first found with a part of the samples, where there are enough
 # The last few samples of an auction take most of its time. With many samples, they wait for the last rounds.
 _MANY_SAMPLES = 5000
+_SMALLEST_WEIGHT, _LARGEST_WEIGHT = 1e-250, 1e250  # of the largest, so that sums are far from the limits of float64
 _ROWS_OF_PART = 2**16  # of data that are read in parts, unless a block has more
 _SIZE = [NOT_NEGATIVE, "array-like", None]
 
@@ -400,8 +401,11 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
                 f"sample_weight has {(weights > 0).sum()} values above zero and {(weights < 0).sum()} below: give "
                 f"none below zero, and at least n_clusters={self.n_clusters} above"
             )
-        if weights.max() > np.finfo(np.float64).max / len(weights):
-            raise ValueError(f"sample_weight has values of up to {weights.max():g}, too large to be added: divide them")
+        if not _SMALLEST_WEIGHT <= weights.max() <= _LARGEST_WEIGHT:
+            raise ValueError(
+                f"sample_weight has values of up to {weights.max():g}, but the largest must be from "
+                f"{_SMALLEST_WEIGHT:g} to {_LARGEST_WEIGHT:g}: multiply or divide all of them"
+            )
         return None if (weights == 1).all() else weights
 
     def _limits(self, n_samples: int, weights: Float64 | None = None) -> Limits:

@@ -24,6 +24,7 @@ from .auction import Limits, NearBidders
 # to after that.
 _FEWEST_DRAWS, _AUCTIONS, _NEAR = 1000, 4, 8
 _DIGITS, _TINY = 9, 1e-6  # of a share; the tolerance of the solver is 1e-7
+_DROPPED = 1e-9  # weights, in largest weights, that the solver takes for 0
 # Samples that may move: weight that leaves or enters a group, in multiples of what is too much, and moves at least.
 _FIRST_AMOUNT, _MORE, _FEWEST_PAIRS = 2.0, 4.0, 2000
 _LIMITINGS = 100  # at most; each takes a share of what is still too much
@@ -218,7 +219,15 @@ def _shares(
         found = linprog(**problem, integrality=1)
     else:  # measured: without presolve, the interior point method takes a tenth of the time of any other
         found = linprog(**problem, method="highs-ipm", options={"presolve": False})
-        found = found if found.x is not None else linprog(**problem)
+    if found.x is None and not whole:  # the solver drops coefficients below _DROPPED: limits then cannot be met exactly
+        slack = _DROPPED * len(rows)
+        problem |= {
+            "A_eq": of_rows,
+            "b_eq": np.ones(len(numbers)),
+            "A_ub": sparse.vstack([of_columns, -of_columns], format="csc"),
+            "b_ub": np.concatenate([high + slack, slack - low]),
+        }
+        found = linprog(**problem)
     if found.x is None:
         raise RuntimeError(f"the linear program of the weights was not solved: {found.message}")
     return np.asarray(found.x)

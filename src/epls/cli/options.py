@@ -151,7 +151,7 @@ patches = together(
 #: How a folder of images is read.
 image_folder = together(
     click.option("--skip-bad", is_flag=True, help="Skip images that cannot be read, and list them."),
-    click.option("--follow-links", is_flag=True, help="Follow links that lead out of the folder of images, too."),
+    click.option("--follow-links", is_flag=True, help="Follow links that lead out of the folder, too."),
     _option("--channels", type=click.Choice(["gray", "color", "all"]), usual="unchanged",
             help="Convert all images; all: read every band of TIFF files as it is stored."),
 )  # fmt: skip

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from ..utils.wording import counted, listed
 ARRAYS = (".npy", ".npz")
 #: For files with at least this many bytes of content: the largest allowed ratio of content to stored bytes.
 LARGE_CONTENT, LARGEST_RATIO = 2**30, 100
+#: Names and labels of samples: the longest, in characters, and the bytes that Python needs for each.
+LONGEST_TEXT, TEXT_BYTES = 2**12, 200
 _BLOCK_VALUES = 2**20  # checked at a time, so that a large array is not copied
 _USUAL_NAMES = ("X", "images", "features", "embeddings")
 _NAMES = "names"  # the array with the name of each row
@@ -64,7 +66,7 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
             if chosen is not None:
                 return archive[chosen]()
             raise ValueError(
-                f"{path} holds the arrays {', '.join(archive)}: choose one with key (on the command line, --key)"
+                f"{path} holds the arrays {listed(list(archive))}: choose one with key (on the command line, --key)"
             )
     with _explained(path), open_regular(path) as file:
         n_bytes = os.fstat(file.fileno()).st_size
@@ -79,18 +81,38 @@ def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDA
     path = existing_file(path)
     with _opened_archive(path) as archive:
         if missing := sorted(set(names) - set(archive)):
-            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {', '.join(archive)}")
+            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {listed(list(archive))}")
         return [archive[name]() for name in names]
 
 
-def check_expansion(path: Path, content: int, stored: int) -> None:
-    """Reject a small file that expands to fill the memory. Sizes are in bytes, of the content and as stored."""
-    if content >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
+def check_expansion(path: Path, content: int, stored: int, used: int = 0) -> None:
+    """Reject a small file that expands to fill the memory. Sizes are in bytes: content, as stored, and as used."""
+    if max(content, used) >= LARGE_CONTENT and content > LARGEST_RATIO * stored:
         raise ValueError(
             f"{path} has {stored:,} bytes that decompress to {content:,}: a gigabyte or more of data is not read if it "
             f"was compressed to less than 1/{LARGEST_RATIO}, because a small file could then fill the "
             f"memory; if you trust the file, save the data as .npy"
         )
+
+
+def check_texts(path: Path, longest: int, n_rows: int) -> None:
+    """Reject texts that Python could not hold: a small file may store a long one once, or the same one many times."""
+    if longest > LONGEST_TEXT:
+        raise ValueError(f"{path} has a text of {longest:,} characters; a name or label may have {LONGEST_TEXT:,}")
+    check_expansion(path, TEXT_BYTES * n_rows, path.stat().st_size)
+
+
+def texts_of(path: Path, values: NDArray[Any]) -> list[str]:
+    """Return the values of an array of texts or numbers as texts. Bytes are file names, or UTF-8."""
+    if values.dtype.kind not in "biufSUM":
+        raise ValueError(f"{path} has names or labels of type {values.dtype}: they must be numbers or texts")
+    longest = {"S": values.itemsize, "U": values.itemsize // 4}.get(values.dtype.kind, 0)
+    check_texts(path, longest, values.size)
+    texts = values if longest else values.astype(str)
+    try:
+        return [os.fsdecode(text) if isinstance(text, bytes) else text for text in texts.tolist()]
+    except SystemError as error:
+        raise ValueError(f"{path} is damaged: it has texts with characters that do not exist") from error
 
 
 def archive_keys(path: Path) -> list[str]:
@@ -110,8 +132,7 @@ def archived_names(path: Path, n_rows: int) -> list[str] | None:
             f"{path} has {counted(n_rows, 'rows')}, but its array {_NAMES} has shape {names.shape} and type "
             f"{names.dtype}: give a text or a whole number for each row, or remove the array"
         )
-    texts = [os.fsdecode(name) for name in names] if names.dtype.kind == "S" else [str(name) for name in names]
-    return checked_names(texts, f"the array {_NAMES} of {path}")
+    return checked_names(texts_of(path, names), f"the array {_NAMES} of {path}")
 
 
 def checked_names(names: list[str], where: str) -> list[str]:
@@ -158,6 +179,8 @@ def _opened_archive(path: Path) -> Iterator[dict[str, Callable[[], NDArray[Any]]
         stored = os.fstat(file.fileno()).st_size
 
         def read(member: ZipInfo) -> NDArray[Any]:
+            if member.compress_type not in (ZIP_STORED, ZIP_DEFLATED):  # others expand far more, and slowly
+                raise ValueError(f"{member.filename} is not compressed as NumPy does it")
             check_expansion(path, member.file_size, min(stored, member.compress_size))
             with archive.open(member) as content:
                 array = read_npy(content, member.file_size)

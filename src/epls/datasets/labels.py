@@ -7,16 +7,18 @@ import io
 import math
 import os
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import counted, listed
-from .arrays import archive_keys, load_archive, load_array, plain_name
+from .arrays import archive_keys, load_archive, load_array, plain_name, texts_of
 from .tables import (
     TABLES,
     check_encoding,
@@ -34,9 +36,10 @@ GIVEN, PREDICTED = "given", "predicted"
 _COLUMNS = ("file", "row", "label", "confidence", "source")
 _ARRAYS = ("labels", "y")  # of labels in a .npz file
 _LARGEST = 2**28  # bytes
+_LONGEST_LINE = 2**20  # characters
+_ROWS_OF_SAMPLE, _MORE_ROWS = 10, 1000  # a sample may have the same label several times; lines may be empty
 _LONGEST_LABEL = 200  # characters
 _N_NAMED = 3
-_BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,8 @@ def read_labels(
     not are kept as Python represents them. ``where`` tells in messages what the samples are from.
     """
     path = existing_file(path)
-    header, *rows = _lines(path)
+    lines = _lines(path, n_samples)
+    header = next(lines)
     columns = _known_columns(path, header)
     key = "file" if "file" in columns and (names is not None or "row" not in columns) else "row"
     if key == "file" and names is None and "file" in _plain(header):
@@ -74,7 +78,7 @@ def read_labels(
         names = [str(number) for number in range(n_samples)]
     found: dict[str, Label] = {}
     n_lines = 0
-    for number, row in enumerate(rows, 2):
+    for number, row in enumerate(lines, 2):
         if not row or (len(header) > 1 and not any(map(str.strip, row))):
             continue
         if len(row) != len(header):
@@ -106,29 +110,58 @@ def read_labels(
     return [found.get(name) for name in names]
 
 
-def _lines(path: Path) -> list[Sequence[str]]:
-    """Return the cells of all lines, from the one that names the columns."""
+def _lines(path: Path, n_samples: int) -> Iterator[Sequence[str]]:
+    """Yield the cells of each line, from the one that names the columns."""
+
+    def check(n_rows: int) -> None:
+        if n_rows > _MORE_ROWS + _ROWS_OF_SAMPLE * n_samples:
+            raise ValueError(
+                f"{path} has {n_rows:,} rows or more for {counted(n_samples, 'samples')}: give one for each"
+            )
+
     ending = path.suffix.lower()
     if ending == ".npy":
-        return [["label"], *([text] for text in _array_texts(load_array(path), path))]
-    if ending == ".parquet":
+        values = load_array(path)
+        check(values.size)
+        yield from (["label"], *([text] for text in _array_texts(values, path)))
+    elif ending == ".parquet":
         table = read_columns(path, lambda schema: _used_columns(path, schema.names))
+        check(table.num_rows)
         cells = [column_texts(path, table, name) for name in table.column_names]
-        return [table.column_names, *zip(*cells, strict=True)]
+        yield from (table.column_names, *zip(*cells, strict=True))
+    else:
+        for number, line in enumerate(_csv_lines(path)):
+            check(number)
+            yield line
+
+
+def _csv_lines(path: Path) -> Iterator[Sequence[str]]:
     with open_regular(path) as file:
-        content = file.read(_LARGEST + 1)
-    if len(content) > _LARGEST:
-        raise ValueError(f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file")
-    check_encoding(path, content)
-    text = io.StringIO(content.decode("utf-8", "surrogateescape").removeprefix(_BOM), newline="")
-    try:
-        lines = list(csv.reader(text, strict=True))
-    except csv.Error as error:
-        raise ValueError(f"{path} is not a .csv table that can be read ({error})") from error
-    first = 1 if lines[:1] == [["sep=", ""]] else 0  # tells a spreadsheet that commas separate values
-    if not any(map(any, lines[first:])):
-        raise ValueError(f"{path} is empty: give a .csv file with the columns file and label")
-    return [*lines[first:]]
+        if os.fstat(file.fileno()).st_size > _LARGEST:
+            raise ValueError(
+                f"{path} has more than {_LARGEST:,} bytes, too many for a table of labels: give another file"
+            )
+        check_encoding(path, file.read(2))
+        file.seek(0)
+        text = io.TextIOWrapper(file, "utf-8-sig", "surrogateescape", newline="")
+        lines = csv.reader(iter(partial(_line, text, path), ""), strict=True)
+        try:
+            first = next(lines, [])
+            if first == ["sep=", ""]:  # tells a spreadsheet that commas separate values
+                first = next(lines, [])
+            if not any(first) and not any(map(any, lines)):
+                raise ValueError(f"{path} is empty: give a .csv file with the columns file and label")
+            yield first
+            yield from lines
+        except csv.Error as error:
+            raise ValueError(f"{path} is not a .csv table that can be read ({error})") from error
+
+
+def _line(text: io.TextIOWrapper, path: Path) -> str:
+    line = text.readline(_LONGEST_LINE)
+    if len(line) == _LONGEST_LINE:
+        raise ValueError(f"{path} has a line of {_LONGEST_LINE:,} characters or more: give a table of labels")
+    return line
 
 
 def _known_columns(path: Path, header: Sequence[str]) -> list[str]:
@@ -229,12 +262,15 @@ def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str
         wanted = [found for found in (_ARRAYS if name is None else (name,)) if found in there]
         if not wanted:
             raise ValueError(
-                f"{path} has the arrays {', '.join(there)}, but no {name or ' or '.join(_ARRAYS)}{nor}: name the array "
+                f"{path} has the arrays {listed(there)}, but no {name or ' or '.join(_ARRAYS)}{nor}: name the array "
                 f"of labels"
             )
         found = wanted[0]
         texts = _array_texts(load_archive(path, [found])[0], path)
-    return [Label(text.strip()) if text.strip() else None for text in texts], found
+    labels = {text: Label(text.strip()) if text.strip() else None for text in set(texts)}  # one for many rows
+    for label in filter(None, labels.values()):
+        check_label(label.label, str(path))
+    return [labels[text] for text in texts], found
 
 
 def _label_column(path: Path, names: Sequence[str], column: str | None, nor: str = "") -> str:
@@ -254,5 +290,5 @@ def _label_column(path: Path, names: Sequence[str], column: str | None, nor: str
 def _array_texts(values: NDArray[Any], path: Path) -> list[str]:
     if values.ndim != 1:
         raise ValueError(f"{path} has labels of shape {values.shape}: give one label for each sample")
-    texts = values.astype(str).tolist()
-    return ["" if missing else text for text, missing in zip(texts, (values != values).tolist(), strict=True)]
+    is_missing = values != values if values.dtype.kind in "fM" else np.zeros(len(values), np.bool_)
+    return ["" if missing else text for text, missing in zip(texts_of(path, values), is_missing.tolist(), strict=True)]

@@ -95,6 +95,8 @@ def open_data(
     _check_parameters(path, kind, given | {"key": key, "drop": drop, "columns": columns})
     if kind in TABLES:
         return _from_table(load_table(path, drop, columns))
+    if kind in (_ZARR, _SHARDS):
+        _check_files(path, folder.get("follow_links", False))
     if kind == _SHARDS:
         return Vectors(open_shards(path))
     if kind in (*ARRAYS, _ZARR):
@@ -205,8 +207,9 @@ def _n_axes(file: Path) -> int:
 
 def _check_parameters(path: Path, kind: str, given: dict[str, Any]) -> None:
     endings = {"key": (".npz",), "drop": TABLES, "columns": TABLES}
+    others = {"follow_links": (_IMAGES, _ZARR, _SHARDS)}
     for name, value in given.items():
-        if value and kind not in endings.get(name, (_IMAGES,)):
+        if value and kind not in (endings | others).get(name, (_IMAGES,)):
             meant = f"{' and '.join(endings[name])} files" if name in endings else _IMAGES
             raise ParameterError(name, f"is for {meant}, and {path} is not one: leave it out")
 
@@ -218,6 +221,8 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
     if array.ndim == 2:
         if as_blocks(array) is None:  # data that are read in parts are checked while they are read
             check_finite(path, array)
+        if kind == ".npz":  # small integers become float64 numbers
+            check_expansion(path, array.nbytes, path.stat().st_size, 8 * array.size)
         named = kind == ".npz" and key in (None, "features")
         return Vectors(array, names=archived_names(path, len(array)) if named else None)
     if array.ndim not in (3, 4):
@@ -227,6 +232,23 @@ def _from_array(path: Path, kind: str, key: str | None) -> Opened:
         )
     in_file = isinstance(array, np.memmap) and array.flags.c_contiguous
     return ChunkedImages(array) if in_file or kind == _ZARR else array
+
+
+def _check_files(folder: Path, follow_links: bool) -> None:
+    """Raise an error if a folder has links out of it, unless they are followed, or pipes and devices."""
+    home, left = folder.resolve(), [os.fspath(folder)]
+    while left:
+        with os.scandir(left.pop()) as entries:
+            for entry in entries:
+                if entry.is_symlink() and not (follow_links or Path(entry.path).resolve().is_relative_to(home)):
+                    raise ValueError(
+                        f"{entry.path} is a link out of the folder: if you trust it, follow it with follow_links=True "
+                        f"(on the command line, --follow-links)"
+                    )
+                if entry.is_dir(follow_symlinks=False):
+                    left.append(entry.path)
+                elif not (entry.is_file() or entry.is_dir()):  # reading a pipe could block forever
+                    raise ValueError(f"{entry.path} is not a regular file: remove it")
 
 
 def _zarr_array(path: Path) -> Any:
@@ -239,6 +261,9 @@ def _zarr_array(path: Path) -> Any:
         n_values = max(math.prod(array.shape), math.prod(array.chunks))
         if min(array.chunks, default=1) < 1:
             raise ValueError(f"its chunks have the shape {array.chunks}")
+        codecs = (*(getattr(array.metadata, "filters", None) or ()), getattr(array.metadata, "compressor", None))
+        if any(getattr(codec, "codec_id", "") == "pickle" for codec in codecs):  # zarr before 3.1 would unpickle chunks
+            raise ValueError("it holds pickled objects, which run code when they are read")
     except Exception as error:  # zarr, its codecs and JSON raise errors of their own
         raise ValueError(f"{path} is not a zarr array that can be read ({error})") from error
     # A few bytes can state any shape: chunks that are missing are read as zeros.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import codecs
+import csv
+import io
 import os
 import re
 import shlex
@@ -17,11 +19,12 @@ from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import listed
-from .arrays import check_expansion, checked_names
+from .arrays import check_expansion, check_texts, checked_names
 
 TABLES = (".csv", ".parquet")
 _VALUE_BYTES = 8
 _MOST_CSV_COLUMNS = 2**16  # pyarrow needs 13 kB for each column, even with few rows
+_FIRST_BLOCK = 2**20  # bytes, in which pyarrow finds the names of the columns
 _FEWEST_ROWS = 10  # a few numbers can all differ by chance
 _LABELS = {"label", "labels", "class", "classes", "target", "targets", "y", "category", "outcome"}
 _IDENTIFIERS = {"id", "ids", "uid", "uuid", "guid", "index", "idx", "row", "key"}
@@ -111,11 +114,12 @@ def name_column(columns: Sequence[str]) -> str | None:
 
 def _names_of_rows(path: Path, table: Any, key: str) -> list[str]:
     """Return the names of rows. Those of a .csv file are texts as they stand there: "007" is not 7."""
-    from pyarrow import binary, csv, types
+    from pyarrow import binary, types
+    from pyarrow.csv import ConvertOptions, read_csv
 
     if path.suffix.lower() == ".csv" and not types.is_string(table[key].type):
-        as_text = csv.ConvertOptions(include_columns=[key], column_types={key: binary()})
-        table = csv.read_csv(path, convert_options=as_text)
+        as_text = ConvertOptions(include_columns=[key], column_types={key: binary()})
+        table = read_csv(path, convert_options=as_text)
     where = f"the column {key!r} of {path}"
     try:
         return checked_names(column_texts(path, table, key), where)
@@ -134,6 +138,7 @@ def column_texts(path: Path, table: Any, name: str) -> list[str]:
     def is_text(kind: Any) -> bool:
         return any(found(kind) for found in (types.is_string, types.is_large_string, types.is_binary))
 
+    check_texts(path, 0, table.num_rows)
     column = table[name]
     try:
         if not types.is_dictionary(column.type):
@@ -142,6 +147,7 @@ def column_texts(path: Path, table: Any, name: str) -> list[str]:
         values = column.dictionary if is_text(column.dictionary.type) else column.dictionary.cast(string())
         texts = [value.decode(errors="surrogateescape") if isinstance(value, bytes) else value or ""
                  for value in values.to_pylist()]  # fmt: skip
+        check_texts(path, max(map(len, texts), default=0), table.num_rows)
         texts.append("")
         return [texts[index] for index in column.indices.fill_null(-1).to_pylist()]
     except ArrowException as error:
@@ -155,11 +161,11 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
 
     ``choose`` returns the names of the columns, given the schema of the file, whose names have been checked.
     """
-    pa, csv, parquet = require_pyarrow(path.suffix)
+    pa, read_csv, parquet = require_pyarrow(path.suffix)
     try:
         if path.suffix.lower() == ".csv":
             _check_width(path)
-            table = csv.read_csv(path)
+            table = read_csv(path)
             _check_table(path, table.column_names, table.num_rows)
             return table.select(choose(table.schema))
         with parquet.ParquetFile(path) as file:
@@ -186,13 +192,14 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
 
 
 def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
-    """Return pyarrow and its modules for CSV and Parquet, or raise an error that says how to install it."""
+    """Return pyarrow, its reader of CSV and its module for Parquet, or raise an error that says how to install it."""
     try:
         import pyarrow
-        from pyarrow import csv, parquet
+        from pyarrow import parquet
+        from pyarrow.csv import read_csv
     except ImportError as error:
         raise ImportError(f'{ending} files need pyarrow: pip install "epls[tables]"') from error
-    return pyarrow, csv, parquet
+    return pyarrow, read_csv, parquet
 
 
 def _chosen_columns(
@@ -237,9 +244,14 @@ def _may_name_rows(kind: Any) -> bool:
 
 def _check_width(path: Path) -> None:
     with open_regular(path) as file:
-        first = file.readline(2**24)
-    check_encoding(path, first)
-    n_columns = first.count(b",") + 1
+        content = file.read(_FIRST_BLOCK)
+    check_encoding(path, content)
+    # Of lines, pyarrow skips empty ones; names of columns may hold line ends.
+    lines = csv.reader(io.StringIO(content.decode("latin-1"), newline=""))
+    try:
+        n_columns = len(next(filter(None, lines), []))
+    except csv.Error as error:
+        raise ValueError(f"the names of the columns of {path} cannot be read ({error})") from error
     if n_columns > _MOST_CSV_COLUMNS:
         raise ValueError(
             f"{path} has {n_columns:,} columns; a .csv table may have at most {_MOST_CSV_COLUMNS:,}: save it as "

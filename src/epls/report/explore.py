@@ -186,7 +186,7 @@ def explore(
     progress("arrange", _STAGES, _STAGES)
     # What people label on the page is kept in their browser, for pages of the same samples only.
     known = [content["names"], content["codes"], content["labels"]]
-    content["digest"] = hashlib.sha256(json.dumps(known).encode()).hexdigest()
+    content["digest"] = hashlib.sha256(json.dumps(known, allow_nan=False).encode()).hexdigest()
     scripts = ("map", "classifier", "labels", "explore", "gestures")
     return page("explore", title, content, scripts=scripts, styles=("explore",))
 

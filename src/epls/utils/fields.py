@@ -47,7 +47,7 @@ class Number:
     many: bool = False
 
     def check(self, name: str, value: Any, sizes: dict[str, int]) -> Any:
-        """Return the value if it is allowed, otherwise raise an error."""
+        """Return the value if it is allowed, an int as a float where one is expected; otherwise raise an error."""
         if isinstance(value, list) != self.many:
             raise ValueError(f"{name} must be {'a list of numbers' if self.many else 'a number'}")
         for number in value if self.many else [value]:
@@ -60,7 +60,7 @@ class Number:
             ):
                 limit = f"at least {self.at_least:g}" if self.above is None else f"above {self.above:g}"
                 raise ValueError(f"{name}={number!r} must be {limit}")
-        return value
+        return list(map(self.kind, value)) if self.many else self.kind(value)
 
 
 COUNT = Number(int, at_least=0)

@@ -45,8 +45,8 @@ def read_npy_header(file: IO[bytes], n_bytes: int) -> NpyHeader:
         raise ValueError(f"its header cannot be read ({error})") from error
     if header.dtype.hasobject:
         raise ValueError("it holds Python objects, which only pickle can read")
-    if min(header.shape, default=0) < 0:
-        raise ValueError(f"its shape is {header.shape}")
+    if min(header.shape, default=0) < 0 or header.dtype.itemsize == 0:  # any number of which needs no bytes
+        raise ValueError(f"its shape is {header.shape}, of type {header.dtype}")
     if n_bytes < header.end:
         raise ValueError(
             f"it is truncated: it has {n_bytes:,} bytes, but its array of shape {header.shape} needs {header.end:,}"
