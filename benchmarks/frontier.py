@@ -136,7 +136,16 @@ class Row:
 def wanted_rows():
     """The rows, those that are quick first."""
     rows = [Row("raw"), Row("PCA", library="scikit-learn")]
-    for name in ("epls", "prototypes", "kmeans", "omp", "random_patches", "sparse_autoencoder", "sparse_rbm"):
+    for name in (
+        "epls",
+        "prototypes",
+        "kmeans",
+        "omp",
+        "directions",
+        "random_patches",
+        "sparse_autoencoder",
+        "sparse_rbm",
+    ):
         rows.append(Row(name, LEARNERS[name].own_encoder, whiten=LEARNERS[name].whitens))
     rows += [
         Row("MiniBatchKMeans", "distances", "scikit-learn", whiten=True),

@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 from common import results_in, timed
 
-from epls import EPLS, OMP, DeepFeatures, KMeansTriangle, Prototypes
+from epls import EPLS, OMP, DeepFeatures, Directions, KMeansTriangle, Prototypes
 from epls.datasets import load_cifar10, load_stl10
 from epls.images.stack import usual_layers
 from epls.paper.judge import judge
 
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
+    "directions": (Directions, "soft_threshold", True),  # the default
     "epls": (EPLS, "natural", False),
     "prototypes": (Prototypes, "triangle", True),
     "prototypes_soft": (Prototypes, "soft_threshold", True),

@@ -22,6 +22,7 @@ from .images.features import ImageFeatures as ImageFeatures
 from .images.patches import ZCAWhitening as ZCAWhitening
 from .images.stack import DeepFeatures as DeepFeatures
 from .images.stack import Layer as Layer
+from .learners.directions import Directions as Directions
 from .learners.epls import EPLS as EPLS
 from .learners.ica import ICA as ICA
 from .learners.kmeans import KMeansTriangle as KMeansTriangle

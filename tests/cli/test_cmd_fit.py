@@ -11,11 +11,12 @@ import zarr
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from run_command import check_error, epls
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_sample_images
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from epls import EPLS, Checkpoint, ImageFeatures, Prototypes, load_model, open_shards, read_notes
+from epls import EPLS, Checkpoint, Directions, ImageFeatures, Prototypes, load_model, open_shards, read_notes
 from epls.datasets import folder
 from epls.images.models import learner_of
 from epls.images.recipes import learned_features, quick_features
@@ -113,7 +114,11 @@ def test_encoders_given_as_objects(work, tmp_path, capsys):
         (["fit", "photos", "-o", "new", "--key", "x"], 2, "--key is for .npz"),
         (["fit", "table.csv", "-o", "new", "--longest-side", 9], 2, "--longest-side is for folders of images"),
         (["fit", "vectors.npy", "-o", "new", "--skip-bad"], 2, "--skip-bad is for folders of images"),
-        (["fit", "photos", "-o", "new", "--set", "encoder.alpha=1"], 1, "the encoder natural has no setting alpha"),
+        (
+            ["fit", "photos", "-o", "new", "--learner", "epls", "--set", "encoder.alpha=1"],
+            1,
+            "the encoder natural has no setting alpha",
+        ),
         (
             ["fit", "vectors.npy", "-o", "new", "--learner", "raw", "--units", 3],
             2,
@@ -293,17 +298,24 @@ def small_stacks(monkeypatch):
         monkeypatch.setattr(stack, name, value)
 
 
-def test_several_layers(pictures, tmp_path, capsys, small_stacks):
+@pytest.mark.parametrize("learner", [None, EPLS()], ids=["default", "epls"])
+def test_several_layers(pictures, tmp_path, capsys, small_stacks, learner):
     command = ["fit", pictures, "-o", tmp_path / "m", "--layers", 2, "--set", "max_iter=2"]
-    code, _, err = epls(capsys, *command, "--checkpoint", tmp_path / "kept")
+    if learner is not None:
+        command += ["--learner", "epls", "--checkpoint", tmp_path / "kept"]
+    code, _, err = epls(capsys, *command)
     assert code == 0, err
-    assert list((tmp_path / "kept").glob("*.epls")) == []  # what was kept is no longer needed
+    assert list(tmp_path.glob("kept/*.epls")) == []  # what was kept is no longer needed
     model = load_model(tmp_path / "m")
+    assert isinstance(model.layers_[0].estimator, Directions if learner is None else EPLS)
     assert [len(layer.features_) for layer in model.layers_] == [1, 2]
     assert model.mirror
     by_hand = quick_features(6, 30, 34, layers=2)
     for layer in by_hand.layers:
-        layer.estimator.set_params(max_iter=2)
+        n_components = layer.estimator.n_components
+        if learner is not None:
+            layer.set_params(estimator=clone(learner), encoder="natural", whiten=False)
+        layer.estimator.set_params(max_iter=2, n_components=n_components)
     by_hand.fit(str(pictures))
     assert_array_equal(model.transform(str(pictures)), by_hand.transform(str(pictures)))
     code, _, err = epls(capsys, "transform", tmp_path / "m", pictures, "-o", tmp_path / "f.npz")
@@ -439,7 +451,7 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
     [
         (["--set", "tol=NaN"], 2, "--set tol=NaN: numbers must be finite"),
         (["--set", "tol=1e999"], 2, "--set tol=1e999: numbers must be finite"),
-        (["--set", "max_itr=3"], 1, "epls has no setting max_itr; it has activation"),
+        (["--set", "max_itr=3"], 1, "directions has no setting max_itr; it has limit"),
         (["--set", "images.stride=3"], 2, "use the option --stride instead"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),
         (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha=3: write it as"),

@@ -1,4 +1,4 @@
-"""Codes, features and maps of images against plain loops, and the fast way of logistic units against the exact one."""
+"""Codes, features and maps of images against plain loops, and the fast way of units against the exact one."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ from sklearn.datasets import load_sample_images
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, KMeansTriangle, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
-from epls.images.coder import _LogisticEncoder, _stretch_ends, dense_encoders
+from epls.images.coder import _FoldedEncoder, _stretch_ends, dense_encoders
 from epls.images.pooling import RegionGrid, pool_sums
 from epls.utils.threads import BLOCK_ROWS
 
@@ -204,7 +204,7 @@ def fitted_layer(images=IMAGES, estimator=None, **settings):
 
 
 def is_fast(coder):
-    return isinstance(dense_encoders(coder)(), _LogisticEncoder)
+    return isinstance(dense_encoders(coder)(), _FoldedEncoder)
 
 
 @pytest.mark.parametrize("images", [IMAGES, IMAGES.astype(np.float32) / 255], ids=["bytes", "fractions"])
@@ -218,6 +218,9 @@ def is_fast(coder):
         {"pooling": "mean"},
         {"whiten": True},
         {"n_groups": 4, "group_size": 2},
+        {"estimator": EPLS(11, max_iter=2, activation="relu")},
+        {"encoder": "soft_threshold", "whiten": True, "pool": 3, "pool_stride": 2},
+        {"encoder": SoftThresholdEncoder(split_sign=False)},
     ],
     ids=str,
 )
@@ -250,10 +253,8 @@ def test_a_map_with_many_channels_is_encoded_as_by_the_exact_encoder():
     "settings",
     [
         {"pooling": "max"},
-        {"estimator": EPLS(11, max_iter=2, activation="relu")},
         {"estimator": KMeansTriangle(11)},
         {"encoder": NaturalEncoder(split_sign=True)},
-        {"encoder": "soft_threshold"},
     ],
     ids=str,
 )

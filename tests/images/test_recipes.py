@@ -73,7 +73,6 @@ def test_layers_can_be_chosen():
 def test_two_layers_are_learned_from_a_few_images(monkeypatch):
     monkeypatch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 4))
     monkeypatch.setattr("epls.images.recipes._PATCHES_OF_A_GROUP", 300)
-    monkeypatch.setattr("epls.images.recipes._EPOCHS_OF_A_GROUP", 1)
     images = np.random.RandomState(0).randint(256, size=(4, 48, 48), dtype=np.uint8)
     features, model = learned_features(images)
     assert isinstance(model, DeepFeatures)

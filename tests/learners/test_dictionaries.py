@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from epls import OMP, PSD, SparseCoding
+from epls import OMP, PSD, Directions, SparseCoding
 from epls.learners.psd import prediction_gradient
 from epls.solvers.dictionary import (
     CodedBatch,
@@ -14,7 +14,7 @@ from epls.solvers.dictionary import (
     replace_unused,
 )
 
-LEARNERS = [OMP(n_nonzero_coefs=2, max_iter=3), SparseCoding(max_iter=2), PSD(max_iter=2)]
+LEARNERS = [OMP(n_nonzero_coefs=2, max_iter=3), Directions(max_iter=3), SparseCoding(max_iter=2), PSD(max_iter=2)]
 
 
 @parametrize_with_checks(LEARNERS)
@@ -40,11 +40,12 @@ def made_of_atoms(n_samples, n_atoms, n_features, n_used, seed=0):
     ("learner", "n_used", "share"),
     [
         (OMP(60, random_state=0, max_iter=100), 1, 0.8),
+        (Directions(60, random_state=0, max_iter=100), 1, 0.8),
         (OMP(20, n_nonzero_coefs=2, random_state=0, max_iter=100), 2, 0.8),
         (SparseCoding(20, alpha=0.2, max_iter=30, random_state=0), 2, 0.8),
         (PSD(20, alpha=0.2, prediction_penalty=0.05, max_iter=30, random_state=0), 2, 0.7),
     ],
-    ids=["OMP-1", "OMP-2", "SparseCoding", "PSD"],
+    ids=["OMP-1", "Directions", "OMP-2", "SparseCoding", "PSD"],
 )
 @pytest.mark.slow
 def test_known_components_are_found(learner, n_used, share):

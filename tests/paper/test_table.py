@@ -220,6 +220,7 @@ def test_learners_declare_what_experiments_need():
         "prototypes",
     }
     assert {name for name in LEARNERS if LEARNERS[name].whitens} == {
+        "directions",
         "ica",
         "kmeans",
         "omp",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _FORMAT = 1
 _MOST_BYTES = 2**30  # of all sets; those not used for the longest time are removed
+_BEHIND = 2.0  # seconds that the time of a file may lag behind the clock; file systems round it down
 _FEATURES, _MODEL = ".features", ".model"
 
 
@@ -97,7 +98,7 @@ def _stamp(files: list[Path], opened: float = math.inf) -> str | None:
     try:
         for file in files:
             about = file.stat()
-            if opened <= about.st_mtime <= now:
+            if opened - _BEHIND <= about.st_mtime <= now:
                 return None
             digest.update(os.fsencode(os.path.abspath(file)) + f"\0{about.st_size} {about.st_mtime_ns}\n".encode())
     except OSError:

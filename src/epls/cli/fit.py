@@ -20,12 +20,13 @@ if TYPE_CHECKING:
 
 # Options are for what depends on the data or the machine. What has a good default is left to --set.
 _OF_ONE_LAYER = ("n_components", "patch_size", "n_patches", "stride")
+_IN_STACKS = (None, "epls", "directions")  # learners of the recipe, which may have several layers
 
 
 @click.command("fit")
 @click.argument("data", type=options.input_path)
 @options.output("The model file to write.")
-@options.learner(usual="epls for images, prototypes for vectors")
+@options.learner(usual="epls for one layer, directions for several, prototypes for vectors")
 @options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
 @options.settings(
     "[PART.]NAME=VALUE",
@@ -55,9 +56,9 @@ def command(
 
     You need not choose anything. The layers, units and patches follow from the number and the size of the images, as in
     `epls explore`. An option replaces one of these choices: --n-components, --patch-size, --n-patches and --stride
-    are for one layer, so each of them means --layers 1. Learners other than epls learn one layer unless --layers says
-    otherwise. Images keep their size, so shrink large photographs with --longest-side. If some photographs are gray
-    and some are color, all become color.
+    are for one layer, so each of them means --layers 1. Learners other than epls and directions learn one layer unless
+    --layers says otherwise. Images keep their size, so shrink large photographs with --longest-side. If some
+    photographs are gray and some are color, all become color.
 
     Patches are whitened if the learner needs it, and encoded with the learner's own encoder. What suits images does not
     suit vectors: from these, prototypes are learned unless --learner says otherwise.
@@ -80,7 +81,8 @@ def command(
         return
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
         found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
-        chosen["learner"] = chosen["learner"] or ("epls" if found.vectors is None else "prototypes")
+        if found.vectors is not None:
+            chosen["learner"] = chosen["learner"] or "prototypes"
         _check_n_components(chosen)
         if found.vectors is None and group is not None:
             raise click.UsageError(
@@ -135,7 +137,8 @@ def _given_side(chosen: dict[str, Any]) -> int:
 def _check_n_components(chosen: dict[str, Any]) -> None:
     from ..learners import LEARNERS
 
-    if chosen["n_components"] is not None and "n_components" not in LEARNERS[chosen["learner"]]().get_params():
+    learner = LEARNERS[chosen["learner"] or "epls"]
+    if chosen["n_components"] is not None and "n_components" not in learner().get_params():
         raise click.UsageError(
             f"--n-components: {chosen['learner']} always has as many components as there are features; leave it out"
         )
@@ -160,13 +163,14 @@ def _image_model(
     for name in given["images"].keys() & chosen.keys():
         raise click.UsageError(f"--set images.{name}: use the option --{name.replace('_', '-')} instead")
     own = {name: chosen[name] for name in _OF_ONE_LAYER if chosen[name] is not None}
-    alone = chosen["layers"] is None and (own or given["images"] or chosen["learner"] != "epls")
+    alone = chosen["layers"] is None and (own or given["images"] or chosen["learner"] not in _IN_STACKS)
     shapes = [shape[:2] for shape in ImageCollection(found.data, 1).shapes()]  # type: ignore[arg-type]
     height, width = (int(sorted(sides)[len(sides) // 2]) for sides in zip(*shapes, strict=True))  # a few may be tiny
     learning = {name: chosen[name] for name in ("mirror", "random_state")}
     model: Any = quick_features(len(found.data), height, width, layers=1 if alone else chosen["layers"], **learning)
     model.set_params(grid=chosen["grid"])
     in_stack = isinstance(model, DeepFeatures)
+    chosen["learner"] = chosen["learner"] or ("directions" if in_stack else "epls")
     if in_stack:
         reason = (
             "is for one layer: leave it out, or give --layers 1; to choose the layers, use "
@@ -206,7 +210,7 @@ def _learner_for(usual: Any, chosen: dict[str, Any], settings: dict[str, Any], i
     from ..utils.settings import with_settings
 
     name, learner = chosen["learner"], usual
-    if name != "epls":
+    if not isinstance(usual, LEARNERS[name]):
         learner = LEARNERS[name]()
         has_components = "n_components" in learner.get_params()
         if in_stack and not has_components:

@@ -20,10 +20,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..algorithm.activations import LOGISTIC
+from ..algorithm.activations import LOGISTIC, RELU
 from ..algorithm.layer import FoldedLayer, UnitLayer
 from ..data.encoding import BlockEncoder, checked_encoder
-from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, take_channels
+from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, pool_rectified, take_channels
 from ..utils.threads import BLOCK_ROWS, row_blocks
 from ..utils.types import Array, Indices
 from .patches import Preparation
@@ -124,11 +124,11 @@ def stack_encoders(coders: Sequence[PatchCoder], *, exact: bool = False) -> Call
 def dense_encoders(coder: PatchCoder, *, exact: bool = False) -> Callable[[], DenseEncoder]:
     """Return a function that creates encoders of images, one for each thread.
 
-    Layers of logistic units have a faster way, whose results differ from the usual ones in the last bits. ``exact``
-    encoders do without it.
+    Layers of logistic or rectified units have a faster way, whose results differ from the usual ones in the last bits.
+    ``exact`` encoders do without it.
     """
-    if not exact and _is_logistic(coder):
-        return lambda: _LogisticEncoder(coder)
+    if not exact and _has_fast_units(coder):
+        return lambda: _FoldedEncoder(coder)
     makers = [group.block_encoders(np.dtype(np.float32)) for group in coder.groups]
     return lambda: _ExactEncoder(coder, [make() for make in makers])
 
@@ -222,24 +222,23 @@ class _ExactEncoder(DenseEncoder):
         return log_scaled(pooled, typical) if self._coder.map_pooling == "log" else pooled / np.float32(typical)
 
 
-class _LogisticEncoder(DenseEncoder):
-    """Computes the outputs of logistic units, and pools them, in half the time.
+class _FoldedEncoder(DenseEncoder):
+    """Computes the outputs of logistic or rectified units, and pools them, in a fraction of the time.
 
-    An :class:`_ExactEncoder` makes normalised patches, standardised patches and codes one after the other, which takes
-    longer than the products of some hundred units. Here, patches are only centred: their contrast, the standardisation
-    and the intercept are applied to the products (:mod:`epls.kernels.dense`). The results are as near to those in
-    double precision, but their last bits differ.
+    An :class:`_ExactEncoder` makes normalised patches, whitened or standardised patches and codes one after the other,
+    which takes longer than the products of some hundred units. Here, patches are only centred: their contrast and the
+    intercept are applied to the products (:mod:`epls.kernels.dense`), and weights contain the whitening. The results
+    are as near to those in double precision, but their last bits differ.
     """
 
     def __init__(self, coder: PatchCoder) -> None:
         super().__init__(coder, coder.patch_values + LANES)
-        # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercepts are those of y.
         layers = [group.folded() for group in coder.groups]
-        self._weights = [np.ascontiguousarray(layer.weights.T * -np.log2(np.e), np.float32) for layer in layers]
-        self._intercepts = [((layer.center - layer.intercept) * np.log2(np.e)).astype(np.float32) for layer in layers]
+        units = [_pooled_units(layer) for layer in layers]
+        self._weights, self._pools = [weights for weights, _ in units], [pool for _, pool in units]
         self._inverse_typical = [np.float32(1 / group.typical_code) for group in coder.groups]
         self._factors = np.empty(BLOCK_ROWS, np.float32)
-        self._net = np.empty(BLOCK_ROWS * max(group.n_codes for group in coder.groups), np.float32)
+        self._net = np.empty(BLOCK_ROWS * max(weights.shape[1] for weights in self._weights), np.float32)
 
     def _add(
         self, number: int, image: NDArray[Any], places: _Places, sums: Array, cells: Array | None, see: Any
@@ -250,17 +249,15 @@ class _LogisticEncoder(DenseEncoder):
         size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
         n_values, n_units = weights.shape
         lines = image.reshape(len(image), -1)
-        cells = np.empty((0, 0, n_units), np.float32) if cells is None else cells
+        cells = np.empty((0, 0, sums.shape[1]), np.float32) if cells is None else cells
         for some in row_blocks(places.n_positions, BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
             net = self._net[: n_rows * n_units].reshape(n_rows, n_units)
             gather_centered(lines, some.start, some.stop, ends.size, size, stride, floor, patches, factors)
             np.matmul(patches[:, :n_values], weights, out=net)
-            pool_logistic(
-                *(net, factors, self._intercepts[number], some.start, ends, regions.of_row, regions.of_column),
-                *(sums, 0, cells, geometry.pool, geometry.pool_stride),
-            )
+            places_of_codes = (sums, cells, geometry.pool, geometry.pool_stride)
+            self._pools[number](net, factors, some.start, ends, regions.of_row, regions.of_column, *places_of_codes)
 
     def _features(self, number: int, sums: Array, counts: Indices) -> Array:
         return self._log(number, (sums / counts[:, None]).astype(np.float32))
@@ -276,6 +273,20 @@ class _LogisticEncoder(DenseEncoder):
         return means
 
 
+def _pooled_units(layer: FoldedLayer) -> tuple[Array, Callable[..., None]]:
+    """Return weights (n_values, n_units), and what pools the outputs, given the products with them."""
+    if layer.activation is LOGISTIC:  # 1 / (1 + exp(-z)) is 1 / (1 + 2**y): weights and intercepts are those of y
+        to_y, pool = -np.log2(np.e), pool_logistic
+        intercepts = [(layer.intercept - layer.center) * to_y]
+    else:
+        to_y, pool = 1.0, pool_rectified
+        intercepts = [layer.center, layer.intercept]
+    numbers = [values.astype(np.float32) for values in intercepts]
+    return np.ascontiguousarray(layer.weights.T * to_y, np.float32), lambda net, factors, *where: pool(
+        net, factors, *numbers, *where
+    )
+
+
 class _Places:
     """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
 
@@ -288,12 +299,13 @@ class _Places:
         self.stretch_ends = _stretch_ends(self.shape[1], self.regions.column_cuts, pool, stride)
 
 
-def _is_logistic(coder: PatchCoder) -> bool:
-    """Return whether all codes are outputs of logistic units, pooled in a way that :class:`_LogisticEncoder` has."""
+def _has_fast_units(coder: PatchCoder) -> bool:
+    """Return whether all codes are outputs of units that :class:`_FoldedEncoder` has, pooled in a way that it has."""
     if coder.pooling != "log" or coder.map_pooling == "max":
         return False
     for group in coder.groups:
-        if group.layer is None or group.layer.activation is not LOGISTIC or group.split_sign:
+        activation = None if group.layer is None else group.layer.activation
+        if activation is not RELU and (activation is not LOGISTIC or group.split_sign):
             return False
         if max(np.abs(group.folded().weights).max(), 1 / group.typical_code) > _LARGEST_WEIGHT:
             return False

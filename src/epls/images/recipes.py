@@ -17,7 +17,7 @@ from .stack import DeepFeatures, Layer, usual_layers
 
 _PIXELS_FOR_A_STACK = 1_000 * 96 * 96  # of all images; with more, a second layer would take many minutes
 _SIDE_FOR_A_STACK = 48  # pixels
-_PATCHES_OF_A_GROUP, _EPOCHS_OF_A_GROUP = 12_000, 8  # of a stack: fewer than usual, and as good for neighbours
+_PATCHES_OF_A_GROUP = 12_000  # of a stack: fewer than usual
 _LARGEST_PATCH = 10
 _PATCHES, _PATCHES_PER_UNIT = 40_000, 20  # of one layer; a few small images have fewer, and get fewer units
 _UNITS, _UNITS_FOR_MANY = 400, 200
@@ -46,7 +46,6 @@ def quick_features(
         stack = usual_layers(height, width, n_layers=layers)
         for layer in stack[1:]:
             layer.set_params(n_patches=_PATCHES_OF_A_GROUP)
-            layer.estimator.set_params(max_iter=_EPOCHS_OF_A_GROUP)
         if len(stack) > 1:
             return DeepFeatures(stack, **shared)
     side = min(height, width)

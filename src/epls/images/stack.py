@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..algorithm.checkpoint import Checkpoint
 from ..encoders.base import Encoder
+from ..learners.directions import Directions
 from ..learners.epls import EPLS
 from ..utils.fields import COUNTS, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, Interval, StrOptions, fit_context
@@ -476,7 +477,8 @@ def usual_layers(
     n_layers : int or None, default=None
         The number of layers. None uses two, or one if the image is too small for a second.
     estimator : estimator or None, default=None
-        A learner with ``n_components`` for all layers, which have its own encoder and whitening. None uses ``EPLS()``.
+        A learner with ``n_components`` for all layers, which have its own encoder and whitening. None uses
+        :class:`Directions`, which leads in a stack.
 
     Returns
     -------
@@ -490,7 +492,7 @@ def usual_layers(
     >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(32, 32)]
     [(5, 2, None), (3, 2, 24)]
     """
-    learner = EPLS() if estimator is None else estimator
+    learner = Directions() if estimator is None else estimator
     if "n_components" not in learner.get_params():
         raise ValueError(
             f"layers require a learner with n_components, but {type(learner).__name__} has none: give another learner"

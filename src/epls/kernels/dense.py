@@ -1,7 +1,7 @@
-"""From an image to pooled outputs of logistic units, without an array of normalised patches or of outputs.
+"""From an image to pooled outputs of logistic or rectified units, without an array of normalised patches or of outputs.
 
 Patches are only cut out and centred. Their contrast is a factor of the products that follow. It is applied to these,
-together with the intercept, the logistic function and the pooling, while a row of them is in the cache.
+together with the intercept, the activation and the pooling, while a row of them is in the cache.
 """
 
 import numpy as np
@@ -83,13 +83,26 @@ def _one_and_power_of_two(exponent):
 
 
 @_kernel
-def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, first, cells, size, step):
+def _add(outputs, row, column, of_row, of_column, sums, cells, size, step):
+    """Add the outputs at a position to its region and to its cells."""
+    total = sums[of_row[row] + of_column[column]]
+    for j in range(outputs.size):
+        total[j] += outputs[j]
+    for r in range(max(0, (row - size) // step + 1), min(row // step + 1, cells.shape[0])):
+        for c in range(max(0, (column - size) // step + 1), min(column // step + 1, cells.shape[1])):
+            cell = cells[r, c]
+            for j in range(outputs.size):
+                cell[j] += outputs[j]
+
+
+@_kernel
+def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_column, sums, cells, size, step):
     """Add 1 / (1 + 2**(factor * net + intercept)) of each row to the sums of its region, and to its cells.
 
     The rows are positions as in :func:`gather_centered`; ``of_row[row] + of_column[column]`` is a position's region.
-    Outputs are the codes from number ``first`` of ``sums`` (n_regions, n_codes) and ``cells`` (rows, columns, n_codes).
-    Cells of ``size`` positions a side begin every ``step`` positions. All positions from a column up to its
-    ``stretch_ends`` (exclusive) are in the same region and cells, so they are added up first.
+    ``sums`` are (n_regions, n_codes), ``cells`` (rows, columns, n_codes). Cells of ``size`` positions a side begin
+    every ``step`` positions. All positions from a column up to its ``stretch_ends`` (exclusive) are in the same region
+    and cells, so they are added up first.
     """
     n_columns, n_units = stretch_ends.size, net.shape[1]
     outputs = np.empty(n_units, np.float32)
@@ -112,14 +125,36 @@ def pool_logistic(net, factors, intercept, start, stretch_ends, of_row, of_colum
                 a = _one_and_power_of_two(min(max(factor_here * here[j] + intercept[j], least), most))
                 outputs[j] += np.float32(1.0) / a
             i += 1
-        total = sums[of_row[row] + of_column[column], first : first + n_units]
-        for j in range(n_units):
-            total[j] += outputs[j]
-        for r in range(max(0, (row - size) // step + 1), min(row // step + 1, cells.shape[0])):
-            for c in range(max(0, (column - size) // step + 1), min(column // step + 1, cells.shape[1])):
-                cell = cells[r, c, first : first + n_units]
+        _add(outputs, row, column, of_row, of_column, sums, cells, size, step)
+
+
+@_kernel
+def pool_rectified(net, factors, shift, intercept, start, stretch_ends, of_row, of_column, sums, cells, size, step):
+    """Add max(0, z + intercept) of each row, with z = factor * net - shift, as :func:`pool_logistic` does.
+
+    If there is room for twice as many codes, max(0, -z + intercept) follow.
+    """
+    n_columns, n_units = stretch_ends.size, net.shape[1]
+    outputs = np.empty(sums.shape[1], np.float32)
+    split = outputs.size > n_units
+    positive, negative, zero = outputs[:n_units], outputs[n_units:], np.float32(0.0)
+    i = 0
+    while i < net.shape[0]:
+        row, column = (start + i) // n_columns, (start + i) % n_columns
+        stop = min(i + stretch_ends[column] - column, net.shape[0])
+        outputs[:] = zero
+        while i < stop:
+            here, factor = net[i], factors[i]
+            if split:
                 for j in range(n_units):
-                    cell[j] += outputs[j]
+                    z = factor * here[j] - shift[j]
+                    positive[j] += max(intercept[j] + z, zero)
+                    negative[j] += max(intercept[j] - z, zero)
+            else:
+                for j in range(n_units):
+                    positive[j] += max(factor * here[j] - shift[j] + intercept[j], zero)
+            i += 1
+        _add(outputs, row, column, of_row, of_column, sums, cells, size, step)
 
 
 @_kernel

@@ -1,0 +1,135 @@
+"""Directions: lines through the origin near which samples lie, none of which wins more than a few times its share."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from ..algorithm.target import relative_increment
+from ..data.moments import unit_rows
+from ..data.samples import Samples
+from ..kernels.auction import auction
+from ..solvers.dictionary import first_components, learn_in_rounds
+from ..utils.fields import ROUNDS
+from ..utils.sklearn import Interval
+from ..utils.threads import product
+from ..utils.types import Array, Indices
+from .base import Learner
+
+_ROWS_PER_UNIT = 32  # of a mini-batch: with fewer, a limit of a few times the share would be met by chance
+
+
+class Directions(Learner):
+    """Directions of both signs, as many as the data need: dense regions of directions get many, and none gets most.
+
+    The balanced competition of :class:`EPLS`, for units with the activation \\|d·x\\| and with limits instead of
+    equality. Each sample is won by the direction d of unit norm with the largest \\|d·x\\|, but no direction wins more
+    than ``limit`` times its share of a mini-batch; an auction decides who gets the places. Then each direction becomes
+    the one nearest to the samples it won, whatever their sign. Samples compete with their energy \\|x\\|²: they are
+    drawn in proportion to it and scaled to unit norm. Without a limit, this is OMP-1 (:class:`OMP`), which maximises
+    the explained energy.
+
+    Codes are the products with the directions. For patches of images, take the soft threshold.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        The number of directions, at most the number of samples. None uses 100, or the number of samples if less.
+    limit : float, default=3.0
+        A direction wins at most this many times its share of the energy. With 1, all win equally often.
+    max_iter : int, default=10
+        The maximum number of rounds over the samples.
+    tol : float, default=1e-4
+        Learning stops when a round reduces the unexplained energy by no more than this fraction.
+    random_state : int, RandomState instance or None, default=None
+        Determines the first directions, which are random samples, and the mini-batches.
+
+    Attributes
+    ----------
+    components_ : ndarray of shape (n_components, n_features)
+        The directions.
+    loss_curve_ : list of float
+        The fraction of the samples' energy that the winners do not explain, in each round before it improves them.
+    n_redrawn_ : list of int
+        The number of directions that won nothing, in each round except the last. They are drawn again.
+    n_unused_ : int
+        The number of directions that won nothing in the last round.
+    n_iter_ : int
+        The number of rounds.
+
+    Examples
+    --------
+    >>> X = [[2.0, 0.0], [-3.0, 0.0], [0.0, 1.0], [0.0, 4.0]]
+    >>> codes = Directions(2, random_state=1).fit_transform(X)
+    >>> abs(codes).max(axis=1)  # one direction for each axis
+    array([2., 3., 1., 4.])
+    """
+
+    whitens = True
+    own_encoder = "soft_threshold"
+    saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
+    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
+        "limit": [Interval(Real, 1, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        limit: float = 3.0,
+        max_iter: int = 10,
+        tol: float = 1e-4,
+        random_state: Any = None,
+    ) -> None:
+        self.n_components = n_components
+        self.limit = limit
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def learn(self, samples: Samples, random: np.random.RandomState) -> dict[str, Any]:
+        X = unit_rows(_drawn_by_energy(samples.array(), random))
+        components = first_components(X, self.checked_n_components(len(X)), random)
+        n_units = len(components)
+
+        def improve() -> tuple[float, NDArray[np.int64]]:
+            sums, counts, explained = np.zeros_like(components), np.zeros(n_units, np.int64), 0.0
+            for rows in np.array_split(random.permutation(len(X)), max(1, len(X) // (_ROWS_PER_UNIT * n_units))):
+                batch = X[rows]
+                products = product(batch, components.T)
+                winners = limited_winners(np.abs(products), self.limit)
+                won = products[np.arange(len(batch)), winners]
+                codes = sparse.csr_array((won, winners, np.arange(len(batch) + 1)), shape=products.shape)
+                sums += codes.T @ batch
+                counts += np.bincount(winners, minlength=n_units)
+                explained += float(won @ won)
+            moved = sums.any(axis=1)
+            components[moved] = unit_rows(sums[moved])
+            return max(1 - explained / len(X), 0.0), counts
+
+        return learn_in_rounds(X, components, self.epochs(self.max_iter), random, improve, tol=self.tol)
+
+
+def limited_winners(values: Array, limit: float) -> Indices:
+    """Return the winner of each row, such that the sum of their values is large and none wins too often."""
+    n_rows, n_units = values.shape
+    most = -(-int(np.ceil(limit * n_rows)) // n_units)
+    winners = values.argmax(axis=1)
+    if np.bincount(winners).max() > most:
+        auction(values, np.full(n_units, most), relative_increment(n_rows), winners)
+    return winners
+
+
+def _drawn_by_energy(X: Array, random: np.random.RandomState) -> Array:
+    """Draw as many samples, each in proportion to its squared norm, in even steps."""
+    largest = np.abs(X).max(axis=1).astype(np.float64)
+    relative = X / np.where(largest.max() > 0, largest.max(), 1)
+    energies = np.cumsum(np.einsum("ij,ij->i", relative, relative, dtype=np.float64))
+    if energies[-1] == 0:
+        return X
+    places = (np.arange(len(X)) + random.uniform()) / len(X)
+    return X[np.minimum(np.searchsorted(energies / energies[-1], places, side="right"), len(X) - 1)]
