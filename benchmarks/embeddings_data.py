@@ -20,9 +20,9 @@ pines: pixels of the classes with at least 200, 200 bands each; blocks of 9 x 9 
 digits: those of scikit-learn.
 """
 
+import argparse
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,4 +115,6 @@ def prepare(data):
 
 
 if __name__ == "__main__":
-    prepare(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", help="the folder of the files above")
+    prepare(parser.parse_args().data)
