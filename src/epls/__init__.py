@@ -1,4 +1,4 @@
-"""Learn sparse features from unlabelled data with nothing to tune."""
+"""Learn features from unlabelled data with nothing to tune."""
 
 import lazy_loader
 

@@ -69,7 +69,7 @@ class _LazyGroup(click.Group):
 @click.version_option(__version__, package_name="epls")
 @click.pass_context
 def epls(context: click.Context) -> None:
-    """Learn sparse features from unlabelled data with nothing to tune."""
+    """Learn features from unlabelled data with nothing to tune."""
     if n_processes() > 1 and context.invoked_subcommand not in TOGETHER:
         raise click.UsageError(
             f"{context.invoked_subcommand} runs in one process, but {n_processes()} were started: several can run "

@@ -256,7 +256,8 @@ def _about_labels(labels: Sequence[Label | str | None] | None, n_samples: int) -
             "of": packed(of_sample, np.int32),
             "confidence": packed(confidence, np.uint8),
             "given": packed(given, np.uint8),
-            "each": [None if label is None else label.label for label in found],
+            # Counted in groups: those that people gave. The page predicts the others by itself, and may differ.
+            "each": [label.label if label is not None and label.given else None for label in found],
         }
     }
 
