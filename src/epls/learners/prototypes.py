@@ -20,8 +20,8 @@ from ..utils.types import Array
 from .base import Learner
 from .epls import EPLS
 
-# Winners settle long before the weights of EPLS do: what a classifier makes of the codes hardly changes with more epochs
-# or prototypes. docs/guide/vectors.md has the figures.
+# Winners settle long before the weights of EPLS do: what a classifier makes of the codes hardly changes with more
+# epochs or prototypes. docs/guide/vectors.md has the figures.
 _FEWEST_EPOCHS = 5
 _FEWEST_STEPS = 300
 _FEWEST_PROTOTYPES, _MOST_PROTOTYPES = 10, 400
