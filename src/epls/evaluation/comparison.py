@@ -31,6 +31,7 @@ from ..learners.prototypes import Prototypes
 from ..learners.raw import Raw
 from ..metrics import never_active
 from ..utils.settings import with_settings
+from ..utils.threads import threads_for
 from ..utils.types import Indices, Progress
 from ..utils.wording import counted
 from .summary import never_active_units
@@ -311,7 +312,8 @@ def _classified(
         test = np.setdiff1d(np.arange(len(labels)), train)
         classifier = _seeded(clone(classifier), seed)
         times = [time.perf_counter()]
-        classifier.fit(rows[train], labels[train])
+        with threads_for(len(train) * np.shape(X)[1] * len(np.unique(labels))):
+            classifier.fit(rows[train], labels[train])
         times.append(time.perf_counter())
         accuracies.append(100 * float(np.mean(classifier.predict(rows[test]) == labels[test])))
         times.append(time.perf_counter())

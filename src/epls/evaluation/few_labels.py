@@ -77,7 +77,8 @@ def classify(features: Array, labels: Sequence[str | None], *, random_state: Any
             parts = PCA(min(_PRINCIPAL_COMPONENTS, *parts.shape), random_state=random_state).fit_transform(parts)
         # Strengths mean the same for all features.
         parts *= np.sqrt(_PRINCIPAL_COMPONENTS / np.square(parts).sum(axis=1).mean())
-    model, sharpness, correct = _classifier(parts[known], y, int(counts.min()), random_state)
+    with threads_for(len(y) * parts.shape[1] * len(classes)):
+        model, sharpness, correct = _classifier(parts[known], y, int(counts.min()), random_state)
     probabilities = softmax(sharpness * _log(model.predict_proba(parts)), axis=1)
     found = classes[probabilities.argmax(axis=1)].astype(object)
     confidence = probabilities.max(axis=1)
