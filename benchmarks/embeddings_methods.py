@@ -15,7 +15,9 @@ from epls import EPLS, OMP, BalancedKMeans, Prototypes, SoftThresholdEncoder, Tr
 
 AUTOENCODERS = ("TopK auto-encoder", "BatchTopK auto-encoder")
 SPARSITIES = (4, 16, 32)  # active units for each sample, of auto-encoders
-N_STEPS, BATCH, RATE, AUXILIARY = 2000, 128, 3e-3, 1 / 32  # of auto-encoders; the weight of the auxiliary loss
+# Of auto-encoders. The rate was chosen on words and digits. With 0.001, TopK with k = 32 has 47.1 instead of 48.5 on
+# words (ridge, ten labels) and 87.9 instead of 86.6 on STL-10: behind the vectors themselves with both.
+N_STEPS, BATCH, RATE, AUXILIARY = 2000, 128, 3e-3, 1 / 32  # the last is the weight of the auxiliary loss
 
 
 def one_scale(X):

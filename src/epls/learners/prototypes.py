@@ -20,8 +20,8 @@ from ..utils.types import Array
 from .base import Learner
 from .epls import EPLS
 
-# Winners settle long before the weights of EPLS do: more epochs or steps change neither the spread within the groups
-# nor what a classifier makes of the codes. benchmarks/embeddings.py has the figures.
+# Winners settle long before the weights of EPLS do: what a classifier makes of the codes hardly changes with more
+# epochs or prototypes. docs/guide/vectors.md has the figures.
 _FEWEST_EPOCHS = 5
 _FEWEST_STEPS = 300
 _FEWEST_PROTOTYPES, _MOST_PROTOTYPES = 10, 400
@@ -43,7 +43,7 @@ class Prototypes(Learner):
     ----------
     n_components : int or None, default=None
         The number of prototypes, at most the number of samples. None uses a tenth of the number of samples, but at
-        least 10 and at most 400. More rarely help, and means of fewer than ten samples are noisy.
+        least 10 and at most 400. More rarely help.
     max_iter : int or None, default=None
         The number of epochs. None uses 5, or more if 5 epochs have fewer than 300 mini-batches.
     random_state : int, RandomState instance or None, default=None
