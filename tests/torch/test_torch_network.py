@@ -1,5 +1,6 @@
 """Features of pretrained networks: a real one, whose weights are in a package, and stand-ins for other libraries."""
 
+import os
 import sys
 from types import ModuleType, SimpleNamespace
 
@@ -166,6 +167,7 @@ def test_threads_are_as_many_as_before(libraries):
 def test_the_page_names_the_network_and_later_commands_need_none(libraries, photos, tmp_path, capsys, monkeypatch):
     for number, photo in enumerate(photos):
         Image.fromarray(photo).save(tmp_path / f"{number}.png")
+        os.utime(tmp_path / f"{number}.png", (0, 0))  # features of files that are being written are not kept
     page = tmp_path / "page.html"
     code, _, err = epls(capsys, "explore", tmp_path, "-o", page, "--network", "timm:tiny")
     assert code == 0, err
