@@ -478,7 +478,7 @@ def usual_layers(
         The number of layers. None uses two, or one if the image is too small for a second.
     estimator : estimator or None, default=None
         A learner with ``n_components`` for all layers, which have its own encoder and whitening. None uses
-        :class:`Directions`, which leads in a stack.
+        :class:`Directions`, than which none is better in a stack.
 
     Returns
     -------
