@@ -23,7 +23,7 @@ from scipy.special import expit
 from threadpoolctl import threadpool_limits
 
 from epls import balanced_assignment
-from epls.algorithm.settings import batch_rows, enough_epochs
+from epls.algorithm.settings import batch_rows, usual_epochs
 from epls.algorithm.target import AuctionTarget, ExactTarget, LargestTarget, LiteralTarget
 from epls.kernels.auction import auction
 
@@ -44,7 +44,7 @@ def made_up_outputs(n):
 
 def outputs_in_training(X, n_components, batch_size):
     """At each stage of a training: its epoch, the outputs of all samples in random order."""
-    n_epochs = enough_epochs(-(-len(X) // batch_size))
+    n_epochs = usual_epochs(-(-len(X) // batch_size), n_components)
     stages = {max(round(stage * n_epochs), 1) for stage in STAGES}
     training, reports = new_training(X, n_components, n_epochs, "auction", batch_size)
     layer = training.engine.objective

@@ -25,7 +25,7 @@ from sklearn.frozen import FrozenEstimator
 from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures
-from epls.algorithm.settings import batch_rows, enough_epochs
+from epls.algorithm.settings import batch_rows, usual_epochs
 from epls.images.patches import usual_n_patches
 from epls.learners.random_patches import RandomPatches
 
@@ -41,7 +41,7 @@ def n_positions(side, patch_size, stride):
 def learned_from(n_units):
     """How many patches an epoch has by default, and how many epochs there are."""
     n_patches = usual_n_patches(EPLS(n_units))
-    return n_patches, enough_epochs(-(-n_patches // batch_rows(n_units, n_patches)))
+    return n_patches, usual_epochs(-(-n_patches // batch_rows(n_units, n_patches)), n_units)
 
 
 def rates(n_units, patch_size, quick):

@@ -15,7 +15,7 @@ import numpy as np
 from paper_mends import on_digits
 from stl10_proxy import judged
 
-from epls.algorithm.settings import batch_rows, enough_epochs
+from epls.algorithm.settings import batch_rows, usual_epochs
 from epls.datasets import load_stl10
 
 FACTORS = (0.25, 0.5, 1, 2, 4)
@@ -24,7 +24,7 @@ FACTORS = (0.25, 0.5, 1, 2, 4)
 def epochs(n_components, n_samples, factor):
     """The default number of epochs, times a factor."""
     n_batches = -(-n_samples // batch_rows(n_components, n_samples))
-    return max(1, round(factor * enough_epochs(n_batches)))
+    return max(1, round(factor * usual_epochs(n_batches, n_components)))
 
 
 def main():

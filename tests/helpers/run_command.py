@@ -31,7 +31,7 @@ def check_error(capsys, folder, arguments, code, message):
 
 @contextmanager
 def few_steps():
-    """Training that nobody says the length of takes 300 steps instead of 2400."""
+    """Training that nobody says the length of takes 150 steps instead of 600 or more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("epls.algorithm.settings.enough_epochs.__defaults__", (20, 300))
+        patch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (150, 0))
         yield

@@ -135,9 +135,17 @@ def batch_rows(n_components: int, n_samples: int) -> int:
     return n_components * -(-smallest // n_components)
 
 
-def enough_epochs(n_batches: int, fewest_epochs: int = 20, fewest_steps: int = 2400) -> int:
+def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
     """Return the fewest epochs, or more if these have fewer than the fewest steps.
 
     With fewer steps, components have not settled, however small the data. With plenty of data, the epochs suffice.
     """
     return max(fewest_epochs, -(-fewest_steps // n_batches))
+
+
+def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 600, steps_per_root: int = 60) -> int:
+    """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need.
+
+    Four times as many units need twice as many steps; docs/paper.md has the figures.
+    """
+    return enough_epochs(n_batches, 5, max(fewest_steps, math.ceil(steps_per_root * math.sqrt(n_components))))

@@ -16,7 +16,7 @@ from ..algorithm.activations import ACTIVATIONS, Activation, resolve_activation
 from ..algorithm.checkpoint import Checkpoint, description_of_run
 from ..algorithm.engine import Objective, new_engine
 from ..algorithm.progress import EpochReport, has_settled
-from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, enough_epochs
+from ..algorithm.settings import SMALLEST_BATCH, TrainingSettings, batch_rows, usual_epochs
 from ..algorithm.steering import STREAM_PATH
 from ..algorithm.target import AuctionTarget, LiteralTarget
 from ..algorithm.training import Training, initial_weights
@@ -31,6 +31,8 @@ from .base import DEFAULT_COMPONENTS, UnitLearner, unit_attributes
 
 # The first samples of a stream may be fewer than the units. They still limit the units, and so the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100
+# With a tolerance, the usual number of epochs times this is the limit: it is to end training before.
+_UNTIL_SETTLED = 4
 
 
 class EPLS(UnitLearner):
@@ -59,8 +61,9 @@ class EPLS(UnitLearner):
         min(256, n_samples / 10), or the size in ``settings``. With a multiple of ``n_components``, every unit wins
         equally often in every batch.
     max_iter : int or None, default=None
-        The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 20, or more if 20 epochs have
-        fewer than 2400 mini-batches. Training always runs this long unless a tolerance is set.
+        The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 5, or as many as have 600
+        mini-batches and 60 for the square root of the number of components; with a tolerance, at most four times as
+        many.
     tol : float or None, default=None
         If set, training stops early when an epoch reduces the error by less than this fraction, or increases it. A
         ConvergenceWarning is issued if that never happens. None uses the tolerance in ``settings``, by default none.
@@ -153,7 +156,8 @@ class EPLS(UnitLearner):
                 f"drop_last=True leaves out all of the {samples.shape[0]} samples, which are fewer than a mini-batch "
                 f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
-        max_iter = int(self.max_iter or enough_epochs(n_batches))
+        tol = settings.tol if self.tol is None else self.tol
+        max_iter = int(self.max_iter or usual_epochs(n_batches, n_components) * (1 if tol is None else _UNTIL_SETTLED))
         fit_task = self.begin_fit(max_iter)
         checkpoint = next((callback for callback in self.callbacks if isinstance(callback, Checkpoint)), None)
         if checkpoint is not None and samples.part == 0:
@@ -179,7 +183,7 @@ class EPLS(UnitLearner):
             training.start_biases(samples, batch_size, random)
 
         attributes = partial(unit_attributes, weights, center, scale)
-        reports, tol = training.progress.reports, settings.tol if self.tol is None else self.tol
+        reports = training.progress.reports
         for _ in self.epochs(max_iter, fit_task, n_done=len(reports), attributes=attributes):
             if has_ended:  # early
                 break
