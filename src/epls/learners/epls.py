@@ -31,8 +31,8 @@ from .base import DEFAULT_COMPONENTS, UnitLearner, unit_attributes
 
 # The first samples of a stream may be fewer than the units. They still limit the units, and so the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100
-# With a tolerance, the usual number of epochs times this is the limit: it is to end training before.
-_UNTIL_SETTLED = 4
+#: With a tolerance, the usual number of epochs times this is the limit: it is to end training before.
+UNTIL_SETTLED = 4
 
 
 class EPLS(UnitLearner):
@@ -157,7 +157,7 @@ class EPLS(UnitLearner):
                 f"of batch_size={batch_size}: give a smaller batch_size, more samples, or drop_last=False"
             )
         tol = settings.tol if self.tol is None else self.tol
-        max_iter = int(self.max_iter or usual_epochs(n_batches, n_components) * (1 if tol is None else _UNTIL_SETTLED))
+        max_iter = int(self.max_iter or usual_epochs(n_batches, n_components) * (1 if tol is None else UNTIL_SETTLED))
         fit_task = self.begin_fit(max_iter)
         checkpoint = next((callback for callback in self.callbacks if isinstance(callback, Checkpoint)), None)
         if checkpoint is not None and samples.part == 0:
