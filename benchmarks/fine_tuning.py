@@ -4,8 +4,8 @@
     python benchmarks/fine_tuning.py STL10 CIFAR10 --folds 3 --json table.json   # folders of the official files
     python benchmarks/fine_tuning.py --quick
 
-A stack of two EPLS layers is learned without labels. With 10, 100 and all labels a class (at most ``--most``), each of
-these is trained and tested on images that it has not seen:
+A stack of two layers of ``--learner`` is learned without labels. With 10, 100 and all labels a class (at most
+``--most``), each of these is trained and tested on images that it has not seen:
 
 - "learned, fine-tuned": ``epls.torch.to_module`` of the stack and a linear head, all trained by Adam;
 - "random, fine-tuned": the same network, trained alike, from random weights;
@@ -30,11 +30,12 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from torch import nn
 
-from epls import EPLS, DeepFeatures, Layer
+from epls import EPLS, DeepFeatures, Directions, Layer
 from epls.datasets import load_cifar10, load_stl10
 from epls.paper.judge import judge
 from epls.torch import to_module
 
+LEARNERS = {"directions": Directions, "epls": EPLS}
 BATCH, HEAD_RATE = 50, 1e-3
 ARMS = ("learned, fine-tuned", "random, fine-tuned", "learned, SVM", "random, SVM")
 
@@ -77,11 +78,12 @@ class Data:
 
     def stack(self, options):
         """Two layers for images of this size."""
-        settings = {"n_patches": 2000} if options.quick else {}
+        learner, settings = LEARNERS[options.learner], {"n_patches": 2000} if options.quick else {}
+        settings |= {"encoder": learner.own_encoder, "whiten": learner.whitens}
         sizes = {"digits": (3, 1, 2, 2), "STL-10": (7, 2, 3, 3), "CIFAR-10": (6, 1, 3, 3)}
         size, stride, pool, second_size = sizes[self.name]
-        first = Layer(EPLS(options.units[0]), patch_size=size, stride=stride, pool=pool, **settings)
-        return [first, Layer(EPLS(options.units[1]), patch_size=second_size, **settings)]
+        first = Layer(learner(options.units[0]), patch_size=size, stride=stride, pool=pool, **settings)
+        return [first, Layer(learner(options.units[1]), patch_size=second_size, **settings)]
 
 
 def holds(where, folder):
@@ -217,6 +219,7 @@ def main():
     parser.add_argument("--labels", type=int, nargs="+", default=[10, 100, 10**9], help="labels a class")
     parser.add_argument("--most", type=int, default=400, help="labels a class at most, in all")
     parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--learner", choices=LEARNERS, default="directions")
     parser.add_argument("--units", type=int, nargs=2, default=[64, 128], help="of the two layers")
     parser.add_argument("--rates", type=float, nargs="+", default=[1e-4, 1e-3], help="learning rates of the layers")
     parser.add_argument("--epochs", type=int, default=40)
