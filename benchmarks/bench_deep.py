@@ -2,6 +2,7 @@
 
     python benchmarks/bench_deep.py                    # parts of scikit-learn's photographs
     python benchmarks/bench_deep.py --images 500       # more of them
+    python benchmarks/bench_deep.py --learner epls
 
 Both are by turns, on one thread: in a stack, each thread encodes images of its own. Learning is short, since what was
 learned does not change the time.
@@ -15,17 +16,18 @@ import numpy as np
 from common import peak_gibibytes, photographs
 from threadpoolctl import threadpool_limits
 
-from epls import EPLS, DeepFeatures
+from epls import EPLS, DeepFeatures, Directions
 from epls.images.coder import dense_encoders
 from epls.images.stack import usual_layers
 
+LEARNERS = {"directions": Directions, "epls": EPLS}
 BLOCK = 512
 
 
 def product_seconds(layer, shape, n_images):
     """The time of the products of all positions of images with the weights of all groups."""
     rows, columns = (side - layer.patch_size + 1 for side in shape)
-    n_units = layer.features_[0].encoder_.n_codes
+    n_units = len(layer.features_[0].encoder_.components())
     n_values = layer.patch_size**2 * len(layer.channels_[0])
     patches = np.ones((BLOCK, n_values), np.float32)
     weights, out = np.ones((n_values, n_units), np.float32), np.empty((BLOCK, n_units), np.float32)
@@ -38,6 +40,7 @@ def product_seconds(layer, shape, n_images):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--learner", choices=LEARNERS, default="directions")
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--side", type=int, default=96)
     parser.add_argument("--repeats", type=int, default=3)
@@ -45,7 +48,8 @@ def main():
     options = parser.parse_args()
     run = history.Run(options)
     images = photographs(options.images, options.side)
-    layers = usual_layers(options.side, options.side, estimator=EPLS(max_iter=2))
+    learner = LEARNERS[options.learner](max_iter=2)
+    layers = usual_layers(options.side, options.side, estimator=learner)
     stack = DeepFeatures(layers, random_state=0).fit(images)
     with threadpool_limits(1):
         inputs = list(images)
