@@ -59,7 +59,7 @@ def test_any_range_of_rows(sizes, data):
 
 def test_shards_by_folder_pattern_names_and_address(X, shards):
     names = [str(shards / f"{number}.npy") for number in range(4)]
-    for paths in (shards, f"{shards}/*.npy", names, [f"file://{name}" for name in names]):
+    for paths in (shards, f"{shards}/*.npy", names):
         blocks = open_shards(paths)
         assert blocks.shape == X.shape
         assert_array_equal(whole(blocks), X)

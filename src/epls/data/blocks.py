@@ -5,8 +5,7 @@ from __future__ import annotations
 import glob
 import mmap
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -35,7 +34,7 @@ class Blocks:
     shape : (n_samples, n_features)
         The shape of all blocks together.
     dtype : dtype
-        The type of the values. Small integers and floats are kept; others become float64 when they are read.
+        The type of the values. Those of :data:`TYPES` are kept; others become float64 when they are read.
     sizes : sequence of int
         The number of rows of each block.
     first_row : int, default=0
@@ -86,7 +85,7 @@ def _of_parts(parts: Sequence[Blocks], ends: NDArray[Any], start: int, stop: int
 class FileRows:
     """Contiguous rows of a file, read on demand. Unlike pages of a memory map, they do not stay in memory.
 
-    ``offset`` is the position of the first row. ``path`` may be an address in an object store (``s3://...``).
+    ``offset`` is the position of the first row.
     """
 
     def __init__(self, path: str, offset: int, shape: tuple[int, int], dtype: np.dtype[Any]) -> None:
@@ -97,10 +96,8 @@ class FileRows:
     def open(cls, path: str) -> FileRows:
         """Open the rows of a .npy file. Only its header is read."""
         try:
-            with _opened(path) as file:
-                n_bytes = file.seek(0, os.SEEK_END)
-                file.seek(0)
-                shape, fortran_order, dtype, offset = read_npy_header(file, n_bytes)
+            with open_regular(path) as file:
+                shape, fortran_order, dtype, offset = read_npy_header(file, os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
             raise FileNotFoundError(
                 f"there is no file {path}: every process must be able to read all files at their paths"
@@ -122,7 +119,7 @@ class FileRows:
     def __call__(self, start: int, stop: int) -> NDArray[Any]:
         """Read some rows, in the type in which they are stored."""
         values = np.empty((stop - start, self.shape[1]), self.dtype)
-        with _opened(self.path) as file:
+        with open_regular(self.path) as file:
             file.seek(self._offset + start * self.shape[1] * self.dtype.itemsize)
             n_read = file.readinto(values.reshape(-1).view(np.uint8).data)
         if n_read != values.nbytes:
@@ -159,7 +156,7 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
     ----------
     paths : path, pattern, or sequence of paths
         A folder, whose .npy files are used in the order of their names; a pattern such as ``"shards/*.npy"``; or the
-        files themselves. A name that contains ``://`` is an address in an object store, which is read with fsspec.
+        files themselves.
 
     Returns
     -------
@@ -187,30 +184,13 @@ def open_shards(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 def _files(paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]]) -> list[str]:
     if not isinstance(paths, str | os.PathLike):
         files = [os.fspath(path) for path in paths]
-    elif "://" in (name := os.fspath(paths)):
-        files = [name]
-    elif os.path.isdir(name):
+    elif os.path.isdir(name := os.fspath(paths)):
         files = sorted(glob.glob(os.path.join(glob.escape(name), "*.npy")))
     else:
         files = sorted(glob.glob(name)) if glob.has_magic(name) and not os.path.exists(name) else [name]
     if not files:
         raise FileNotFoundError(f"there are no shards in {paths!r}: give .npy files, a folder of them or a pattern")
-    # Workers have their own working directories.
-    return [file if "://" in file else os.path.abspath(file) for file in files]
-
-
-@contextmanager
-def _opened(path: str) -> Iterator[Any]:
-    if "://" not in path:
-        with open_regular(path) as file:
-            yield file
-        return
-    try:
-        import fsspec
-    except ImportError as error:
-        raise ImportError(f'reading {path} needs fsspec: pip install "epls[distributed]"') from error
-    with fsspec.open(path, "rb") as file:
-        yield file
+    return list(map(os.path.abspath, files))  # workers have their own working directories
 
 
 def package_of(X: Any) -> str:
@@ -246,6 +226,15 @@ def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     if kind == "polars" and hasattr(X, "collect"):
         raise TypeError("a polars LazyFrame has not been computed yet: give X.collect()")
     return None
+
+
+def stacked(parts: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the rows of all parts in one array, of which the shape is known; only one part is read at a time."""
+    rows, end = np.empty(shape, dtype), 0
+    for part in parts:
+        rows[end : end + len(part)] = part
+        end += len(part)
+    return rows
 
 
 def refuse_blocks(X: Any, who: str) -> None:

@@ -82,11 +82,7 @@ class SampleTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _codes(self, data: NDArray[Any]) -> Array:
         """Return the codes of checked samples."""
         codes = np.empty((len(data), self._n_features_out), working_type(data.dtype))
-
-        def store(rows: slice, block: Array) -> None:
-            codes[rows] = block
-
-        for _ in self._map_codes(data, store):
+        for _ in self._map_codes(data, codes.__setitem__):
             pass
         return codes
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..utils.threads import row_blocks
-from .blocks import Blocks, array_blocks, as_blocks, package_of, whole_rows
+from .blocks import Blocks, array_blocks, as_blocks, package_of, stacked, whole_rows
 
 _ROWS, _BYTES = 4096, 2**26  # at a time, at most
 
@@ -22,12 +22,8 @@ def transform_in_parts(model: Any, X: Any) -> Any:
     blocks = as_blocks(X)
     if blocks is None:
         return None
-    codes = np.empty((blocks.shape[0], n_codes_of(model)), _type_of_codes(model, blocks))
-    end = 0
-    for part in codes_in_parts(model, blocks):
-        codes[end : end + len(part)] = part
-        end += len(part)
-    return codes
+    shape = (blocks.shape[0], n_codes_of(model))
+    return stacked(codes_in_parts(model, blocks), shape, _type_of_codes(model, blocks))
 
 
 def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:

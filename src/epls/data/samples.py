@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.threads import row_blocks
-from .blocks import Blocks, checked_blocks
+from .blocks import Blocks, checked_blocks, stacked
 from .moments import Moments, moments_of
 from .shuffling import Batch, ahead, batch_cuts, cut, shuffled
 
@@ -33,31 +33,17 @@ def working_type(dtype: np.dtype[Any]) -> np.dtype[np.floating]:
 
 
 class Samples(ABC):
-    """The samples that a learner learns from.
+    """The samples that a learner learns from."""
 
-    Attributes
-    ----------
-    shape : (n_samples, n_features)
-        Those of all samples.
-    dtype : dtype
-        The type to compute in, float32 or float64.
-    n_parts : int
-        The number of processes that learn together, each from its own samples; 1 unless this is a shard.
-    part : int
-        Which of them this process is; only the first, 0, writes files.
-    moments : Moments
-        Mean and spread, found in a pass over all samples. This pass checks that blocks are finite; arrays are checked
-        earlier.
-    """
-
-    shape: tuple[int, int]
-    dtype: np.dtype[np.floating]
-    n_parts: int = 1
-    part: int = 0
+    shape: tuple[int, int]  # (n_samples, n_features) of all samples
+    dtype: np.dtype[np.floating]  # to compute in
+    n_parts: int = 1  # the number of processes that learn together, each from its own samples
+    part: int = 0  # which of them this process is; only the first writes files
 
     @property
     @abstractmethod
-    def moments(self) -> Moments: ...
+    def moments(self) -> Moments:
+        """Mean and spread, found in a pass over all samples, which checks that blocks are finite."""
 
     @abstractmethod
     def epoch(
@@ -115,13 +101,7 @@ class Samples(ABC):
 
 
 class PartOfSamples(ABC):
-    """The part of the samples that this process passes to ``fit``, such as :class:`epls.torch.Shard`.
-
-    Attributes
-    ----------
-    X : array-like, zarr array, dask array or Blocks of shape (n_own_samples, n_features)
-        The samples of this process.
-    """
+    """The part of the samples that this process passes to ``fit``, as ``X`` of :class:`epls.torch.Shard`."""
 
     X: Any
 
@@ -145,9 +125,8 @@ class ArraySamples(Samples):
     def epoch(
         self, random: np.random.RandomState, batch_size: int, *, skip: int = 0, n_even: int | None = None
     ) -> Iterator[Batch]:
-        return cut(
-            self.X, random.permutation(len(self.X)), batch_cuts(len(self.X), batch_size, n_even=n_even, skip=skip)
-        )
+        n_samples = len(self.X)
+        return cut(self.X, random.permutation(n_samples), batch_cuts(n_samples, batch_size, n_even=n_even, skip=skip))
 
     def some_rows(self) -> str:
         numbers = np.linspace(0, len(self.X) - 1, min(len(self.X), _TOLD_ROWS)).astype(int)
@@ -195,12 +174,7 @@ class BlockSamples(Samples):
         return shuffled(buffers, cuts - n_before, seed)
 
     def array(self) -> Array:
-        rows = np.empty(self.shape, self.dtype)
-        end = 0
-        for block in self.blocks_in_order():
-            rows[end : end + len(block)] = block
-            end += len(block)
-        return rows
+        return stacked(self.blocks_in_order(), self.shape, self.dtype)
 
     def blocks_in_order(self) -> Iterator[Array]:
         return checked_blocks(self.blocks)
@@ -219,10 +193,5 @@ class BlockSamples(Samples):
         return np.split(order, np.flatnonzero(np.diff(buffer_of_block)) + 1)
 
     def _read(self, group: NDArray[np.intp]) -> Array:
-        sizes = self.blocks.sizes[group]
-        rows = np.empty((int(sizes.sum()), self.shape[1]), self.blocks.dtype)
-        end = 0
-        for block, size in zip(group, sizes, strict=True):
-            rows[end : end + size] = self.blocks.read(int(block))
-            end += int(size)
-        return rows
+        shape = (int(self.blocks.sizes[group].sum()), self.shape[1])
+        return stacked((self.blocks.read(int(block)) for block in group), shape, self.blocks.dtype)

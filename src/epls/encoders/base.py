@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,9 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 from sklearn.utils.validation import validate_data
 
+from ..algorithm.layer import Buffer
 from ..data.blocks import TYPES
-from ..data.encoding import SampleTransformer
+from ..data.encoding import BlockEncoder, SampleTransformer
 from ..utils.sklearn import fit_context
+from ..utils.threads import product
 from ..utils.types import Array
 
 
@@ -49,7 +52,7 @@ class Encoder(SampleTransformer):
         return self.n_codes
 
     def components(self) -> Array:
-        """The components of the dictionary, one per row."""
+        """Return the components of the dictionary, one per row."""
         if self.dictionary is None:
             raise ValueError(
                 f"{type(self).__name__} has no dictionary: give it a fitted learner or an array of shape "
@@ -68,6 +71,26 @@ class Encoder(SampleTransformer):
     @staticmethod
     def _finite(components: Any, name: str) -> Array:
         return np.asarray(check_array(components, dtype=[np.float64, np.float32], input_name=name))
+
+    def product_encoders(
+        self, columns: Array, to_codes: Callable[[Array, Array, Array], object]
+    ) -> Callable[[], BlockEncoder]:
+        """Return a function that creates encoders which need the products of samples and ``columns``.
+
+        ``to_codes(samples, products, codes)`` writes the codes.
+        """
+
+        def new_encoder() -> BlockEncoder:
+            products, codes = Buffer(columns.shape[1], columns.dtype), Buffer(self.n_codes, columns.dtype)
+
+            def encode(samples: Array) -> Array:
+                found = codes.rows(len(samples))
+                to_codes(samples, product(samples, columns, products.rows(len(samples))), found)
+                return found
+
+            return encode
+
+        return new_encoder
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:

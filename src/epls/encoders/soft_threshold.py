@@ -8,13 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..algorithm.activations import RELU
-from ..algorithm.layer import Buffer, UnitLayer
+from ..algorithm.layer import UnitLayer
 from ..data.encoding import BlockEncoder
 from ..data.moments import unit_rows
 from ..kernels.codes import shrink
 from ..utils.sklearn import NOT_NEGATIVE
-from ..utils.threads import product
-from ..utils.types import Array
 from .base import Encoder
 
 
@@ -55,15 +53,4 @@ class SoftThresholdEncoder(Encoder):
         """Return a function that creates encoders for samples of a type."""
         columns = np.ascontiguousarray(self.as_layer().weights.T, dtype)
         threshold = dtype.type(self.alpha)
-
-        def new_encoder() -> BlockEncoder:
-            products, codes = Buffer(columns.shape[1], dtype), Buffer(self.n_codes, dtype)
-
-            def encode(samples: Array) -> Array:
-                found = codes.rows(len(samples))
-                shrink(product(samples, columns, products.rows(len(samples))), threshold, found)
-                return found
-
-            return encode
-
-        return new_encoder
+        return self.product_encoders(columns, lambda samples, products, codes: shrink(products, threshold, codes))

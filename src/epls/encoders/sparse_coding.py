@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..algorithm.layer import Buffer
 from ..data.blocks import as_blocks
 from ..data.encoding import BlockEncoder
 from ..data.moments import unit_rows
@@ -17,7 +16,6 @@ from ..data.parts import is_dask
 from ..kernels.codes import shrink
 from ..solvers.lasso import LassoSolver
 from ..utils.sklearn import POSITIVE
-from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder
 
@@ -89,50 +87,32 @@ class SparseCodingEncoder(Encoder):
         return len(self.components()) * (2 if self._splits else 1)
 
     def transform(self, X: ArrayLike) -> Any:
-        """Encode samples, each on its own.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray or csr_array of shape (n_samples, n_codes)
-            The codes: float64 for float64 samples, otherwise float32.
-        """
+        """Encode samples as :meth:`Encoder.transform` does, to a csr_array if ``sparse_output`` is set."""
         if not self.sparse_output:
             return super().transform(X)
         if is_dask(X):
             raise TypeError("sparse_output=True cannot be used with a dask array: set it to False")
-        parts = self.iter_transform(X) if as_blocks(X) is not None else self._sparse_parts(X)
+        if as_blocks(X) is not None:
+            parts: Iterator[Any] = self.iter_transform(X)
+        else:
+            parts = self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
         return sparse.vstack(list(parts), format="csr")
-
-    def _sparse_parts(self, X: ArrayLike) -> Iterator[Any]:
-        return self._map_codes(self._checked(X), lambda rows, codes: sparse.csr_array(codes))
 
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type."""
         components = unit_rows(self.components().astype(np.float64))
         columns = np.ascontiguousarray(components.T, dtype)
         solver = LassoSolver(components @ components.T, self.alpha, positive=self.positive, tol=self.tol, dtype=dtype)
-        zero = dtype.type(0)
 
-        def new_encoder() -> BlockEncoder:
-            products, signed, split = (Buffer(n, dtype) for n in (len(components), len(components), self.n_codes))
+        def to_codes(samples: Array, products: Array, codes: Array) -> None:
+            if not self._splits:
+                solver.solve(products, codes)
+                return
+            signed = np.empty_like(products)
+            solver.solve(products, signed)
+            shrink(signed, dtype.type(0), codes)
 
-            def encode(samples: Array) -> Array:
-                codes = signed.rows(len(samples))
-                solver.solve(product(samples, columns, products.rows(len(samples))), codes)
-                if not self._splits:
-                    return codes
-                parts = split.rows(len(samples))
-                shrink(codes, zero, parts)
-                return parts
-
-            return encode
-
-        return new_encoder
+        return self.product_encoders(columns, to_codes)
 
     @property
     def _splits(self) -> bool:

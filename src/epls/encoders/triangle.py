@@ -6,10 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..algorithm.layer import Buffer
 from ..data.encoding import BlockEncoder
 from ..kernels.codes import distances, triangle
-from ..utils.threads import product
 from ..utils.types import Array
 from .base import Encoder
 
@@ -33,22 +31,13 @@ class TriangleEncoder(Encoder):
     def block_encoders(self, dtype: np.dtype[np.floating]) -> Callable[[], BlockEncoder]:
         """Return a function that creates encoders for samples of a type."""
         units = np.ascontiguousarray(self.components(), dtype)
-        columns = np.ascontiguousarray(units.T)
         unit_squares = np.square(units).sum(axis=1)
 
-        def new_encoder() -> BlockEncoder:
-            products, codes = Buffer(len(units), dtype), Buffer(self.n_codes, dtype)
+        def to_codes(samples: Array, products: Array, codes: Array) -> None:
+            squares = np.einsum("ij,ij->i", samples, samples)
+            for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
+                part = codes[:, start : start + len(units)]
+                distances(products, dtype.type(sign), samples, units, squares, unit_squares, part)
+            triangle(codes)
 
-            def encode(samples: Array) -> Array:
-                found = codes.rows(len(samples))
-                at_units = product(samples, columns, products.rows(len(samples)))
-                squares = np.einsum("ij,ij->i", samples, samples)
-                for start, sign in ((0, 1), (len(units), -1))[: 1 + self.split_sign]:
-                    part = found[:, start : start + len(units)]
-                    distances(at_units, dtype.type(sign), samples, units, squares, unit_squares, part)
-                triangle(found)
-                return found
-
-            return encode
-
-        return new_encoder
+        return self.product_encoders(np.ascontiguousarray(units.T), to_codes)

@@ -120,7 +120,7 @@ class _NoLongerThanItIs(io.BufferedReader):
         return super().read(size)
 
 
-def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+def open_regular(path: str | os.PathLike[str]) -> io.BufferedReader:
     """Open a regular file for reading. Anything else is a NotRegularError: a pipe could block, a device never end."""
     # O_NONBLOCK lets a pipe be opened without a writer; it has no effect on regular files. Windows has no such flag.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
