@@ -62,16 +62,9 @@ class Epochs(CallbackSupportMixin):
     """An estimator whose ``fit`` has epochs. With scikit-learn before 1.9, it has no callbacks."""
 
     def set_callbacks(self, *callbacks: Any) -> Any:
-        """Set callbacks for the next fits. This needs scikit-learn 1.9.
+        """Set callbacks for the next fits: those of this library, such as :class:`OnEpoch`, or of others.
 
-        Parameters
-        ----------
-        *callbacks : callback instances
-            Those of this library, such as :class:`epls.callbacks.OnEpoch`, or of others.
-
-        Returns
-        -------
-        self
+        This needs scikit-learn 1.9.
         """
         if HAS_CALLBACKS:
             return super().set_callbacks(*callbacks)

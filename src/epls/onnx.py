@@ -35,12 +35,7 @@ _OPERATORS = {
 }
 
 
-def to_onnx(
-    model: Any,
-    path: str | os.PathLike[str],
-    *,
-    image_shape: tuple[int, int] | None = None,
-) -> None:
+def to_onnx(model: Any, path: str | os.PathLike[str], *, image_shape: tuple[int, int] | None = None) -> None:
     """Write the ``transform`` of a model as an ONNX file, in float32.
 
     The input is called "input" and the output "output". The number of samples or images is free.
@@ -73,7 +68,10 @@ def to_onnx(
     elif image_shape is not None:
         raise ValueError("image_shape is for ImageFeatures and DeepFeatures: leave it out for a learner of vectors")
     else:
-        shapes = _layer(graph, layer_of(model))
+        layer = layer_of(model)
+        graph.add("Gemm", layer.weights, layer.intercept - layer.center, transB=1)
+        graph.add(_operator(layer.activation))
+        shapes = ["N", layer.weights.shape[1]], ["N", len(layer.weights)]
     write_atomically(Path(path), graph.model(*shapes))
 
 
@@ -132,13 +130,6 @@ class _Graph:
         self._onnx.checker.check_model(model, full_check=True)
         content: bytes = model.SerializeToString()
         return content
-
-
-def _layer(graph: _Graph, layer: FoldedLayer) -> tuple[Shape, Shape]:
-    """Map samples to the outputs of a layer; return the shapes of both."""
-    graph.add("Gemm", layer.weights, layer.intercept - layer.center, transB=1)
-    graph.add(_operator(layer.activation))
-    return ["N", layer.weights.shape[1]], ["N", len(layer.weights)]
 
 
 def _image_features(

@@ -141,17 +141,7 @@ class RemovedError(ValueError):
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
-    """Load a model that :func:`save_model` wrote.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    a learner, ImageFeatures, an encoder, ZCAWhitening, BalancedKMeans or Pipeline
-        The fitted model.
+    """Load a fitted model from a file that :func:`save_model` wrote.
 
     Raises
     ------
@@ -175,18 +165,7 @@ def load_with_notes(path: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
 
 
 def read_notes(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read the notes that were saved with a model, without creating the model.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-
-    Returns
-    -------
-    dict
-        The notes; empty if there are none.
-    """
+    """Read the notes that were saved with a model, without creating the model; empty if there are none."""
     return _notes(path, _read(Path(path))[0])
 
 

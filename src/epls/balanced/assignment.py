@@ -178,21 +178,12 @@ def _bidders(scores: Any, sign: float, limits: Limits, n_threads: int) -> tuple[
     least, most = totals[:, 2].min(), totals[:, 3].max()
     if n_bad:
         raise ValueError(_not_finite(-sign * np.inf))
-    _check_size(least, most)
     scale = _Scale(total / len(scores), least, most, lambda: _are_integers(scores))
     if n_forbidden:
         _check_columns_of_rows(scores, limits)
         check = cache(lambda: check_feasible(sparse.csr_array(np.isfinite(scores)), limits))
         return Bidders(scores, sign, scale.far, restricted=True), scale, check
     return Bidders(scores, sign, scale.far), scale, lambda: None
-
-
-def _check_size(least: float, most: float) -> None:
-    """Raise an error if sums of the costs could overflow float64."""
-    if least <= most and max(-least, most) > _LARGEST:
-        raise ValueError(
-            f"cost has values from {least:.3g} to {most:.3g}: scale them so that all are within {_LARGEST:g} of 0"
-        )
 
 
 @dataclass(frozen=True)
@@ -203,6 +194,13 @@ class _Scale:
     least: float
     most: float
     is_integer: Callable[[], bool]
+
+    def __post_init__(self) -> None:
+        if self.least <= self.most and max(-self.least, self.most) > _LARGEST:
+            raise ValueError(
+                f"cost has values from {self.least:.3g} to {self.most:.3g}: scale them so that all are within "
+                f"{_LARGEST:g} of 0"
+            )
 
     @property
     def far(self) -> float:
@@ -228,7 +226,6 @@ def _scale_of_lists(values: Any, sign: float) -> _Scale:
     means = np.add.reduceat(values.data, values.indptr[:-1], dtype=np.float64) / n_listed
     spread = float((np.maximum.reduceat(values.data, values.indptr[:-1]) - means).mean())
     least, most = sorted(sign * float(value) for value in (values.data.min(), values.data.max()))
-    _check_size(least, most)
     return _Scale(spread, least, most, lambda: _are_integers(values.data))
 
 
@@ -306,13 +303,14 @@ def check_feasible(allowed: Any, limits: Limits) -> None:
     (Mendelsohn and Dulmage). So each is searched by itself, as a flow from rows to columns.
     """
     n_rows = allowed.shape[0]
-    lost, columns = _shortage(allowed, np.minimum(limits.capacity, n_rows), from_rows=True)
+    each = np.ones(n_rows, np.int64)
+    lost, columns = _shortage(allowed, each, np.minimum(limits.capacity, n_rows))
     if len(lost):
         raise ValueError(
             f"{len(lost)} rows ({listed(lost)}) are allowed only in the columns {listed(columns)}, which have room for "
             f"{limits.capacity[columns].sum()}: raise their capacity, or allow these rows more columns"
         )
-    lost, columns = _shortage(allowed, limits.minimum, from_rows=False)
+    columns, lost = _shortage(sparse.csr_array(allowed.T), limits.minimum, each)
     if len(columns):
         raise ValueError(
             f"the columns {listed(columns)} must have {limits.minimum[columns].sum()} rows, but only {len(lost)} rows "
@@ -320,27 +318,19 @@ def check_feasible(allowed: Any, limits: Limits) -> None:
         )
 
 
-def _shortage(allowed: Any, room: Counts, *, from_rows: bool) -> tuple[Indices, Indices]:
-    """Return rows and columns that prove that not all rows (or not all room) can be matched; none if all can."""
+def _shortage(allowed: Any, wanted: Counts, room: Counts) -> tuple[Indices, Indices]:
+    """Return rows and columns that prove that what rows want does not fit in the room of columns; none if it fits."""
     n_rows, n_columns = allowed.shape
-    n_listed = np.diff(allowed.indptr)
     source, sink = n_rows + n_columns, n_rows + n_columns + 1
     rows, columns = np.arange(n_rows), n_rows + np.arange(n_columns)
-    lists = np.repeat(rows, n_listed), n_rows + allowed.indices
-    unlimited = np.full(allowed.nnz, n_rows)
-    if from_rows:
-        tails, heads = [np.full(n_rows, source), lists[0], columns], [rows, lists[1], np.full(n_columns, sink)]
-        sizes = [np.ones(n_rows), unlimited, room]
-        wanted = n_rows
-    else:
-        tails, heads = [np.full(n_columns, source), lists[1], rows], [columns, lists[0], np.full(n_rows, sink)]
-        sizes = [room, unlimited, np.ones(n_rows)]
-        wanted = int(room.sum())
+    tails = [np.full(n_rows, source), np.repeat(rows, np.diff(allowed.indptr)), columns]
+    heads = [rows, n_rows + allowed.indices, np.full(n_columns, sink)]
+    sizes = np.concatenate([wanted, np.full(allowed.nnz, wanted.sum()), room]).astype(np.int32)
     edges = np.concatenate(tails), np.concatenate(heads)
-    graph = sparse.csr_array((np.concatenate(sizes).astype(np.int32), edges), shape=(sink + 1, sink + 1))
+    graph = sparse.csr_array((sizes, edges), shape=(sink + 1, sink + 1))
     graph.indices, graph.indptr = graph.indices.astype(np.int32), graph.indptr.astype(np.int32)  # for SciPy before 1.15
     found = maximum_flow(graph, source, sink)
-    if found.flow_value == wanted:
+    if found.flow_value == wanted.sum():
         return np.empty(0, np.intp), np.empty(0, np.intp)
     left = sparse.csr_array(graph - found.flow)
     left.eliminate_zeros()

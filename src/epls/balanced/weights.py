@@ -114,20 +114,10 @@ def whole_samples(
 ) -> Indices:
     """Return groups with total weights within their limits, up to the largest weight, by moving few samples.
 
-    Parameters
-    ----------
-    groups : ndarray of shape (n_samples,)
-        A good group for each sample, with total weights near the limits.
-    near, values : ndarray of shape (n_samples, n_near)
-        The best groups of each sample, its own among them, and its value in each, per weight.
-    value_of : callable
-        Returns the values of any other pairs, given their samples and groups.
-    prices : ndarray of shape (n_groups,)
-        Nearly right prices of groups, per weight: samples to which another group is almost worth its price may move.
-    weights : ndarray of shape (n_samples,)
-        The weights, not all 0.
-    low, high : ndarray of shape (n_groups,)
-        The limits, with ``low.sum() <= weights.sum() <= high.sum()``, up to rounding.
+    ``groups`` (n_samples,) are good for the samples, with total weights near the limits ``low`` and ``high``
+    (n_groups,). ``near`` and ``values`` (n_samples, n_near) are the best groups of each sample, its own among them, and
+    its value in each, per weight; ``value_of(samples, groups)`` returns the values of other pairs. Samples to which
+    another group is almost worth its price may move.
     """
     n_groups, largest = len(low), weights.max()
     if n_groups == 1:

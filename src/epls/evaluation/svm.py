@@ -68,18 +68,7 @@ class OneVsAll(ClassifierMixin, BaseEstimator):
         return margins[:, 0] if len(self.classes_) == 2 else margins
 
     def predict(self, X: ArrayLike) -> NDArray[Any]:
-        """Predict the class with the largest margin.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            The predicted label of each sample.
-        """
+        """Return the label of the class with the largest margin for each sample."""
         margins = self.decision_function(X)
         return chosen_labels(self.classes_, margins)
 
@@ -136,10 +125,6 @@ class L2SVMCV(OneVsAll):
         The largest number of steps for any C.
     n_products_ : int
         The number of products of vectors with the samples and back. They take most of the time.
-    n_features_in_ : int
-        The number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        The names of the features, if ``fit`` received any.
 
     Examples
     --------
@@ -186,10 +171,6 @@ class L2SVMCV(OneVsAll):
             The samples, float32 or float64.
         y : array-like of shape (n_samples,)
             The labels of the samples.
-
-        Returns
-        -------
-        self
         """
         data, labels, signs = self._checked(X, y)
         with threads_for(len(signs) * len(data) * min(data.shape)):

@@ -250,7 +250,7 @@ def _is_no_worse_than_zero(problem, slopes, code, numbers, n_working, total):
 
 @kernel
 def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
-    """Write the code of each problem and whether it misses the tolerance; return how many do.
+    """Write the code of each problem, and whether it misses the tolerance.
 
     Components of norm 0 are ignored; the diagonal of ``gram`` is 1 for all others. With ``positive``, codes are not
     negative. ``tolerance`` is the largest allowed violation, in units of alpha. A problem whose slopes have rounding
@@ -275,7 +275,6 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
     lanes = np.empty(_LANES, products.dtype)
     part = np.empty((128, 128), products.dtype)
     room = np.empty((6, 128), products.dtype)
-    n_inexact = 0
     for i in range(n_problems):
         code = codes[i]
         for j in range(n_components):
@@ -336,8 +335,6 @@ def solve_lassos(products, gram, alpha, tolerance, positive, codes, inexact):
             _slopes_of_all(problem, used, used_codes, n_used, gram, slopes)
             is_fresh = True
         inexact[i] = not is_exact
-        n_inexact += not is_exact
         for k in range(n_working):
             is_in[numbers[k]] = False
             code[numbers[k]] *= alpha
-    return n_inexact

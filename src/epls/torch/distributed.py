@@ -146,13 +146,7 @@ def _told(what: str = "was lost") -> Iterator[None]:
 
 
 class Processes:
-    """The processes of the default group. All of them must call the same methods in the same order.
-
-    Attributes
-    ----------
-    rank, size : int
-        The number of this process, from 0, and the number of all processes.
-    """
+    """The processes of the default group. All of them must call the same methods in the same order."""
 
     def __init__(self) -> None:
         self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
@@ -319,18 +313,6 @@ def shares(counts: _Counts, n_rows: _Counts) -> _Counts:
     A process with n rows gives every unit n // n_units wins. The remaining ones go to one unit each: the processes
     take turns with the units in the order of their wins so far, and each begins where the one before ended. So if the
     wins of any two units differed by at most one, they still do.
-
-    Parameters
-    ----------
-    counts : ndarray of int of shape (n_units,)
-        The wins of each unit in all processes.
-    n_rows : ndarray of int of shape (n_processes,)
-        The number of rows of each process.
-
-    Returns
-    -------
-    ndarray of int of shape (n_processes, n_units)
-        The wins; those of a process add up to its rows.
 
     Examples
     --------

@@ -116,18 +116,7 @@ class EPLSLoss(nn.Module):
         return outputs
 
     def forward(self, net: torch.Tensor) -> torch.Tensor:
-        """Return the loss of a mini-batch: the mean over its samples of the sum over units.
-
-        Parameters
-        ----------
-        net : Tensor of shape (N, n_components) or (N, n_components, ...)
-            The outputs of the network.
-
-        Returns
-        -------
-        Tensor
-            A scalar to call ``backward`` on.
-        """
+        """Return the loss of net inputs, those of :meth:`activate`: the mean over samples of the sum over units."""
         samples = self._samples(net)
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
@@ -88,27 +87,20 @@ def network_features(
             return module([torch.from_numpy(image).to(place) for image in some]).float().numpy(force=True)
 
     rows: list[Array] = []
-    with _one_thread_each():
+    n_threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # each thread of ours computes other images, and sleeps while it waits
+    try:
         for found in map_tasks(lambda: of_some, range(0, len(collection), _IMAGES_AT_A_TIME)):
             rows.append(found)
             progress("encode", min(len(rows) * _IMAGES_AT_A_TIME, len(collection)), len(collection))
+    finally:
+        torch.set_num_threads(n_threads)
     return np.concatenate(rows)
 
 
 def _color(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """Return an image (height, width, channels) with three channels, which come first, in new memory."""
     return np.array(np.broadcast_to(image.transpose(2, 0, 1), (3, *image.shape[:2])))
-
-
-@contextmanager
-def _one_thread_each() -> Iterator[None]:
-    """Let operations of torch use one thread: each of ours computes other images, and sleeps while it waits."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
 
 
 def _pretrained(network: str) -> _Network:

@@ -63,7 +63,8 @@ def read_container(source: Path | bytes, *formats: int) -> tuple[dict[str, Any],
         if not isinstance(header, dict):
             raise DamagedError("its header is not a dict of settings")
         if header["format"] not in formats:
-            raise VersionError(f"it has format {header['format']}, written by {_writer(header)}")
+            writer = f"epls {header['epls']}" if header.get("epls") else "an unknown version"
+            raise VersionError(f"it has format {header['format']}, written by {writer}")
         arrays = load(content)
         digest = header.pop("digest", None)
         whole = digest == _digest(header, arrays)
@@ -92,10 +93,6 @@ def _header_size(start: bytes, n_bytes: int) -> int:
     if size > n_bytes:
         raise DamagedError(f"it ends before the {size:,} bytes of its header")
     return size
-
-
-def _writer(header: dict[str, Any]) -> str:
-    return f"epls {header['epls']}" if header.get("epls") else "an unknown version"
 
 
 def _digest(header: dict[str, Any], arrays: dict[str, Any]) -> str:
