@@ -21,9 +21,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from ..callbacks import Epochs, earlier_fit_kept
-from ..data.blocks import Blocks, as_blocks
+from ..data.blocks import Blocks, as_blocks, joined_rows
 from ..data.moments import check_squares
-from ..data.parts import joined_rows
 from ..utils.fields import COUNT, Floats, Number, Saved
 from ..utils.sklearn import AT_LEAST_ONE, NOT_NEGATIVE, StrOptions, fit_context
 from ..utils.sparse import check_sparse
@@ -93,8 +92,6 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         The number of rounds of the best start, or the number of batches.
     counts_ : ndarray of shape (n_clusters,)
         The number of samples in the mean of each centre, or their total weight.
-    n_features_in_ : int
-        The number of features.
 
     See Also
     --------
@@ -180,10 +177,6 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
             The weights of samples, which count in means and in sizes. If all are 1, the result is that without weights.
-
-        Returns
-        -------
-        self
         """
         with earlier_fit_kept(self):
             X = self._checked(X, reset=True)
@@ -206,7 +199,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
     def _start(
         self, X: Any, center: Array | None, limits: Limits, weights: Float64 | None, random: Any, epochs: Any
     ) -> _State:
-        """Return the result of one start. With many samples, it begins with a part of them."""
+        """Return the result of one start."""
         rounds: Iterator[int] = islice(epochs, self.max_iter)
         if weights is None:
             return self._settled(X, center, limits, random, rounds)
@@ -219,14 +212,12 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         return _State(centers, prices, labels, _squared_distance(X, centers, labels, weights), state.n_rounds)
 
     def _settled(self, X: Any, center: Array | None, limits: Limits, random: Any, rounds: Iterator[int]) -> _State:
-        centers, prices, n_before = self._first_centers(X, center, random), None, 0
+        """Do the rounds of a start. With many samples, the first ones are with a part of them."""
+        state = _State(self._first_centers(X, center, random))
         some = _part_of(X, limits, random)
         if some is not None:
-            state = _Rounds(*some, self._on_sphere).run(centers, prices, self.tol, rounds)
-            centers, prices, n_before = state.centers, state.prices, state.n_rounds
-        state = _Rounds(X, limits, self._on_sphere).run(centers, prices, self.tol, rounds)
-        state.n_rounds += n_before
-        return state
+            state = _Rounds(*some, self._on_sphere).run(state, self.tol, rounds)
+        return _Rounds(X, limits, self._on_sphere).run(state, self.tol, rounds)
 
     @property
     def _on_sphere(self) -> bool:
@@ -263,10 +254,6 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
             The batch. The first batch must have at least as many samples as there are groups.
         y : None
             Ignored.
-
-        Returns
-        -------
-        self
         """
         is_first = not hasattr(self, "cluster_centers_")
         if not is_first and len(self.cluster_centers_) != self.n_clusters:
@@ -441,12 +428,12 @@ def _squared_distance(X: Any, centers: Array, labels: Indices, weights: Float64 
 
 @dataclass
 class _State:
-    """The result of a round."""
+    """The result of some rounds; before the first, there are only centres."""
 
     centers: Array
-    prices: Float64
-    labels: Indices
-    inertia: float
+    prices: Any = None
+    labels: Any = None
+    inertia: float = np.inf
     n_rounds: int = 0
 
 
@@ -500,37 +487,32 @@ class _Rounds:
         if n_places < n_samples or self._limits.minimum.sum() > n_samples:
             raise ValueError(f"groups have room for {n_places} of {n_samples} samples: the model is damaged")
 
-    def run(self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int]) -> _State:
+    def run(self, state: _State, tol: float, epochs: Iterator[int]) -> _State:
         """Do rounds until one reduces the sum of squared distances by less than the fraction ``tol``."""
-        if self._X.shape[0] < _MANY_SAMPLES:
-            return self._until_settled(centers, prices, tol, epochs, loosely=False)
-        loose = self._until_settled(centers, prices, tol, epochs, loosely=True)
-        state = self._until_settled(loose.centers, loose.prices, tol, epochs, loosely=False)
-        state.n_rounds += loose.n_rounds
+        for loosely in (True, False) if self._X.shape[0] >= _MANY_SAMPLES else (False,):
+            state = self._until_settled(state, tol, epochs, loosely)
         return state
 
-    def _until_settled(
-        self, centers: Array, prices: Float64 | None, tol: float, epochs: Iterator[int], *, loosely: bool
-    ) -> _State:
+    def _until_settled(self, state: _State, tol: float, epochs: Iterator[int], loosely: bool) -> _State:
         best: _State | None = None
-        n_rounds = 0
+        n_rounds = state.n_rounds
         for _ in epochs:
             n_rounds += 1
-            state = self._round(centers, prices, loosely)
+            before, state = state, self._round(state, loosely)
             has_moved = best is None or state.inertia < (1 - tol) * best.inertia
             if best is None or state.inertia < best.inertia:
                 best = state
-            if not has_moved or np.array_equal(state.centers, centers):
+            if not has_moved or np.array_equal(state.centers, before.centers):
                 break
-            centers, prices = state.centers, state.prices
         if best is None:  # a callback has ended the fit before the first round
-            best = self._round(centers, prices, loosely)
+            best = self._round(state, loosely)
         best.n_rounds = n_rounds
         return best
 
-    def _round(self, centers: Array, prices: Float64 | None, loosely: bool = False) -> _State:
+    def _round(self, state: _State, loosely: bool) -> _State:
         """Assign samples to centres, and move centres to the means of their groups."""
-        labels, prices = self.assign(centers, prices, loosely)
+        centers = state.centers
+        labels, prices = self.assign(centers, state.prices, loosely)
         sums, counts = _group_sums(self._X, labels, len(centers))
         means = _centers(sums, counts, centers, self._on_sphere)
         inertia = self._size - float((2 * sums * means).sum() - (counts * squared_norms(means)).sum())

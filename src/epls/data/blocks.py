@@ -198,6 +198,11 @@ def package_of(X: Any) -> str:
     return type(X).__module__.partition(".")[0]
 
 
+def is_dask(X: Any) -> bool:
+    """Return whether data are a dask array."""
+    return package_of(X) == "dask" and hasattr(X, "to_delayed")
+
+
 def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
     """Return data as blocks if they are large or already in blocks. Otherwise return None: they are used as an array.
 
@@ -235,6 +240,19 @@ def stacked(parts: Iterable[NDArray[Any]], shape: tuple[int, int], dtype: np.dty
         rows[end : end + len(part)] = part
         end += len(part)
     return rows
+
+
+def joined_rows(blocks: Blocks, n_rows: int) -> Iterator[NDArray[Any]]:
+    """Iterate over the rows of consecutive blocks that have at most ``n_rows`` together. Each block is read once."""
+    waiting: list[NDArray[Any]] = []
+    n_waiting = 0
+    for number, size in enumerate(blocks.sizes):
+        if waiting and n_waiting + size > n_rows:
+            yield np.concatenate(waiting)
+            waiting, n_waiting = [], 0
+        waiting.append(blocks.read(number))
+        n_waiting += int(size)
+    yield np.concatenate(waiting)
 
 
 def refuse_blocks(X: Any, who: str) -> None:

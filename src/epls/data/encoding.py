@@ -8,17 +8,17 @@ from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..utils.threads import map_blocks, row_blocks
 from ..utils.types import Array
-from .blocks import TYPES, as_blocks
-from .parts import codes_in_parts, transform_in_parts
+from .blocks import TYPES, array_blocks, as_blocks, is_dask, joined_rows, stacked, whole_rows
 from .samples import working_type
 
 Result = TypeVar("Result")
-_ROWS_AT_A_TIME = 4096
+_ROWS_AT_A_TIME, _BYTES_AT_A_TIME = 4096, 2**26  # at most
 # A function from samples to codes. It may keep buffers: its result is valid until the next call.
 BlockEncoder: TypeAlias = Callable[[Array], Array]
 
@@ -53,21 +53,18 @@ class SampleTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             array.
         """
         check_is_fitted(self)
-        in_parts = transform_in_parts(self, X)
-        return self._codes(self._checked(X)) if in_parts is None else in_parts
+        if is_dask(X):
+            return lazy_transform(self, X)
+        blocks = as_blocks(X)
+        if blocks is None:
+            return self._codes(self._checked(X))
+        shape = (blocks.shape[0], self._n_features_out)
+        return stacked(codes_in_parts(self, blocks), shape, working_type(blocks.dtype))
 
     def iter_transform(self, X: Any) -> Iterator[Array]:
-        """Iterate over the codes of samples, a few thousand at a time, in constant memory.
+        """Iterate over the codes of samples, given as for :meth:`transform`, a few thousand at a time.
 
-        Parameters
-        ----------
-        X : array-like, memory map, zarr array, dask array or Blocks of shape (n_samples, n_features)
-            Samples.
-
-        Yields
-        ------
-        ndarray of shape (some, n_codes)
-            The codes of the next samples.
+        The memory that it needs does not grow with the number of samples.
         """
         check_is_fitted(self)
         if as_blocks(X) is not None:
@@ -132,3 +129,36 @@ def checked_encoder(encode: BlockEncoder, n_codes: int, name: str) -> BlockEncod
         )
 
     return checked
+
+
+def codes_in_parts(model: Any, X: Any) -> Iterator[NDArray[Any]]:
+    """Iterate over the codes of samples, block by block, from any source."""
+    blocks = as_blocks(X) or array_blocks(X)
+    n_rows = max(1, min(_ROWS_AT_A_TIME, _BYTES_AT_A_TIME // (8 * max(blocks.shape[1], 1))))
+    for rows in joined_rows(blocks, n_rows):
+        for some in row_blocks(len(rows), n_rows):
+            codes = model.transform(rows[some])
+            yield codes if sparse.issparse(codes) else np.asarray(codes)
+
+
+def lazy_transform(model: Any, X: Any) -> Any:
+    """Return the codes of the samples or images in a dask array as a dask array with the same blocks, not yet computed.
+
+    ``to_zarr`` writes them from the workers of a cluster; ``compute`` returns them to this process.
+    """
+    import dask
+
+    X = whole_rows(X)
+    dtype = np.asarray(model.transform(np.zeros((1, *X.shape[1:]), X.dtype))).dtype
+    return X.map_blocks(
+        _codes_of_block,
+        dask.delayed(model, pure=True),  # sent once, not with each block
+        dtype,
+        chunks=(X.chunks[0], (int(model._n_features_out),)),
+        drop_axis=list(range(2, X.ndim)),
+        meta=np.empty((0, 0), dtype),
+    )
+
+
+def _codes_of_block(data: Any, model: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
+    return np.asarray(model.transform(data), dtype)

@@ -96,16 +96,7 @@ class Encoder(SampleTransformer):
     def fit(self, X: ArrayLike | None = None, y: Any = None) -> Encoder:
         """Check the settings and the dictionary; there is nothing to learn.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features) or None
-            Samples. Only their shape and the names of their features matter.
-        y : None
-            Ignored.
-
-        Returns
-        -------
-        self
+        Of samples, if there are any, only the shape and the names of features matter.
         """
         if X is None:
             self.n_features_in_ = self.n_features

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from ..data.blocks import as_blocks
+from ..data.blocks import as_blocks, is_dask
 from ..data.encoding import BlockEncoder
 from ..data.moments import unit_rows
-from ..data.parts import is_dask
 from ..kernels.codes import shrink
 from ..solvers.lasso import LassoSolver
 from ..utils.sklearn import POSITIVE

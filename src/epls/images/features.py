@@ -15,7 +15,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..data.parts import is_dask, lazy_transform
+from ..data.blocks import is_dask
+from ..data.encoding import lazy_transform
 from ..encoders import ENCODERS
 from ..encoders.base import Encoder
 from ..encoders.triangle import TriangleEncoder

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from ..data.parts import codes_in_parts
+from ..data.encoding import codes_in_parts
 from ..datasets.opening import Opened, Vectors, open_data
 from ..datasets.tables import TABLES
 from ..utils.types import Array, Indices, Progress
