@@ -206,7 +206,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         whole = WholeSamples(X, limits, weights)
         draws = whole.draws()
         state = self._settled(X[draws], center, whole.places(len(draws)), random, rounds)
-        labels, prices = whole.assign(state.centers, state.prices, _hold)
+        labels, prices = whole.assign(state.centers, state.prices, _Rounds)
         sums, counts = _group_sums(X, labels, self.n_clusters, weights)
         centers = _centers(sums, counts, state.centers, self._on_sphere)
         return _State(centers, prices, labels, _squared_distance(X, centers, labels, weights), state.n_rounds)
@@ -359,7 +359,7 @@ class BalancedKMeans(Saved, ClusterMixin, Epochs, BaseEstimator):
         distance = None if prices is None else self.inertia_ / (self.counts_.sum() or 1.0)
         with one_blas_thread():
             if weights is not None:
-                return WholeSamples(X, limits, weights).assign(centers, prices, _hold)
+                return WholeSamples(X, limits, weights).assign(centers, prices, _Rounds)
             return _Rounds(X, limits, distance=distance).assign(centers, prices, fees=fees)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
@@ -518,11 +518,6 @@ class _Rounds:
         inertia = self._size - float((2 * sums * means).sum() - (counts * squared_norms(means)).sum())
         self._increment = min(max(_INCREMENT * inertia / len(labels), self._least_increment), self._increment)
         return _State(means.astype(centers.dtype), prices, labels, max(inertia, 0.0))
-
-
-def _hold(X: Any, limits: Limits, centers: Array, prices: Float64) -> tuple[Indices, Float64]:
-    """Return the group of each sample and the prices of groups, given earlier prices."""
-    return _Rounds(X, limits).assign(centers, prices)
 
 
 def _centers(sums: Float64, counts: Float64, centers: Array, on_sphere: bool) -> Float64:

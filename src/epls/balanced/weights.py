@@ -53,12 +53,10 @@ class WholeSamples:
         least, most = np.floor((self._low + more) / unit), np.ceil((self._high + more) / unit)
         return Limits(np.clip(most, 0, n_draws).astype(np.int64), np.clip(least, 0, n_draws).astype(np.int64))
 
-    def assign(
-        self, centers: Array, prices: Float64, hold: Callable[..., tuple[Indices, Float64]]
-    ) -> tuple[Indices, Float64]:
+    def assign(self, centers: Array, prices: Float64, of_equals: Callable[..., Any]) -> tuple[Indices, Float64]:
         """Return the group of each sample and the prices of groups, given earlier prices.
 
-        ``hold(X, limits, centers, prices)`` does the same for samples of one weight.
+        ``of_equals(X, limits).assign(centers, prices)`` does the same for samples of one weight.
         """
         n_samples, n_groups = self._X.shape[0], len(centers)
         rows, more = self.draws(at_least=1), np.zeros(n_groups)
@@ -69,7 +67,7 @@ class WholeSamples:
             places = self.places(len(rows), more)
             if places.capacity.sum() < len(rows) or places.minimum.sum() > len(rows):
                 break
-            of_draws, prices = hold(draws, places, centers, prices)
+            of_draws, prices = of_equals(draws, places).assign(centers, prices)
             bidders.look(np.arange(n_samples), prices, allowed_threads())
             near, values = (wish.reshape(n_samples, -1)[:, :_NEAR].copy() for wish in bidders.wishes[1:3])
             groups = near[:, 0].astype(np.intp)  # for those of weight 0

@@ -203,18 +203,17 @@ def is_dask(X: Any) -> bool:
     return package_of(X) == "dask" and hasattr(X, "to_delayed")
 
 
-def as_blocks(X: Any, smallest_map: int | None = None) -> Blocks | None:
+def as_blocks(X: Any) -> Blocks | None:
     """Return data as blocks if they are large or already in blocks. Otherwise return None: they are used as an array.
 
-    A memory map is read as blocks if it has at least a gigabyte, or ``smallest_map`` bytes, its rows are contiguous in
-    the file, and it has no unsaved changes.
+    A memory map is read as blocks if it has at least a gigabyte, its rows are contiguous in the file, and it has no
+    unsaved changes.
     """
-    smallest_map = LARGE_FILE_BYTES if smallest_map is None else smallest_map
     kind = package_of(X)
     if isinstance(X, Blocks):
         return X
     if isinstance(X, np.memmap):
-        if X.ndim != 2 or X.nbytes < smallest_map or not X.flags.c_contiguous or X.filename is None:
+        if X.ndim != 2 or X.nbytes < LARGE_FILE_BYTES or not X.flags.c_contiguous or X.filename is None:
             return None
         base: Any = X.base  # a view has the offset of the whole map, so its place in the file is unknown
         if X.dtype.kind not in "fiub" or X.mode == "c" or not isinstance(base, mmap.mmap):

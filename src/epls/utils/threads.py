@@ -321,13 +321,6 @@ def map_in_rounds(new_worker: Callable[[], Callable[[Task], Result]], tasks: Ite
     of other code are not limited: the caller may take as long as it likes.
     """
     n_threads, left = allowed_threads(), iter(tasks)
-    if n_threads == 1:
-        work = new_worker()
-        for task in left:
-            with one_blas_thread():
-                result = work(task)
-            yield result
-        return
     work = _with_worker_of_thread(new_worker)
     with ThreadPoolExecutor(n_threads, initializer=become_helper) as pool:
         while some := list(itertools.islice(left, 2 * n_threads)):
