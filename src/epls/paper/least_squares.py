@@ -22,7 +22,7 @@ _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
 _LEAST_ROWS = 2048  # with fewer rows at a time, adding up their products takes as long as the products
-_TRIANGLE_ROWS = 512
+_TRIANGLE_ROWS, _PRODUCT_ROWS = 512, 2048
 _BLOCK_ELEMENTS = 2**24  # values of samples that are centred in double precision at a time
 
 
@@ -139,10 +139,12 @@ class _ManySamples(_Problem):
         self._probes = np.random.RandomState(0).choice([-1.0, 1.0], (X.shape[1], _PROBES))
 
     def _inner_products(self) -> Array:
+        """Return the lower triangle, a few rows at a time: all products of a block would take half as much memory."""
         products: Array = np.zeros((self.X.shape[1], self.X.shape[1]))
         for _, centered in self._centered():
             block = centered.astype(self.X.dtype)  # float32 is exact enough within a block
-            products += block.T @ block
+            for some in row_blocks(len(products), _PRODUCT_ROWS):
+                products[some, : some.stop] += block[:, some].T @ block[:, : some.stop]
         return products
 
     def _centered(self) -> Any:
