@@ -25,8 +25,8 @@ from epls.datasets import load_stl10
 
 EPOCHS = (2, 5, 10, 20, 40, 80)
 ROWS = {
-    "as printed: one rate": LENGTH,
-    **{f"as printed: {name}": replace(LENGTH, **form) for name, form in FORMS.items() if "parameter" not in name},
+    "as printed": LENGTH,
+    **{f"as printed, {name}": replace(LENGTH, **form) for name, form in FORMS.items() if "parameter" not in name},
     "default": None,
 }
 PANELS = {

@@ -45,7 +45,7 @@ MENDS = {
     "norm limit, batches and remainder": {"max_norm": "auto", "batch_size": None, "drop_last": False},
 }
 FORMS = {
-    "a rate for each unit": {"optimizer": "vsgd_block"},
+    "a single rate": {"optimizer": "vsgd_global"},
     "a rate for each parameter": {"optimizer": "vsgd"},
     "outputs scaled to 0..1": {"target": "literal_scaled"},
 }
@@ -58,7 +58,7 @@ ROWS = {
     **{f"length, {name}": {"settings": replace(LENGTH, **mend)} for name, mend in MENDS.items()},
     "default": {},
     "default but without biases steered": {"settings": TrainingSettings(biases="random")},
-    "default but without Adam": {"settings": TrainingSettings(optimizer="vsgd_global")},
+    "default but without Adam": {"settings": TrainingSettings(optimizer="vsgd_block")},
     "default but without matching loss": {"settings": TrainingSettings(loss="squared", biases="steered")},
     "default but without auction": {"settings": TrainingSettings(target="literal")},
     "default but without units woken": {"settings": TrainingSettings(wake=False)},

@@ -145,8 +145,7 @@ def test_layout_does_not_matter(digits, order, device):
 @pytest.mark.parametrize(
     ("activation", "loss", "optimizer"),
     sorted(
-        set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd_global"]))
-        - {("relu", "squared", "vsgd_global")}
+        set(product(ACTIVATIONS, ["matching", "squared"], ["adam", "vsgd_block"])) - {("relu", "squared", "vsgd_block")}
     ),
 )
 def test_all_parts_work_together(digits, activation, loss, optimizer):
@@ -176,7 +175,7 @@ def test_settings_are_one_value_to_scikit_learn(digits):
     assert repr(EPLS()) == "EPLS()"
     model = EPLS(5, max_iter=2, settings=PAPER, random_state=0)
     assert clone(model).settings == PAPER
-    assert "optimizer='vsgd_global'" in repr(model)
+    assert "optimizer='vsgd_block'" in repr(model)
     choices = [TrainingSettings(), replace(PAPER, optimizer="adam", tol=None)]
     search = GridSearchCV(make_pipeline(model, LogisticRegression()), {"epls__settings": choices}, cv=2)
     search.fit(digits[:200], load_digits().target[:200])

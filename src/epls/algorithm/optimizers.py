@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -104,9 +105,6 @@ class VSGD(Optimizer):
     needs_factors = True
     state_names = ("mean", "square", "curvature", "memory", "n_seen")
 
-    #: The axes of the weights along which parameters share a rate.
-    block_axes: ClassVar[tuple[int, ...]] = ()
-
     _N_START = 10  # batches for the initial averages, without a step
     _SLOW_START = 2.0  # enlarges the first second moment, for short first steps
     _FIRST_MEMORY = 2.0
@@ -115,7 +113,7 @@ class VSGD(Optimizer):
 
     def start(self, weights: Array, n_steps: int | None, n_done: int = 0) -> None:
         self.mean = np.zeros_like(weights)
-        self.square, self.curvature = self._summed(self.mean), self._summed(self.mean)
+        self.square, self.curvature = (self._of_blocks(self.mean, np.sum) for _ in range(2))
         self.memory = np.full_like(self.square, self._FIRST_MEMORY)
         self.n_seen = 0
 
@@ -124,9 +122,8 @@ class VSGD(Optimizer):
             raise ValueError("vSGD requires the curvature of the loss and the gradient of every sample")
         n = len(factors.inputs)
         squared_inputs = factors.inputs * factors.inputs
-        square = self._summed((factors.slopes * factors.slopes).T @ squared_inputs / n)
-        curvatures = np.abs(factors.curvatures).T @ squared_inputs / n
-        curvature = curvatures.max(axis=self.block_axes, keepdims=True)
+        square = self._of_blocks((factors.slopes * factors.slopes).T @ squared_inputs / n, np.sum)
+        curvature = self._curvature(factors, squared_inputs)
 
         self.n_seen += 1
         seen = ((self.mean, gradient), (self.square, square), (self.curvature, curvature))
@@ -137,32 +134,54 @@ class VSGD(Optimizer):
                 self.square *= self._SLOW_START
             return
 
-        variance = np.maximum(self.square - self._summed(self.mean**2), 0) / n
-        self.memory[self._summed((gradient - self.mean) ** 2) > self._OUTLIER**2 * variance] += 1
+        variance = np.maximum(self.square - self._squared_norm(self.mean), 0) / n
+        self.memory[self._squared_norm(gradient - self.mean) > self._OUTLIER**2 * variance] += 1
         for average, value in seen:
             average += (value - average) / self.memory
 
-        squared_mean = self._summed(self.mean**2)
+        squared_mean = self._squared_norm(self.mean)
         signal = squared_mean / (self.square / n + (n - 1) / n * squared_mean + self._TINY)
         weights -= signal / (self.curvature + self._TINY) * gradient
         self.memory *= 1 - signal
         self.memory += 1
 
-    def _summed(self, values: Array) -> Array:
-        """Return the sum over each block. A new array, also if each parameter is a block."""
-        return np.asarray(values.sum(axis=self.block_axes, keepdims=True))
+    def _squared_norm(self, values: Array) -> Array:
+        return self._of_blocks(values**2, np.sum)
+
+    def _curvature(self, factors: Factors, squared_inputs: Array) -> Array:
+        return self._of_blocks(np.abs(factors.curvatures).T @ squared_inputs / len(squared_inputs), np.max)
+
+    def _of_blocks(self, values: Array, reduce: Callable[[Array], Any]) -> Array:
+        """Return a new array with a value for each block, whose shape suits the weights."""
+        return values.copy()
 
 
 class BlockVSGD(VSGD):
-    """vSGD with a rate for each unit."""
+    """vSGD with a rate for all weights and one for all biases.
 
-    block_axes = (1,)
+    If inputs are correlated, the curvature along the way that weights take together is far above that of each. So the
+    curvature of the weights is at least that along their mean gradient, which the authors' second paper measures.
+    """
+
+    def _curvature(self, factors: Factors, squared_inputs: Array) -> Array:
+        found = super()._curvature(factors, squared_inputs)
+        way = self.mean[:, :-1]
+        steps = factors.inputs[:, :-1] @ way.T  # of the net inputs
+        along = (np.abs(factors.curvatures) * steps**2).sum() / len(steps)
+        found[:, :-1] = np.maximum(found[:, :-1], along / max((way**2).sum(), np.finfo(way.dtype).tiny))
+        return found
+
+    def _of_blocks(self, values: Array, reduce: Callable[[Array], Any]) -> Array:
+        found = np.empty_like(values[:1])
+        found[:, :-1], found[:, -1] = reduce(values[:, :-1]), reduce(values[:, -1])
+        return found
 
 
 class GlobalVSGD(VSGD):
     """vSGD with one rate for all parameters, as Algorithm 2 of the paper has it."""
 
-    block_axes = (0, 1)
+    def _of_blocks(self, values: Array, reduce: Callable[[Array], Any]) -> Array:
+        return np.full((1, 1), reduce(values), values.dtype)
 
 
 OPTIMIZERS: dict[str, type[Optimizer]] = {

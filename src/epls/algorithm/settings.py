@@ -49,8 +49,8 @@ class TrainingSettings:
         How outputs are compared with the target; see :mod:`epls.algorithm.training`. "squared" is the paper's loss,
         with which "relu" units can become never active.
     optimizer : {"adam", "vsgd", "vsgd_block", "vsgd_global"}, default="adam"
-        How the weights are updated. "vsgd" has a rate for each parameter, "vsgd_block" one for each unit, and
-        "vsgd_global" a single rate, as the paper's Algorithm 2.
+        How the weights are updated. "vsgd" has a rate for each parameter, "vsgd_block" one for the weights
+        and one for the biases, and "vsgd_global" a single rate.
     biases : {"auto", "steered", "quantile", "random", "none"}, default="auto"
         How the biases start and change. "steered": the mean output of each unit moves from one half to its share; see
         :mod:`epls.algorithm.steering`. "quantile": they start where each unit is active for its share of a batch, and
@@ -113,7 +113,7 @@ class TrainingSettings:
 PAPER = TrainingSettings(
     target="literal",
     loss="squared",
-    optimizer="vsgd_global",
+    optimizer="vsgd_block",
     biases="random",
     batch_size="n_components",
     drop_last=True,
