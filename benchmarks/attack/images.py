@@ -28,7 +28,7 @@ from epls.datasets.decoding import decode_image
 SIZES = (0, 1, 2, 7, 255, 256, 4095, 5000, 8192, 8193, 16383, 30000, 65535, 2**20, 2**26, 2**31 - 1, 2**32 - 1)
 # Tags that point to more tags, or that libraries read in ways of their own; sides of tiles; orientation, depth.
 MORE_TAGS = (254, 270, 274, 301, 320, 322, 323, 324, 325, 330, 338, 700, 32997, 33628, 33629, 34118, 34361, 34412,
-             34665, 34853, 40965, 42113, 50674, 50838, 50839, 51123, 65426)  # fmt: skip
+             34665, 34853, 40965, 42113, 50838, 50839, 51123, 65426)  # fmt: skip
 CODERS = {
     5: imagecodecs.lzw_encode,
     8: zlib.compress,
@@ -86,9 +86,9 @@ def in_all_forms(image):
     yield "npy", content.getvalue()
     planes = np.ascontiguousarray(np.moveaxis(image, 2, 0))
     ways = [{"compression": compression, **parts, "byteorder": order, "metadata": None}
-            for compression in (None, "zlib", "zstd", "lerc")
+            for compression in (None, "zlib", "zstd")
             for parts in ({"rowsperstrip": 5}, {"tile": (16, 16)}, {"bigtiff": True})
-            for order in ("<" if compression == "lerc" else "<>")]  # fmt: skip
+            for order in "<>"]  # fmt: skip
     for way in ways:
         for array, layout in ((image, "contig"), (planes, "separate"), (planes, None)):
             content = io.BytesIO()
@@ -114,7 +114,7 @@ def with_bands(content, image):
 def crafted_tiff(random):
     """A TIFF file of one or more pages of many bands that are possible, but for a few of its tags."""
     n_pages, n_bands = int(random.choice([1, 1, 2, 100, 20_000])), int(random.choice([1, 2, 5, 300]))
-    dtype, codec = random.choice(["u1", "u2", "f4"]), int(random.choice([1, 5, 8, 32773, 50000, 34887]))
+    dtype, codec = random.choice(["u1", "u2", "f4"]), int(random.choice([1, 5, 8, 32773, 50000]))
     image = random.randint(200, size=(7, 9, n_bands)).astype(dtype)
     strip = CODERS.get(codec, bytes)(image.tobytes())
     body = strip + bytes(int(random.choice([0, 0, 2**16, 2**21])))
@@ -123,7 +123,7 @@ def crafted_tiff(random):
     entries = {tag: (4, 1, value) for tag, value in sizes.items()}
     for _ in range(random.randint(4)):
         tag, kind = int(random.choice([*entries, *MORE_TAGS])), int(random.choice([1, 2, 3, 4, 4, 4, 5, 12, 16, 99]))
-        value = int(random.choice([*SIZES, 3, 8, 32, 64, 34887, 50000, len(strip), len(body)]))
+        value = int(random.choice([*SIZES, 3, 8, 32, 64, 50000, len(strip), len(body)]))
         count = int(random.choice([1, 1, 1, *SIZES, len(body) // 4, len(body)]))
         entries[tag] = (kind, count, value if count == 1 else 8)
     if random.randint(3) == 0:  # as many strips as the file has bytes, or as they have pixels

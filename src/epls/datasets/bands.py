@@ -21,10 +21,9 @@ LARGEST_VALUES = 2**27
 LONGEST_SIDE = 2**16 - 1
 _LARGEST_SEGMENT = 2**28  # bytes of a strip or tile, which is decompressed in one piece
 # imagecodecs decompresses these into a buffer of a given size, and stops when it is full.
-_UNCOMPRESSED, _LERC = 1, 34887
-_CODECS = {5: "LZW", 8: "Deflate", 32946: "Deflate", 32773: "PackBits", 50000: "ZSTD", _LERC: "LERC"}
+_UNCOMPRESSED = 1
+_CODECS = {5: "LZW", 8: "Deflate", 32946: "Deflate", 32773: "PackBits", 50000: "ZSTD"}
 _SEGMENT_SIDES = {False: ("rowsperstrip", "imagewidth"), True: ("tilelength", "tilewidth")}
-_LERC_PARAMETERS = 50674  # the tag of the version, and of what compresses the LERC data again: 1 Deflate, 2 ZSTD
 # White is zero, black is zero, RGB, inks: others must be converted before bands can be separated.
 _PHOTOMETRICS = (0, 1, 2, 5)
 # Subfile, sizes, bits, compression, meaning, strips, tiles, bands and their order, type of values, depth.
@@ -61,17 +60,20 @@ def tiff_directories(file: BinaryIO) -> Iterator[set[int]]:
     n_bytes = os.fstat(file.fileno()).st_size
     file.seek(0)
     start = file.read(16)
-    order, is_big = "<" if start[:1] == b"I" else ">", b"+" in start[2:4]
-    counts, offsets, entries = (
-        struct.Struct(order + form) for form in (("Q", "Q", "HHQ8x") if is_big else ("H", "I", "HHI4x"))
-    )
-    place, memory, seen = _unpacked(offsets, start[8 if is_big else 4 :]), 0, set()
+    is_little, is_big = start[:1] == b"I", b"+" in start[2:4]
+    count_bytes, offset_bytes, form = (8, 8, "HHQ8x") if is_big else (2, 4, "HHI4x")
+    entries = struct.Struct(("<" if is_little else ">") + form)
+
+    def number(content: bytes) -> int:
+        return int.from_bytes(content, "little" if is_little else "big")
+
+    place, memory, seen = number(start[8:] if is_big else start[4:8]), 0, set()
     while place:
         if place in seen:
             raise BadImageError("a damaged TIFF file: its pages form a cycle")
         seen.add(place)
         file.seek(min(place, n_bytes))
-        n_tags = _unpacked(counts, file.read(counts.size))
+        n_tags = number(file.read(count_bytes))
         if n_tags > _MOST_TAGS:
             raise BadImageError(f"a damaged TIFF file: a page has {n_tags:,} tags")
         content = file.read(n_tags * entries.size)
@@ -85,13 +87,8 @@ def tiff_directories(file: BinaryIO) -> Iterator[set[int]]:
                 f"many pages, strips or tiles; save it with fewer"
             )
         yield {code for code, _, _ in tags} & _TAGS
-        file.seek(min(place + counts.size + n_tags * entries.size, n_bytes))
-        place = _unpacked(offsets, file.read(offsets.size))
-
-
-def _unpacked(form: struct.Struct, content: bytes) -> int:
-    """Return the number at the beginning of some bytes; 0 if there are too few."""
-    return int(form.unpack_from(content)[0]) if len(content) >= form.size else 0
+        file.seek(min(place + count_bytes + n_tags * entries.size, n_bytes))
+        place = number(file.read(offset_bytes))
 
 
 def quiet_logger(name: str) -> None:
@@ -137,7 +134,7 @@ class TiffBands:
 
     def __init__(self, file: BinaryIO, as_bands: bool) -> None:
         try:
-            import imagecodecs
+            import imagecodecs  # noqa: F401: tifffile decompresses with it
             import tifffile
         except ImportError as error:
             raise BadImageError(
@@ -145,7 +142,7 @@ class TiffBands:
                 f'installed: pip install "epls[images]"'
             ) from error
         quiet_logger("tifffile")
-        self._codecs, self._file = imagecodecs, file
+        self._file = file
         n_bytes = os.fstat(file.fileno()).st_size
         try:
             directories = tiff_directories(file)
@@ -195,29 +192,13 @@ class TiffBands:
                 part[...] = page.nodata
                 continue
             self._file.seek(start)
-            shape = (rows if page.is_tiled else len(part), columns, part.shape[2])
-            try:
-                values = self._decoded(page, number, self._file.read(n_bytes), shape)
+            try:  # tifffile has the decoder fill a buffer of the right size
+                values = np.asarray(page.decode(self._file.read(n_bytes), number)[0][0])
             except Exception as error:  # decoders raise errors of their own
                 raise BadImageError(f"a damaged or truncated TIFF file ({error})") from error
             if values.shape[0] < part.shape[0] or values.shape[1] < part.shape[1]:
                 raise BadImageError("a truncated TIFF file: a strip or tile has fewer pixels than it should")
             part[...] = values[: part.shape[0], : part.shape[1]]
-
-    def _decoded(self, page: Any, number: int, content: bytes, shape: tuple[int, int, int]) -> NDArray[Any]:
-        """Return the values (rows, columns, bands) of a strip or tile, in no more memory than they need."""
-        if page.compression != _LERC:  # tifffile has the decoder fill a buffer of the right size
-            return np.asarray(page.decode(content, number)[0][0])
-        # A LERC blob says its own size, which tifffile would believe.
-        again = page.tags.valueof(_LERC_PARAMETERS, (0, 0))[1]
-        if again:
-            decode = self._codecs.zlib_decode if again == 1 else self._codecs.zstd_decode
-            content = bytes(decode(content, out=_most_stored(page)))
-        if not content.startswith(b"Lerc"):
-            raise BadImageError("a strip or tile is not compressed by LERC, as its tags say")
-        values = np.empty(shape if shape[2] > 1 else shape[:2], page.dtype)
-        return np.asarray(self._codecs.lerc_decode(content, out=values)).reshape(shape)
-
 
 def _more_bands(tiff: Any, directories: Iterator[set[int]], n_bytes: int) -> Iterator[Any]:
     """Return the pages after the first, if all are bands of the same image; small copies and masks are skipped."""
@@ -267,7 +248,7 @@ def _checked_page(page: Any, tags: set[int], n_bytes: int) -> Any:
             f"strips or tiles of {segment_bytes:,} bytes, which must be decompressed in one piece; the limit is "
             f"{_LARGEST_SEGMENT:,}: save it in smaller ones, or without compression"
         )
-    if max(size for _, size in places) > _most_stored(page):
+    if max(size for _, size in places) > 2 * segment_bytes + 2**16:  # compression adds little to noise
         raise BadImageError("a damaged TIFF file: a strip or tile has more bytes than its pixels")
     return page
 
@@ -278,13 +259,12 @@ def _check_values(page: Any) -> None:
     if kind not in _TYPES or page.bitspersample != 8 * np.dtype(kind).itemsize:
         raise BadImageError(
             f"{page.samplesperpixel} band(s) of {str(page.bitspersample)[:40]} bits; supported are integers of 8, 16 "
-            f"or 32 bits and floating-point numbers of 16, 32 or 64, the same for all bands. Convert it with another "
-            f"program"
+            f"or 32 bits and floating-point numbers of 16, 32 or 64, the same for all bands: convert it"
         )
     if int(page.photometric) not in _PHOTOMETRICS or page.imagedepth != 1 or page.fillorder != 1:
         raise BadImageError(
-            "a TIFF file with a palette, with colors other than RGB, with several layers or with bits in reverse "
-            "order, whose bands cannot be read: convert it with another program"
+            "a palette, colors other than RGB, several layers or bits in reverse order, which cannot be read: convert "
+            "it with another program"
         )
     codec, predictor = int(page.compression), int(page.predictor)
     if codec not in (_UNCOMPRESSED, *_CODECS) or predictor not in (1, 2, 3) or (predictor == 3 and kind[0] != "f"):
@@ -298,11 +278,6 @@ def _segment_shape(page: Any) -> tuple[int, int, int]:
     """Return the rows, columns and bands of a strip or tile; the last strip may have fewer rows."""
     rows, columns = (getattr(page, name) for name in _SEGMENT_SIDES[bool(page.is_tiled)])
     return rows, columns, 1 if page.planarconfig == 2 else page.samplesperpixel
-
-
-def _most_stored(page: Any) -> int:
-    """Return the number of bytes that a compressed strip or tile may have: compression adds little to noise."""
-    return 2 * math.prod(_segment_shape(page)) * page.dtype.itemsize + 2**16
 
 
 def check_sides(width: int, height: int) -> None:
