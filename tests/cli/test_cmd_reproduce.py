@@ -94,8 +94,7 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
     data = load_stl10(stl10)
     images, settings = data.train_images, {"max_iter": 2, "random_state": 0}
     single = ImageFeatures(EPLS(8, **settings), patch_size=10, n_patches=400, stride=20, random_state=0).fit(images)
-    layers = stack.usual_layers(96, 96, n_layers=2, estimator=EPLS(8, **settings))
-    deep = DeepFeatures(layers, random_state=0).fit(images)
+    deep = DeepFeatures(stack.usual_layers(96, 96, n_layers=2), random_state=0).fit(images)
     views = [np.hstack([model.transform(view) for model in (single, deep)]) for view in (images, images[:, :, ::-1])]
     for kind, X in (("features", np.mean(views, axis=0)), ("decisions", np.stack(views, axis=1))):
         command = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2"]
@@ -103,7 +102,7 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
         assert code == 0, err
         report = json.loads(out)
         assert "layers=2" in report["files"][0]
-        assert [layer["n_units"] for layer in report["training"]["layers"]] == [6, 8]
+        assert [layer["n_units"] for layer in report["training"]["layers"]] == [12, 16]  # both signs
         for fold, verdict in zip(data.folds, report["folds"], strict=False):
             rest = np.setdiff1d(np.arange(60), fold)
             found = judge(X[fold], data.train_labels[fold], X[rest], data.train_labels[rest])
@@ -111,20 +110,26 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.slow
-def test_highest_layer_has_the_encoder_too(stl10, tmp_path, capsys, monkeypatch):
+def test_highest_layer_has_sparse_codes_too(stl10, tmp_path, capsys, monkeypatch):
+    from epls import DeepFeatures
     from epls.images import patches, stack
 
     monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
         monkeypatch.setattr(stack, name, value)
     common = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2", "--json"]
-    units = {}
+    given, with_encoder = [], DeepFeatures.with_encoder
+
+    def recorded(self, X, encoder):
+        given.append(repr(encoder))
+        return with_encoder(self, X, encoder)
+
+    monkeypatch.setattr(DeepFeatures, "with_encoder", recorded)
     for encoder in ("natural", "sc"):
         alpha = ["--alpha", "0.1"] if encoder == "sc" else []
-        code, out, err = epls(capsys, *common, "--layers", "2", "--encoder", encoder, *alpha)
+        code, _, err = epls(capsys, *common, "--layers", "2", "--encoder", encoder, *alpha)
         assert code == 0, err
-        units[encoder] = [layer["n_units"] for layer in json.loads(out)["training"]["layers"]]
-    assert units == {"natural": [6, 8], "sc": [6, 16]}  # both signs
+    assert given == ["SparseCodingEncoder(alpha=0.1)"]
 
 
 def test_least_squares_by_hand(result, stl10, capsys):

@@ -200,6 +200,7 @@ class TiffBands:
                 raise BadImageError("a truncated TIFF file: a strip or tile has fewer pixels than it should")
             part[...] = values[: part.shape[0], : part.shape[1]]
 
+
 def _more_bands(tiff: Any, directories: Iterator[set[int]], n_bytes: int) -> Iterator[Any]:
     """Return the pages after the first, if all are bands of the same image; small copies and masks are skipped."""
     first = tiff.pages[0]

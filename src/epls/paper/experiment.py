@@ -58,10 +58,9 @@ class Experiment:
     is a parameter of some encoders; None uses its default, or for sparse coding the value of :data:`ALPHAS` that is
     best in cross-validation. ``mirror`` also uses mirror images: "features" averages the features of an image and its
     mirror image; "decisions" trains the classifier on both and adds its decisions about both. If ``layers`` is above 1,
-    the features of a stack of this many layers (:func:`epls.images.stack.usual_layers`) are added to those of the
-    single layer that the other settings describe. The stack has the same learner, with its own whitening and encoder;
-    its highest layer has the ``encoder`` of these settings, unless that is the natural one. The ``classifier`` is "svm"
-    or "least_squares", see :func:`~epls.paper.judge.judge`.
+    the features of the usual stack of this many layers (:func:`epls.images.stack.usual_layers`) are added to those of
+    the single layer that the other settings describe. Its highest layer has sparse codes if these settings have. The
+    ``classifier`` is "svm" or "least_squares", see :func:`~epls.paper.judge.judge`.
     """
 
     learner: str = "epls"
@@ -157,8 +156,7 @@ class _Run:
             sets[name] = _EncodedSet(features, one, sums, stacked)
         if settings.layers > 1:
             training["layers"] = _stack_facts(stack, sets["training images"].stacked)
-            likewise = self._encodes_highest
-            inputs["layers"] = [settings.layers, "highest encoded likewise"] if likewise else settings.layers
+            inputs["layers"] = of_stack
 
         folds = self._judged(sets, inputs | {"sets": names, "pooling": [settings.pooling, features.typical_code_]})
         accuracies = [fold["accuracy"] for fold in folds]
@@ -243,15 +241,10 @@ class _Run:
         makers = [partial(outcome, alpha) for alpha in ALPHAS]
         return self._cache.items("penalties", inputs | _encode_inputs(settings) | of_all, makers)
 
-    @property
-    def _encodes_highest(self) -> bool:
-        """Whether the highest layer of a stack has the encoder of the settings, not the learner's own."""
-        return self._settings.encoder not in ("natural", self._learner.own_encoder)
-
     def _learned_stack(self) -> tuple[DeepFeatures, dict[str, Any], float]:
-        """Return a stack whose layers have the learner, what its features depend on, and the seconds of learning."""
-        learner, settings, images = self._learner, self._settings, self._task.unlabelled
-        layers = usual_layers(*images.shape[1:3], n_layers=settings.layers, estimator=learner)
+        """Return the usual stack, what its features depend on, and the seconds of learning."""
+        settings, images = self._settings, self._task.unlabelled
+        layers = usual_layers(*images.shape[1:3], n_layers=settings.layers)
         described = [repr(layer.get_params()) for layer in layers]
         inputs = self._source | {"layers": described, "grid": settings.grid, "seed": settings.seed}
 
@@ -260,7 +253,7 @@ class _Run:
             return DeepFeatures(layers, grid=settings.grid, random_state=settings.seed).fit(images)
 
         stack, seconds = self._cache.model(inputs, learned)
-        if self._encodes_highest:
+        if settings.encoder == "sparse_coding":
             encoder = _new_encoder(settings)
             stack = stack.with_encoder(images, encoder)
             inputs |= {"highest": [type(encoder).__name__, repr(encoder.get_params())]}
