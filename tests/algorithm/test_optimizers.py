@@ -58,7 +58,7 @@ def vsgd_of_the_article(blocks, batches, weights, curvature_along):
         for k, block in enumerate(blocks):
             norm = np.mean([sum(sample[i] ** 2 for i in block) for sample in gradients])
             largest = max(np.mean([abs(sample[i]) for sample in seconds]) for i in block)
-            largest = max(largest, curvature_along(t, block, mean[block]))
+            largest = max(largest, curvature_along(t, block, mean[block] if t > 1 else g[block]))
             if t > 10:
                 noise = max(norms[k] - np.sum(mean[block] ** 2), 0) / n
                 memory[k] += np.sum((g[block] - mean[block]) ** 2) > noise
@@ -96,7 +96,7 @@ def test_vsgd_follows_its_article(name, blocks):
 
     def curvature_along(t, block, way):
         """Of the loss whose second derivatives are the absolute ones, on the way; only for the block of weights."""
-        if len(block) != 9 or not way.any():
+        if len(block) != 9:
             return 0.0
         f, way = factors[t - 1], way.reshape(3, 3) / np.linalg.norm(way)
         return np.mean(

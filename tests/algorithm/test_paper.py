@@ -84,11 +84,9 @@ def algorithm_2(D, n_epochs, random):
             delta = (H - T) * slope
             gradient = delta.T @ batch / N_H
             squares, curvatures = (delta * delta).T @ (batch * batch) / N_H, abs(curvature).T @ (batch * batch) / N_H
-            along = 0.0
-            if np.any(of_weights.g):
-                net = batch[:, :-1] @ of_weights.g.T
-                along = (abs(curvature) * net**2).sum() / N_H / (of_weights.g**2).sum()
             weights, biases = np.s_[:, :-1], np.s_[:, -1]
+            way = of_weights.g if of_weights.t else gradient[weights]
+            along = (abs(curvature) * (batch[weights] @ way.T) ** 2).sum() / N_H / (way**2).sum()
             W[weights] -= of_weights.change(
                 gradient[weights], squares[weights].sum(), max(curvatures[weights].max(), along), N_H
             )

@@ -123,7 +123,7 @@ class VSGD(Optimizer):
         n = len(factors.inputs)
         squared_inputs = factors.inputs * factors.inputs
         square = self._of_blocks((factors.slopes * factors.slopes).T @ squared_inputs / n, np.sum)
-        curvature = self._curvature(factors, squared_inputs)
+        curvature = self._curvature(factors, squared_inputs, self.mean if self.n_seen else gradient)
 
         self.n_seen += 1
         seen = ((self.mean, gradient), (self.square, square), (self.curvature, curvature))
@@ -148,7 +148,7 @@ class VSGD(Optimizer):
     def _squared_norm(self, values: Array) -> Array:
         return self._of_blocks(values**2, np.sum)
 
-    def _curvature(self, factors: Factors, squared_inputs: Array) -> Array:
+    def _curvature(self, factors: Factors, squared_inputs: Array, mean_gradient: Array) -> Array:
         return self._of_blocks(np.abs(factors.curvatures).T @ squared_inputs / len(squared_inputs), np.max)
 
     def _of_blocks(self, values: Array, reduce: Callable[[Array], Any]) -> Array:
@@ -163,9 +163,9 @@ class BlockVSGD(VSGD):
     curvature of the weights is at least that along their mean gradient, which the authors' second paper measures.
     """
 
-    def _curvature(self, factors: Factors, squared_inputs: Array) -> Array:
-        found = super()._curvature(factors, squared_inputs)
-        way = self.mean[:, :-1]
+    def _curvature(self, factors: Factors, squared_inputs: Array, mean_gradient: Array) -> Array:
+        found = super()._curvature(factors, squared_inputs, mean_gradient)
+        way = mean_gradient[:, :-1]
         steps = factors.inputs[:, :-1] @ way.T  # of the net inputs
         along = (np.abs(factors.curvatures) * steps**2).sum() / len(steps)
         found[:, :-1] = np.maximum(found[:, :-1], along / max((way**2).sum(), np.finfo(way.dtype).tiny))
