@@ -134,7 +134,7 @@ class TiffBands:
 
     def __init__(self, file: BinaryIO, as_bands: bool) -> None:
         try:
-            import imagecodecs  # noqa: F401: tifffile decompresses with it
+            import imagecodecs  # noqa: F401  (tifffile decompresses with it)
             import tifffile
         except ImportError as error:
             raise BadImageError(
