@@ -35,8 +35,8 @@ _PATCH_VALUES = 2**27  # limit for the patches of all groups of channels: half a
 _MAPS_TO_LEARN_FROM = 5000  # the number of images whose maps a layer above the first learns from
 
 # The usual layers.
-_FIRST_UNITS, _GROUP_UNITS = 256, 128
-_GROUPS, _GROUP_SIZE = 24, 16
+_FIRST_UNITS, _GROUP_UNITS = 256, 64
+_GROUPS, _GROUP_SIZE = 48, 16
 _SMALL_IMAGE, _SMALL_PATCH, _PATCH = 64, 5, 7
 _CELLS = 20  # along a side of the first map
 _PATCHES_ACROSS = 4  # the ratio of the sides of a map and its patches
@@ -467,7 +467,7 @@ def usual_layers(
     """Return the default layers for images of some size.
 
     The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if a side of the image is less than 64), and its map
-    has about 20 cells per side. Each further layer has 24 groups of the 16 most similar channels, with 128 units each,
+    has about 20 cells per side. Each further layer has 48 groups of the 16 most similar channels, with 64 units each,
     on patches a quarter as wide as the map below. It halves the map.
 
     Parameters
@@ -488,9 +488,9 @@ def usual_layers(
     Examples
     --------
     >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(96, 96)]
-    [(7, 4, None), (5, 2, 24)]
+    [(7, 4, None), (5, 2, 48)]
     >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(32, 32)]
-    [(5, 2, None), (3, 2, 24)]
+    [(5, 2, None), (3, 2, 48)]
     """
     learner = Directions() if estimator is None else estimator
     if "n_components" not in learner.get_params():
