@@ -2,6 +2,7 @@
 
     python benchmarks/stacks_of_learners.py DATA --dataset stl10 --json stl10.json
     python benchmarks/stacks_of_learners.py DATA --dataset cifar10 --json cifar10.json --keep FOLDER
+    python benchmarks/stacks_of_learners.py DATA --second 24 128 --learners directions   # groups, and units of each
 
 DATA holds the official files. The stack is the default one (``usual_layers``). STL-10: the development protocol, for
 each fold 1,000 labels and a test on the other training images. CIFAR-10: components are learned from the first four
@@ -49,12 +50,14 @@ def loaded(dataset, data, n_labels, n_tested, n_folds):
     return cifar.train_images[:UNLABELLED], cifar.train_images[numbers], cifar.train_labels[numbers], [fold]
 
 
-def outcome(name, unlabelled, images, labels, folds, keep):
+def outcome(name, second, unlabelled, images, labels, folds, keep):
     """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
     learner, encoder, whiten = LEARNERS[name]
     layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0))
     for layer in layers:
         layer.set_params(encoder=encoder, whiten=whiten)
+    if second:
+        layers[1].set_params(n_groups=second[0], estimator__n_components=second[1])
     stack, found = DeepFeatures(layers, mirror=True, random_state=0), {}
     found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
     found["encode"], features = timed(stack.transform, images, clock=time.process_time)
@@ -78,6 +81,7 @@ def main():
     parser.add_argument("data", type=Path)
     parser.add_argument("--dataset", choices=("stl10", "cifar10"), default="stl10")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
+    parser.add_argument("--second", type=int, nargs=2, metavar=("GROUPS", "UNITS"), help="of the second layer")
     parser.add_argument("--labels", type=int, default=5000, help="of CIFAR-10")
     parser.add_argument("--tested", type=int, default=5000, help="images to test on, at most")
     parser.add_argument("--folds", type=int, default=10, help="of STL-10")
@@ -90,7 +94,7 @@ def main():
     for name in options.learners:
         if name not in results:
             keep = options.keep and options.keep / f"{options.dataset}-{name}.npy"
-            results[name] = outcome(name, unlabelled, images, labels, folds, keep)
+            results[name] = outcome(name, options.second, unlabelled, images, labels, folds, keep)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
         figures = {part: value for part, value in results[name].items() if part not in ("learn", "encode")}

@@ -33,5 +33,5 @@ def check_error(capsys, folder, arguments, code, message):
 def few_steps():
     """Training that nobody says the length of takes 150 steps instead of 600 or more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (150, 0))
+        patch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (150, 150))
         yield

@@ -143,9 +143,9 @@ def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
     return max(fewest_epochs, -(-fewest_steps // n_batches))
 
 
-def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 600, steps_per_root: int = 60) -> int:
-    """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need.
+def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 600, most_steps: int = 2400) -> int:
+    """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need to become filters.
 
-    Four times as many units need twice as many steps; docs/paper.md has the figures.
+    These are 96 for the square root of the number of units; docs/paper.md has the figures.
     """
-    return enough_epochs(n_batches, 5, max(fewest_steps, math.ceil(steps_per_root * math.sqrt(n_components))))
+    return enough_epochs(n_batches, 5, max(fewest_steps, min(math.ceil(96 * math.sqrt(n_components)), most_steps)))
