@@ -140,10 +140,10 @@ def main():
     kinds = {"digits": (on_digits, 50, 1797), "photographs": (on_photographs, 100, 20_000)}
     if options.data:
         data = load_stl10(options.data)
-        sizes = options.components, options.patches
+        of_stl10 = options.components, options.patches
         kinds[f"STL-10, {options.components} units"] = (
-            lambda settings, seed: judged(data, *sizes, seed=seed, settings=settings)[1],
-            *sizes,
+            lambda settings, seed: judged(data, *of_stl10, seed=seed, settings=settings)[1],
+            *of_stl10,
         )
     rows = options.rows or (["as printed", "default"] if options.quick else ROWS)
     results = results_in(options.output, {})

@@ -92,15 +92,16 @@ def main():
     unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
     results = results_in(options.json, {})
     for name in options.learners:
-        if name not in results:
-            keep = options.keep and options.keep / f"{options.dataset}-{name}.npy"
-            results[name] = outcome(name, options.second, unlabelled, images, labels, folds, keep)
+        key = " ".join([name, *map(str, options.second or ())])
+        if key not in results:
+            keep = options.keep and options.keep / f"{options.dataset}-{key}.npy"
+            results[key] = outcome(name, options.second, unlabelled, images, labels, folds, keep)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
-        figures = {part: value for part, value in results[name].items() if part not in ("learn", "encode")}
-        seconds = f"processor: learn {results[name]['learn']:.0f} s, encode {results[name]['encode']:.0f} s"
+        figures = {part: value for part, value in results[key].items() if part not in ("learn", "encode")}
+        seconds = f"processor: learn {results[key]['learn']:.0f} s, encode {results[key]['encode']:.0f} s"
         print(
-            f"{name:12}" + "; ".join(f"{part} {m:.1f} ({s:.2f})" for part, (m, s) in figures.items()),
+            f"{key:12}" + "; ".join(f"{part} {m:.1f} ({s:.2f})" for part, (m, s) in figures.items()),
             seconds,
             flush=True,
         )

@@ -111,25 +111,25 @@ def test_layers_by_hand(stl10, tmp_path, capsys, monkeypatch):
 
 @pytest.mark.slow
 def test_highest_layer_has_sparse_codes_too(stl10, tmp_path, capsys, monkeypatch):
-    from epls import DeepFeatures
     from epls.images import patches, stack
+    from epls.paper.experiment import _Run
 
     monkeypatch.setattr(patches, "FEWEST_PATCHES", 500)
     for name, value in {"_FIRST_UNITS": 6, "_GROUP_UNITS": 4, "_GROUPS": 2, "_GROUP_SIZE": 3}.items():
         monkeypatch.setattr(stack, name, value)
     common = ["reproduce", "stl10", "--data", stl10, "--output", tmp_path, *SMALL, "--set", "max_iter=2", "--json"]
-    given, with_encoder = [], DeepFeatures.with_encoder
+    encoders, stacked = [], _Run._stacked
 
-    def recorded(self, X, encoder):
-        given.append(repr(encoder))
-        return with_encoder(self, X, encoder)
+    def recorded(self, stack, *others):
+        encoders.append([str(layer.encoder) for layer in stack.layers_])
+        return stacked(self, stack, *others)
 
-    monkeypatch.setattr(DeepFeatures, "with_encoder", recorded)
+    monkeypatch.setattr(_Run, "_stacked", recorded)
     for encoder in ("natural", "sc"):
         alpha = ["--alpha", "0.1"] if encoder == "sc" else []
         code, _, err = epls(capsys, *common, "--layers", "2", "--encoder", encoder, *alpha)
         assert code == 0, err
-    assert given == ["SparseCodingEncoder(alpha=0.1)"]
+    assert encoders == [["soft_threshold"] * 2, ["soft_threshold", "SparseCodingEncoder(alpha=0.1)"]]
 
 
 def test_least_squares_by_hand(result, stl10, capsys):

@@ -57,7 +57,15 @@ def test_any_range_of_rows(sizes, data):
     assert_array_equal(whole(rows), X[start:stop])
 
 
-def test_shards_by_folder_pattern_names_and_address(X, shards):
+@pytest.mark.parametrize("cut", [np.s_[:-3], np.s_[:, :-1]])
+def test_functions_must_return_the_rows_of_a_block(X, cut):
+    blocks = Blocks(lambda start, stop: X[start:stop][cut], X.shape, X.dtype, [100, 200])
+    for use in (EPLS(5, max_iter=1).fit, EPLS(5, max_iter=1).fit(X).transform):
+        with pytest.raises(ValueError, match=r"rows from 0 to 100 have shape .*: they must have shape \(100, 6\)"):
+            use(blocks)
+
+
+def test_shards_by_folder_pattern_and_names(X, shards):
     names = [str(shards / f"{number}.npy") for number in range(4)]
     for paths in (shards, f"{shards}/*.npy", names):
         blocks = open_shards(paths)

@@ -278,6 +278,7 @@ TILES = {"t273": None, "t278": None, "t279": None, "t259": [8], "t324": [8], "t3
         (lying(t257=[3, 4]), "damaged TIFF file"),
         (lying(t259=[7]), "compressed by method 7 .* LZW, Deflate, PackBits, ZSTD are supported"),
         (lying(t259=[34925]), "method 34925"),
+        (lying(t259=[34887]), "method 34887"),
         (lying(t317=[3]), "predictor 3"),
         (lying(t317=[9]), "predictor 9|TIFF"),
         (lying(t262=[6]), "convert it with another program"),

@@ -25,6 +25,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from epls import EPLS, PAPER, Prototypes, TrainingSettings
 from epls.algorithm.activations import ACTIVATIONS, Activation
+from epls.algorithm.settings import usual_epochs
 from epls.algorithm.target import TARGETS
 from epls.algorithm.training import Training
 from epls.callbacks import Callback
@@ -195,6 +196,23 @@ def test_the_constructor_goes_before_the_settings(digits):
         EPLS(10, max_iter=1, settings=PAPER, random_state=0).fit(digits)
     with pytest.warns(ConvergenceWarning, match="tol=1e-08"):
         EPLS(10, max_iter=1, tol=1e-8, settings=PAPER, random_state=0).fit(digits)
+
+
+@pytest.mark.parametrize(
+    ("n_batches", "n_components", "expected"),
+    [(9, 50, 76), (10, 10, 60), (240, 400, 8), (100, 1600, 24), (100, 10_000, 24), (1000, 400, 5)],
+)
+def test_the_usual_number_of_epochs(n_batches, n_components, expected):
+    """96 steps times the square root of the number of units, 600 to 2,400, and five epochs."""
+    assert usual_epochs(n_batches, n_components) == expected
+
+
+def test_a_tolerance_has_four_times_as_many_epochs(digits, monkeypatch):
+    monkeypatch.setattr("epls.learners.epls.usual_epochs", lambda n_batches, n_components: 2)
+    monkeypatch.setattr("epls.learners.epls.has_settled", lambda errors, tol: False)
+    assert EPLS(10, random_state=0).fit(digits).n_iter_ == 2
+    with pytest.warns(ConvergenceWarning):
+        assert EPLS(10, tol=1e-6, random_state=0).fit(digits).n_iter_ == 8
 
 
 def test_the_remainder_of_an_epoch_can_be_dropped(digits):

@@ -159,16 +159,17 @@ class VSGD(Optimizer):
 class BlockVSGD(VSGD):
     """vSGD with a rate for all weights and one for all biases.
 
-    If inputs are correlated, the curvature along the way that weights take together is far above that of each. So the
-    curvature of the weights is at least that along their mean gradient, which the authors' second paper measures.
+    If inputs are correlated, the curvature in the direction in which the weights move together is far above that of
+    each. So the curvature of the weights is at least that along their mean gradient, which the authors' second paper
+    measures.
     """
 
     def _curvature(self, factors: Factors, squared_inputs: Array, mean_gradient: Array) -> Array:
         found = super()._curvature(factors, squared_inputs, mean_gradient)
-        way = mean_gradient[:, :-1]
-        steps = factors.inputs[:, :-1] @ way.T  # of the net inputs
+        direction = mean_gradient[:, :-1]
+        steps = factors.inputs[:, :-1] @ direction.T  # of the net inputs
         along = (np.abs(factors.curvatures) * steps**2).sum() / len(steps)
-        found[:, :-1] = np.maximum(found[:, :-1], along / max((way**2).sum(), np.finfo(way.dtype).tiny))
+        found[:, :-1] = np.maximum(found[:, :-1], along / max((direction**2).sum(), np.finfo(along.dtype).tiny))
         return found
 
     def _of_blocks(self, values: Array, reduce: Callable[[Array], Any]) -> Array:

@@ -108,8 +108,9 @@ class TrainingSettings:
         return f"TrainingSettings({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in changed)})"
 
 
-#: Algorithms 1 and 2 as printed in the paper: ``EPLS(n_components, settings=epls.PAPER)``. docs/paper.md reports the
-#: effect of each setting. The limit on the number of epochs is our default; a warning says so if it ends training.
+#: Algorithms 1 and 2 as printed in the paper, with a learning rate for weights and one for biases:
+#: ``EPLS(n_components, settings=epls.PAPER)``. docs/paper.md reports the effect of each setting. The limit on the
+#: number of epochs is ours; a warning says so if it ends training.
 PAPER = TrainingSettings(
     target="literal",
     loss="squared",
@@ -146,6 +147,6 @@ def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
 def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 600, most_steps: int = 2400) -> int:
     """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need to become filters.
 
-    These are 96 for the square root of the number of units; docs/paper.md has the figures.
+    These are 96 * sqrt(n_components); docs/paper.md has the figures.
     """
     return enough_epochs(n_batches, 5, max(fewest_steps, min(math.ceil(96 * math.sqrt(n_components)), most_steps)))

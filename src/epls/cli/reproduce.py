@@ -31,7 +31,8 @@ _OF_ROWS = ("learner", "settings", "encoder", "alpha", "split_sign", "whiten", "
               "the files of the test set exist]")  # fmt: skip
 @click.option("--paper", is_flag=True,
               help="Settings of the paper (stl10): EPLS as printed, 1600 units, natural codes, stride 1, sums; but "
-              "samples are centred, and the SVM's intercept is not penalised. The paper does not state the number of "
+              "weights and biases have a learning rate each, samples are centred, and the SVM's intercept is not "
+              "penalised. The paper does not state the number of "
               "patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
               "--stride and --n-folds can be changed.")  # fmt: skip
 @options.learner("epls")

@@ -54,7 +54,14 @@ class Blocks:
     def read(self, number: int) -> NDArray[Any]:
         """Read the rows of a block. Several threads may read at the same time."""
         stop = int(self._ends[number])
-        return np.asarray(self.rows(stop - int(self.sizes[number]), stop), self.dtype)
+        start = stop - int(self.sizes[number])
+        block = np.asarray(self.rows(start, stop), self.dtype)
+        if block.shape != (stop - start, self.shape[1]):
+            raise ValueError(
+                f"the rows from {start} to {stop} have shape {block.shape}: they must have shape "
+                f"{(stop - start, self.shape[1])}, as the sizes of the blocks say"
+            )
+        return block
 
     def part(self, start: int, stop: int) -> Blocks:
         """Return consecutive rows, such as those of one process. Only blocks that contain such rows are read."""
@@ -100,7 +107,8 @@ class FileRows:
                 shape, fortran_order, dtype, offset = read_npy_header(file, os.fstat(file.fileno()).st_size)
         except FileNotFoundError:
             raise FileNotFoundError(
-                f"there is no file {path}: every process must be able to read all files at their paths"
+                f"there is no file {path}: every process must be able to read all files at their paths. For rows in an "
+                f"object store, give a zarr or dask array, or Blocks with a function that returns rows"
             ) from None
         except ValueError as error:
             raise ValueError(f"{path} is not a .npy file that can be read: {error}") from error

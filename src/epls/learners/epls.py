@@ -31,7 +31,7 @@ from .base import DEFAULT_COMPONENTS, UnitLearner, unit_attributes
 
 # The first samples of a stream may be fewer than the units. They still limit the units, and so the memory for weights.
 _UNITS_PER_FIRST_SAMPLE = 100
-# With a tolerance, the usual number of epochs times this is the limit: it is to end training before.
+# With a tolerance, the limit is the usual number of epochs times this: the tolerance should end training earlier.
 _UNTIL_SETTLED = 4
 
 
@@ -61,9 +61,9 @@ class EPLS(UnitLearner):
         min(256, n_samples / 10), or the size in ``settings``. With a multiple of ``n_components``, every unit wins
         equally often in every batch.
     max_iter : int or None, default=None
-        The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 5, or as many as have 96
-        mini-batches for the square root of the number of components, but no fewer than 600 and no more than 2400; with
-        a tolerance, at most four times as many.
+        The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 5, or as many as have
+        96 * sqrt(n_components) mini-batches, but no fewer than 600 and no more than 2400; with a tolerance, at most
+        four times as many.
     tol : float or None, default=None
         If set, training stops early when an epoch reduces the error by less than this fraction, or increases it. A
         ConvergenceWarning is issued if that never happens. None uses the tolerance in ``settings``, by default none.

@@ -139,7 +139,7 @@ class _ManySamples(_Problem):
         self._probes = np.random.RandomState(0).choice([-1.0, 1.0], (X.shape[1], _PROBES))
 
     def _inner_products(self) -> Array:
-        """Return the lower triangle, a few rows at a time: all products of a block would take half as much memory."""
+        """Return the lower triangle, a few rows at a time: products of whole blocks need half as much memory again."""
         products: Array = np.zeros((self.X.shape[1], self.X.shape[1]))
         for _, centered in self._centered():
             block = centered.astype(self.X.dtype)  # float32 is exact enough within a block

@@ -131,7 +131,10 @@ def _difference_of_learner(settings: Experiment) -> str:
     other += [f"{name}={value}" for name, value in settings.learner_settings.items() if name not in known_names]
     if other:
         return f"epls with {', '.join(other)}; in brackets, the paper's"
-    return "epls as printed, except that samples are centred and scaled, and the number of epochs is limited"
+    return (
+        "epls as printed, except that weights and biases have a learning rate each, samples are centred and scaled, "
+        "and the number of epochs is limited"
+    )
 
 
 def _in_effect(learner: Any, settings: Experiment) -> dict[str, Any]:

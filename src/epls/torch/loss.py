@@ -116,7 +116,7 @@ class EPLSLoss(nn.Module):
         return outputs
 
     def forward(self, net: torch.Tensor) -> torch.Tensor:
-        """Return the loss of net inputs, those of :meth:`activate`: the mean over samples of the sum over units."""
+        """Return the loss of net inputs (shapes as for :meth:`activate`): the mean over samples of sums over units."""
         samples = self._samples(net)
         samples = samples + self.bias.to(torch.promote_types(samples.dtype, torch.float32))
         with torch.no_grad():
