@@ -243,12 +243,12 @@ def going_on(checkpoint: Path | None = None) -> Iterator[None]:
         raise click.ClickException(f"interrupted; run the same command to continue{where}") from error
 
 
-def check_output(path: Path, force: bool, *inputs: Path) -> None:
+def check_output(path: Path, force: bool, *inputs: Path | None) -> None:
     """Refuse to overwrite files, above all inputs, and fail before an hour of work if writing is impossible."""
     from ..datasets.opening import is_part_of
 
-    for given in filter(Path.exists, inputs if path.exists() else ()):
-        if path.samefile(given) or (given.is_dir() and is_part_of(path, given)):
+    for given in filter(None, inputs):
+        if path.exists() and (path.samefile(given) or (given.is_dir() and is_part_of(path, given))):
             raise click.ClickException(f"{path} is an input: choose another output")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: choose the name of a file")

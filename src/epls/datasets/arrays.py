@@ -238,5 +238,4 @@ class ChunkedImages:
             if self._kept[0] != chunk:
                 read = np.asarray(self._rows(start, int(self._ends[chunk])))
                 self._kept = (chunk, read.reshape(-1, *self.shape[1:]))
-            image: NDArray[Any] = self._kept[1][number - start]
-            return image
+            return self._kept[1][number - start]

@@ -212,8 +212,7 @@ def around_learner(learner: Any, X: Any) -> ImageFeatures:
     recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)
     if isinstance(learner, Learner):
         recipe.set_params(whiten=learner.whitens, encoder=learner.own_encoder)
-    features: ImageFeatures = recipe if learner is None else recipe.set_params(estimator=learner)
-    return features
+    return recipe if learner is None else recipe.set_params(estimator=learner)
 
 
 def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learner:

@@ -103,9 +103,9 @@ def explore(
 ) -> str:
     """Create a page to look through a collection of images or vectors, and to label some of them.
 
-    The page shows a map on which similar samples are close to
-    each other, groups with their typical samples and distinguishing properties, the nearest neighbours of any sample,
-    outliers and near-duplicates. Samples can be selected on the map, listed and labelled.
+    The page shows a map on which similar samples are close to each other, groups with their typical samples and
+    distinguishing properties, the nearest neighbours of any sample, outliers and near-duplicates. Samples can be
+    selected on the map, listed and labelled.
 
     Parameters
     ----------

@@ -179,8 +179,7 @@ class TorchEngine(Engine):
         return BatchGradient(gradient, report, Factors(*factors))
 
     def largest_net(self, weights: Array, batch: Batch) -> Array:
-        largest: Array = self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
-        return largest
+        return self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
         return np.asarray(np.quantile(self._net(weights, batch)[1].numpy(force=True), share, axis=0))
@@ -207,8 +206,7 @@ def layer_on_device(device: str, layer: UnitLayer, dtype: np.dtype[np.floating])
         inputs = np.empty(samples.shape, dtype)
         standardize(samples, np.arange(len(samples)), layer.mean, layer.scale, inputs)
         net = torch.addmm(bias, to_device(inputs, place), columns.T)
-        found: Array = finite(functions.in_place(net), layer.activation).numpy(force=True)
-        return found
+        return finite(functions.in_place(net), layer.activation).numpy(force=True)
 
     return outputs
 

@@ -336,8 +336,7 @@ def _with_worker_of_thread(new_worker: Callable[[], Callable[[Task], Result]]) -
     def work(task: Task) -> Result:
         if not hasattr(local, "worker"):
             local.worker = new_worker()
-        result: Result = local.worker(task)
-        return result
+        return local.worker(task)
 
     return work
 
