@@ -96,8 +96,8 @@ def command(
             model, found = _image_model(found, chosen, given)
         else:
             model = _vector_model(found.vectors, data, chosen, given)
+        _show_learning(model, progress)
         kept = None if checkpoint is None else _checkpoint(model, checkpoint, chosen["learner"])
-        _show_learning(model, progress, kept)
         if kept is not None and first:
             held.enter_context(kept.lock)
             held.enter_context(options.going_on(checkpoint))
@@ -237,7 +237,7 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
 
 
 def _checkpoint(model: Any, folder: Path, name: str) -> Any:
-    """Return what saves the training in a folder."""
+    """Let an unfitted model save its training in a folder; return what saves it."""
     from ..algorithm.checkpoint import Checkpoint
     from ..images.stack import DeepFeatures
 
@@ -247,22 +247,21 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training: leave it out, or give --learner epls")
     if is_stack:
         model.set_params(checkpoint=kept)
+    else:
+        learners[0].set_callbacks(*learners[0].callbacks, kept)
     return kept
 
 
-def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:
-    """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
+def _show_learning(model: Any, progress: options.StageProgress) -> None:
+    """Let an unfitted model show the epochs of its learners."""
     from ..callbacks import report_epochs
     from ..images.recipes import tell_epochs
     from ..images.stack import DeepFeatures
 
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)
-        return
-    learner = _learner_in(model)
-    report_epochs(learner, lambda done, total: progress("learn", done, total))
-    if checkpoint is not None:
-        learner.set_callbacks(*learner.callbacks, checkpoint)
+    else:
+        report_epochs(_learner_in(model), lambda done, total: progress("learn", done, total))
 
 
 def _learner_in(model: Any) -> Any:
