@@ -128,8 +128,7 @@ class _Graph:
             opset_imports=[helper.make_opsetid("", _OPSET)],
         )
         self._onnx.checker.check_model(model, full_check=True)
-        content: bytes = model.SerializeToString()
-        return content
+        return model.SerializeToString()
 
 
 def _image_features(

@@ -234,7 +234,7 @@ def test_settings_are_checked(tmp_path, settings, message):
 
 
 def test_without_pillow(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "PIL", None)
+    monkeypatch.setitem(sys.modules, "PIL.Image", None)
     with pytest.raises(ImportError, match=r'pip install "epls\[images\]"'):
         ImageFolder(tmp_path)
 

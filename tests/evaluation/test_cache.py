@@ -10,6 +10,7 @@ import pytest
 from killed_process import run_in_child
 
 from epls import EPLS
+from epls.evaluation import cache as caching
 from epls.evaluation.cache import Cache, fingerprint
 
 SHAPE = (10, 2, 3)
@@ -28,9 +29,10 @@ def all_rows(start):
 
 
 @pytest.fixture
-def cache(tmp_path):
+def cache(tmp_path, monkeypatch):
     """With an entry in the journal for every row."""
-    return Cache(tmp_path / "stages", seconds=0)
+    monkeypatch.setattr("epls.evaluation.cache._SECONDS", 0)
+    return Cache(tmp_path / "stages")
 
 
 class Failing:
@@ -150,7 +152,8 @@ def make_rows(folder, log):
                 file.write(f"{number}\n")
                 yield row(number)
 
-    Cache(folder, seconds=0).rows({}, SHAPE, noted_rows)
+    caching._SECONDS = 0
+    Cache(folder).rows({}, SHAPE, noted_rows)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")

@@ -126,7 +126,7 @@ def test_weights_that_cannot_be_fetched(libraries, monkeypatch):
 )
 def test_missing_packages_are_told_before_images_are_read(tmp_path, capsys, monkeypatch, network, missing, message):
     monkeypatch.setattr(optional, "find_spec", lambda package: None if package in missing else "found")
-    monkeypatch.setattr("epls.cli.options.StageProgress", None)
+    monkeypatch.setattr("epls.cli.inputs._opened", None)
     arguments = ["explore", tmp_path, "-o", tmp_path / "page.html", "--network", network]
     check_error(capsys, tmp_path, arguments, 1, message)
 

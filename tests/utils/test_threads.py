@@ -180,7 +180,7 @@ def test_a_helper_that_comes_late_is_not_waited_for(two_threads, monkeypatch):
     with ThreadPoolExecutor(1) as pool:
         free = threading.Event()
         pool.submit(free.wait, 20)  # the only helper has something else to do
-        monkeypatch.setattr("epls.utils.threads._pool", pool)
+        monkeypatch.setattr("epls.utils.threads._helpers", lambda: pool)
         try:
             assert do_all(abs, [-1, -2, -3]) == [1, 2, 3]
         finally:

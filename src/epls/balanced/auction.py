@@ -179,6 +179,7 @@ class _Run:
         return np.where(self.places.capacity > 0, self.places.prices, 0.0)
 
 
+@dataclass(frozen=True)
 class Auction:
     """Auctions among the same rows with the same limits.
 
@@ -186,25 +187,22 @@ class Auction:
     called if an auction takes long; it should raise an error if no assignment meets the limits.
     """
 
-    def __init__(
-        self, bidders: Bidders, limits: Limits, n_threads: int, check: Callable[[], None] = lambda: None
-    ) -> None:
-        self._bidders = bidders
-        self._limits = limits
-        self._n_threads = n_threads
-        self._check = check
+    bidders: Bidders
+    limits: Limits
+    n_threads: int
+    check: Callable[[], None] = lambda: None
 
     def first_prices(self, increment: float) -> Float64:
         """Return prices found by a part of the rows, then by a larger part; 0 if there are too few rows.
 
         The last rows, which take the longest, are left without a unit.
         """
-        (n_rows, n_units), limits = self._bidders.shape, self._limits
+        (n_rows, n_units), limits = self.bidders.shape, self.limits
         prices = np.zeros(n_units)
         order = np.random.RandomState(0).permutation(n_rows)
         for divisor in _LEVELS:
             n_part = n_rows // divisor
-            if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not self._bidders.restricted:
+            if n_part >= max(_FEWEST_ROWS, _FEWEST_PER_UNIT * n_units) and not self.bidders.restricted:
                 may = np.where(limits.exact, prices, np.maximum(prices, 0))
                 places = _opened(limits.scaled(n_part, n_rows), prices, may, n_part)
                 prices = self._run(np.sort(order[:n_part]), places, increment, n_part // _LEFT_OUT).prices
@@ -212,7 +210,7 @@ class Auction:
 
     def hold(self, prices: Float64, increment: float) -> Outcome:
         """Hold an auction among all rows that starts near nearly right prices. All limits are met in the end."""
-        limits, rows = self._limits, np.arange(self._bidders.shape[0])
+        limits, rows = self.limits, np.arange(self.bidders.shape[0])
         slack = base = np.where(limits.exact, 0.0, _SLACK * increment)
         for _ in range(_RESTARTS):
             start = self._leveled(prices) - slack
@@ -220,9 +218,9 @@ class Auction:
             unmet = self._unmet(run)
             if not unmet.any():
                 return self._outcome(run)
-            self._check()
+            self.check()
             prices, slack = run.prices, np.where(unmet, 8 * slack + increment, base)
-        floor = np.full(len(prices), -(len(prices) + 1) * (self._bidders.far + increment) - np.abs(prices).max())
+        floor = np.full(len(prices), -(len(prices) + 1) * (self.bidders.far + increment) - np.abs(prices).max())
         return self._outcome(self._run(rows, _opened(limits, floor, np.zeros(len(prices)), len(rows)), increment))
 
     def hold_loosely(self, prices: Float64, increment: float) -> tuple[Indices, Float64]:
@@ -230,16 +228,16 @@ class Auction:
 
         These rows get the unit they lost last, which may break the limits.
         """
-        limits, rows = self._limits, np.arange(self._bidders.shape[0])
+        limits, rows = self.limits, np.arange(self.bidders.shape[0])
         start = self._leveled(prices) - np.where(limits.exact, 0.0, _SLACK * increment)
         places = _opened(limits, start, np.maximum(start, 0), len(rows))
         run = self._run(rows, places, increment, few_left=len(rows) // _LOOSELY_LEFT)
-        wishes = self._bidders.wishes
+        wishes = self.bidders.wishes
         return np.where(run.winners < 0, wishes.columns[wishes.first[:-1]], run.winners), run.prices
 
     def _run(self, rows: Indices, places: market.Places, increment: float, few_left: int = 0) -> _Run:
         """Let some rows, in ascending order, bid until at most ``few_left`` of them wait."""
-        n_rows, bidders = len(rows), self._bidders
+        n_rows, bidders = len(rows), self.bidders
         winners = np.full(bidders.shape[0], -1, np.intp)
         numbers = np.zeros(market.N_NUMBERS, np.int64)
         numbers[[market.N_WAITING, market.PATIENCE]] = n_rows, _PATIENCE * n_rows
@@ -247,22 +245,22 @@ class Auction:
         round_ = market.Round(
             rows.astype(np.int64), units, np.empty(n_rows), losers, parked, numbers, np.array([increment])
         )
-        bidders.look(rows, places.prices, self._n_threads)
+        bidders.look(rows, places.prices, self.n_threads)
         while numbers[market.N_WAITING] > few_left:
             self._advance(places, round_, winners, few_left)
             if numbers[market.N_DOUBLED] > numbers[market.MOST_DOUBLED]:
-                self._check()
+                self.check()
                 numbers[market.MOST_DOUBLED] = np.iinfo(np.int64).max
             if places.is_short.any():
                 places = _grown(places)
             if numbers[market.N_WAITING] <= few_left and numbers[market.N_PARKED] > 0:
-                bidders.look(np.sort(parked[: numbers[market.N_PARKED]]), places.prices, self._n_threads)
+                bidders.look(np.sort(parked[: numbers[market.N_PARKED]]), places.prices, self.n_threads)
                 market.queue_parked(round_)
         return _Run(places, winners, float(round_.increment[0]))
 
     def _advance(self, places: market.Places, round_: market.Round, winners: Indices, few_left: int) -> None:
         """Do one round that threads share, or as many rounds as one thread does faster."""
-        bidders, n_threads = self._bidders, self._n_threads
+        bidders, n_threads = self.bidders, self.n_threads
         most_rows = max(len(round_.queue) // _SHARE_OF_A_ROUND, _LEAST_ROUND)
         n_rows = min(most_rows, int(round_.numbers[market.N_WAITING]))
         if n_threads > 1 and n_rows >= _WORTH_SHARING:
@@ -279,22 +277,22 @@ class Auction:
 
     def _unmet(self, run: _Run) -> NDArray[np.bool_]:
         """Return which units have empty places, though by their prices they should have none."""
-        places, counts = run.places, np.bincount(run.winners, minlength=len(self._limits.capacity))
+        places, counts = run.places, np.bincount(run.winners, minlength=len(self.limits.capacity))
         should_be_full = (places.reserves > 0) & (places.capacity > 0)
-        return np.asarray((counts < self._limits.minimum) | ((counts < places.capacity) & should_be_full))
+        return np.asarray((counts < self.limits.minimum) | ((counts < places.capacity) & should_be_full))
 
     def _outcome(self, run: _Run) -> Outcome:
         """Return the result of an auction among all rows, with the gap that the prices prove."""
-        counts, prices = np.bincount(run.winners, minlength=len(self._limits.capacity)), run.prices
-        most_paid = np.where(prices > 0, run.places.capacity, self._limits.minimum)
-        of_rows, value = market.regret(self._bidders.wishes, run.places.prices, run.winners)
+        counts, prices = np.bincount(run.winners, minlength=len(self.limits.capacity)), run.prices
+        most_paid = np.where(prices > 0, run.places.capacity, self.limits.minimum)
+        of_rows, value = market.regret(self.bidders.wishes, run.places.prices, run.winners)
         gap = of_rows + float(((most_paid - counts) * prices).sum())
         return Outcome(run.winners, prices, gap, value, run.increment)
 
     def _leveled(self, prices: Float64) -> Float64:
         """Shift prices so that as many places that may be taken have a price above 0 as there are rows for them."""
-        n_rows, minimum = self._bidders.shape[0], self._limits.minimum
-        room = self._limits.capacity - minimum
+        n_rows, minimum = self.bidders.shape[0], self.limits.minimum
+        room = self.limits.capacity - minimum
         if not room.any():  # only differences count, and they must not drift away
             return prices - prices.mean()
         dearest_first = np.argsort(-prices, kind="stable")

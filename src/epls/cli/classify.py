@@ -41,7 +41,7 @@ def command(
     from ..evaluation.few_labels import classify
     from ..utils.files import write_atomically
 
-    options.check_output(output, force, data, *filter(None, (labels, chosen["model"], chosen["features"])))
+    options.check_output(output, force, data, labels, chosen["model"], chosen["features"])
     started = time.perf_counter()
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)

@@ -43,7 +43,7 @@ def command(
     from ..datasets.writing import samples_table
     from ..utils.files import write_atomically
 
-    options.check_output(output, force, data, *filter(None, (chosen["model"], chosen["features"])))
+    options.check_output(output, force, data, chosen["model"], chosen["features"])
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)
         found.check_distances()

@@ -34,10 +34,10 @@ _OF_PATCHES = "epls is for patches of images: of a vector, its code keeps little
               help=f"One of {', '.join(LEARNERS)}. May be given several times.  [default: {', '.join(_FOR_IMAGES)} "
               f"for images, {' and '.join(_FOR_VECTORS)} for vectors]")  # fmt: skip
 @click.option("--all", "all_learners", is_flag=True, help="Compare all learners of the library.")
-@options.settings("LEARNER.NAME=VALUE", "A setting of a learner, such as omp.n_nonzero_coefs=5.")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, those of prototypes]")
+@options.settings(metavar="LEARNER.NAME=VALUE", help="A setting of a learner, such as omp.n_nonzero_coefs=5.")
+@options.n_components(usual="up to 400 for images; for vectors, those of prototypes")
 @options.patches
-@options.n_folds(5, "Folds of cross-validation, or with --n-labels draws of labelled samples.")
+@options.n_folds(default=5, help="Folds of cross-validation, or with --n-labels draws of labelled samples.")
 @click.option("--output", type=options.path_type, default=Path("epls-compare"), show_default=True,
               help="Folder for the table, the page and finished rows.")  # fmt: skip
 @options.image_folder

@@ -46,7 +46,7 @@ def command(
 
     if n_groups is not None and groups == "density":
         raise click.UsageError("--n-groups is for balanced groups, density finds the number itself: leave it out")
-    options.check_output(output, force, data, *filter(None, (labels, positions, chosen["model"], chosen["features"])))
+    options.check_output(output, force, data, labels, positions, chosen["model"], chosen["features"])
     started = time.perf_counter()
     with options.limited(threads), options.StageProgress() as progress:
         found = inputs.open_inputs(data, chosen, progress, for_page=True)

@@ -27,10 +27,10 @@ _IN_STACKS = (None, "epls", "directions")  # learners of the recipe, which may h
 @click.argument("data", type=options.input_path)
 @options.output("The model file to write.")
 @options.learner(usual="epls for one layer, directions for several, prototypes for vectors")
-@options.n_components(None, "Components to learn.  [default: up to 400 for images; for vectors, the learner's own]")
+@options.n_components(usual="up to 400 for images; for vectors, the learner's own")
 @options.settings(
-    "[PART.]NAME=VALUE",
-    "A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
+    metavar="[PART.]NAME=VALUE",
+    help="A setting of the learner by its name in Python, such as max_iter=50, or of another part: encoder.alpha=0.5, "
     "images.pooling=sum. May be given several times.",
 )
 @options.recipe
@@ -70,6 +70,7 @@ def command(
     from sklearn.pipeline import Pipeline
 
     from ..evaluation.summary import model_summary
+    from ..images.pooling import Geometry, smallest_side
     from ..persistence import save_model
 
     given = options.settings_of(settings, ["", "encoder", "images"], "[PART.]NAME=VALUE, PART being encoder or images")
@@ -80,7 +81,9 @@ def command(
     if group is not None and group.from_first(b"done" if done else b""):
         return
     with options.limited(threads), options.StageProgress() as progress, ExitStack() as held:
-        found = inputs.open_inputs(data, chosen, progress, smallest_side=_given_side(chosen))
+        geometry = Geometry(chosen["patch_size"] or 1, chosen["stride"] or 1)
+        side = smallest_side([geometry], chosen["grid"])
+        found = inputs.open_inputs(data, chosen, progress, smallest_side=side)
         if found.vectors is not None:
             chosen["learner"] = chosen["learner"] or "prototypes"
         _check_n_components(chosen)
@@ -93,8 +96,8 @@ def command(
             model, found = _image_model(found, chosen, given)
         else:
             model = _vector_model(found.vectors, data, chosen, given)
+        _show_learning(model, progress)
         kept = None if checkpoint is None else _checkpoint(model, checkpoint, chosen["learner"])
-        _show_learning(model, progress, kept)
         if kept is not None and first:
             held.enter_context(kept.lock)
             held.enter_context(options.going_on(checkpoint))
@@ -125,13 +128,6 @@ def command(
         f"per sample, or one sample per unit)"
     )
     options.print_result(as_json, {"model": str(output), **notes}, text)
-
-
-def _given_side(chosen: dict[str, Any]) -> int:
-    """Return the smallest side of images that the options require."""
-    from ..images.pooling import Geometry, smallest_side
-
-    return smallest_side([Geometry(chosen["patch_size"] or 1, chosen["stride"] or 1)], chosen["grid"])
 
 
 def _check_n_components(chosen: dict[str, Any]) -> None:
@@ -241,7 +237,7 @@ def _vector_model(vectors: Vectors, data: Path, chosen: dict[str, Any], given: d
 
 
 def _checkpoint(model: Any, folder: Path, name: str) -> Any:
-    """Return what saves the training in a folder."""
+    """Let an unfitted model save its training in a folder; return what saves it."""
     from ..algorithm.checkpoint import Checkpoint
     from ..images.stack import DeepFeatures
 
@@ -251,22 +247,21 @@ def _checkpoint(model: Any, folder: Path, name: str) -> Any:
         raise click.UsageError(f"--checkpoint: {name} cannot resume a training: leave it out, or give --learner epls")
     if is_stack:
         model.set_params(checkpoint=kept)
+    else:
+        learners[0].set_callbacks(*learners[0].callbacks, kept)
     return kept
 
 
-def _show_learning(model: Any, progress: options.StageProgress, checkpoint: Any) -> None:
-    """Let an unfitted model show the epochs of its learners, and a single learner use its checkpoint."""
+def _show_learning(model: Any, progress: options.StageProgress) -> None:
+    """Let an unfitted model show the epochs of its learners."""
     from ..callbacks import report_epochs
     from ..images.recipes import tell_epochs
     from ..images.stack import DeepFeatures
 
     if isinstance(model, DeepFeatures):
         tell_epochs(model.layers or [], progress)
-        return
-    learner = _learner_in(model)
-    report_epochs(learner, lambda done, total: progress("learn", done, total))
-    if checkpoint is not None:
-        learner.set_callbacks(*learner.callbacks, checkpoint)
+    else:
+        report_epochs(_learner_in(model), lambda done, total: progress("learn", done, total))
 
 
 def _learner_in(model: Any) -> Any:

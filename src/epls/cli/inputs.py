@@ -102,28 +102,21 @@ features = click.option(
 )  # fmt: skip
 
 
-def _checked_network(context: click.Context, parameter: click.Parameter, network: str | None) -> str | None:
-    """Refuse a network that cannot be used here before images are looked through."""
-    if network is not None:
-        require_network(network)
-    return network
-
-
 network = click.option(
-    "--network", metavar="NAME", callback=_checked_network,
+    "--network", metavar="NAME",
     help="Compute the features of photographs with a pretrained network: efficientnet_lite0, torchvision:NAME or "
     "timm:NAME.",
 )  # fmt: skip
-#: Where features come from, and how images are read.
-sources = options.together(
-    options.model,
-    features,
+#: How features of images are computed, and how images are read.
+of_images = options.together(
     network,
     options.cache,
     options.recipe,
     options.longest_side(usual=f"{LONGEST_SIDE}, or the model's"),
     options.image_folder,
-)  # fmt: skip
+)
+#: Where features come from.
+sources = options.together(options.model, features, of_images)
 
 
 def open_inputs(
@@ -149,6 +142,8 @@ def open_inputs(
     model, features = chosen.get("model"), chosen.get("features")
     if len(given := [name for name in ("model", "features", "network") if chosen.get(name) is not None]) > 1:
         raise click.UsageError(f"--{' and --'.join(given)}: give only one of them")
+    if chosen.get("network") is not None:
+        require_network(chosen["network"])  # before images are looked through
     if model is not None:
         options.refuse(context, dict.fromkeys(_OF_A_MODEL, "is set by the model: leave it out"))
     elif given:
@@ -163,8 +158,8 @@ def open_inputs(
         if model is None:
             opened = _opened(path, chosen, progress, smallest_side, for_page)
         else:
-            of_images = image_features(loaded)
-            side = 1 if of_images is None else of_images.smallest_side(grid)
+            image_model = image_features(loaded)
+            side = 1 if image_model is None else image_model.smallest_side(grid)
             folder = {name: chosen[name] for name in ("channels", "skip_bad", "follow_links", "key")}
             opened = open_data_for(loaded, notes, path, smallest_side=side, progress=progress, **folder)
     except ParameterError as error:

@@ -46,8 +46,7 @@ class _LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self._COMMANDS:
             return None
-        command: click.Command = import_module(f".{name}", __package__).command
-        return command
+        return import_module(f".{name}", __package__).command
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]

@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -84,38 +85,24 @@ def output(help: str, ending: str = "") -> Option:
     return click.option("-o", "--output", type=path_type, required=True, help=help, callback=check)
 
 
-def learner(default: str | None = None, usual: str = "") -> Option:
-    """Return the option for the learner."""
-    help = f"What learns the components: {', '.join(LEARNERS)}."
-    return _option("--learner", type=learner_choice, default=default, metavar="NAME", help=help, usual=usual)
-
-
-def n_components(default: int | None, help: str = "Components to learn.") -> Option:
-    """Return the option for the number of components."""
-    return _option("--n-components", "--units", "n_components", type=click.IntRange(min=1), default=default, help=help)
-
-
-def n_patches(usual: str) -> Option:
-    """Return the option for the number of patches."""
-    names = ("--n-patches", "--patches", "n_patches")
-    return _option(*names, type=click.IntRange(min=2), help="Patches to learn from.", usual=usual)
-
-
-def n_folds(default: int, help: str) -> Option:
-    """Return the option for the number of folds."""
-    return _option("--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10), default=default, help=help)
-
-
-def settings(metavar: str, help: str) -> Option:
-    """Return the option for settings that have no option of their own, see :func:`settings_of`."""
-    return click.option("--set", "settings", multiple=True, metavar=metavar, help=help)
-
-
-def longest_side(usual: str) -> Option:
-    """Return the option for the size of images."""
-    help = "Shrink images so that no side has more pixels than this."
-    return _option("--longest-side", type=click.IntRange(min=1), help=help, usual=usual)
-
+# Options whose default or help differs from command to command.
+learner = partial(
+    _option, "--learner", type=learner_choice, metavar="NAME",
+    help=f"What learns the components: {', '.join(LEARNERS)}.",
+)  # fmt: skip
+n_components = partial(
+    _option, "--n-components", "--units", "n_components", type=click.IntRange(min=1), help="Components to learn."
+)
+n_patches = partial(
+    _option, "--n-patches", "--patches", "n_patches", type=click.IntRange(min=2), help="Patches to learn from."
+)
+n_folds = partial(_option, "--n-folds", "--folds", "n_folds", type=click.IntRange(1, 10))
+#: For what has no option of its own, see :func:`settings_of`.
+settings = partial(click.option, "--set", "settings", multiple=True)
+longest_side = partial(
+    _option, "--longest-side", type=click.IntRange(min=1),
+    help="Shrink images so that no side has more pixels than this.",
+)  # fmt: skip
 
 random_state = _option(
     "--random-state", "--seed", "random_state", type=click.IntRange(0, 2**32 - 1), default=0,
@@ -256,12 +243,12 @@ def going_on(checkpoint: Path | None = None) -> Iterator[None]:
         raise click.ClickException(f"interrupted; run the same command to continue{where}") from error
 
 
-def check_output(path: Path, force: bool, *inputs: Path) -> None:
+def check_output(path: Path, force: bool, *inputs: Path | None) -> None:
     """Refuse to overwrite files, above all inputs, and fail before an hour of work if writing is impossible."""
     from ..datasets.opening import is_part_of
 
-    for given in filter(Path.exists, inputs if path.exists() else ()):
-        if path.samefile(given) or (given.is_dir() and is_part_of(path, given)):
+    for given in filter(None, inputs):
+        if path.exists() and (path.samefile(given) or (given.is_dir() and is_part_of(path, given))):
             raise click.ClickException(f"{path} is an input: choose another output")
     if path.is_dir():
         raise click.ClickException(f"{path} is a folder: choose the name of a file")

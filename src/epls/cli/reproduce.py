@@ -35,9 +35,9 @@ _OF_ROWS = ("learner", "settings", "encoder", "alpha", "split_sign", "whiten", "
               "penalised. The paper does not state the number of "
               "patches; 400,000 are used. For a quick look, --n-components, --n-patches, "
               "--stride and --n-folds can be changed.")  # fmt: skip
-@options.learner("epls")
-@options.n_components(1600)
-@options.settings("NAME=VALUE", "A setting of the learner; may be given several times.")
+@options.learner(default="epls")
+@options.n_components(default=1600)
+@options.settings(metavar="NAME=VALUE", help="A setting of the learner; may be given several times.")
 @options.n_patches(usual="the learner's usual number, 400,000 for epls")
 @click.option("--patch-size", type=click.IntRange(min=1),
               help="Width and height, in pixels.  [default: 10 for stl10, 6 for cifar10]")  # fmt: skip
@@ -68,7 +68,7 @@ _OF_ROWS = ("learner", "settings", "encoder", "alpha", "split_sign", "whiten", "
 @click.option("--table", is_flag=True,
               help="Run all twelve rows of the paper's Table 2, and one for EPLS as printed. This takes long; for a "
               "quick look add --n-components 100 --n-patches 20000 --stride 4 --n-folds 2.")  # fmt: skip
-@options.n_folds(10, "How many of STL-10's folds to use.")
+@options.n_folds(default=10, help="How many of STL-10's folds to use.")
 @options.random_state
 @options.threads
 @options.as_json

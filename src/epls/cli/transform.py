@@ -16,11 +16,7 @@ from . import inputs, options
 @click.command("transform")
 @click.argument("data", type=options.input_path, nargs=-1, metavar="[MODEL] DATA", required=True)
 @options.output("The file to write: .csv, .parquet or .npz; also .npy if the data are not a folder of images.")
-@inputs.network
-@options.cache
-@options.recipe
-@options.longest_side(usual=f"{inputs.LONGEST_SIDE}, or the model's")
-@options.image_folder
+@inputs.of_images
 @options.array_key
 @options.running
 def command(

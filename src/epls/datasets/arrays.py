@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -74,15 +74,6 @@ def load_array(path: str | os.PathLike[str], key: str | None = None) -> NDArray[
             return read_npy(file, n_bytes)
         read_npy_header(file, n_bytes)
         return np.load(path, mmap_mode="r", allow_pickle=False)
-
-
-def load_archive(path: str | os.PathLike[str], names: Sequence[str]) -> list[NDArray[Any]]:
-    """Load the arrays with these names from a .npz file; see :func:`load_array`."""
-    path = existing_file(path)
-    with _opened_archive(path) as archive:
-        if missing := sorted(set(names) - set(archive)):
-            raise ValueError(f"{path} has no array {' and '.join(missing)}; it has {listed(list(archive))}")
-        return [archive[name]() for name in names]
 
 
 def check_expansion(path: Path, content: int, stored: int, used: int = 0) -> None:
@@ -247,5 +238,4 @@ class ChunkedImages:
             if self._kept[0] != chunk:
                 read = np.asarray(self._rows(start, int(self._ends[chunk])))
                 self._kept = (chunk, read.reshape(-1, *self.shape[1:]))
-            image: NDArray[Any] = self._kept[1][number - start]
-            return image
+            return self._kept[1][number - start]

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import NotRegularError, open_regular
+from ..utils.optional import require
 from .bands import BadImageError, NpyImage, TiffBands, check_sides, is_tiff, quiet_logger, tiff_directories
 
 # The operation that turns an image upright, for each EXIF orientation that is not upright (EXIF 2.3, tag 0x0112).
@@ -44,12 +45,9 @@ _WARNINGS = threading.Lock()
 
 def require_pillow() -> Any:
     """Return the module PIL.Image, or raise an error that says how to install it."""
-    try:
-        from PIL import Image
-    except ImportError as error:
-        raise ImportError('reading image files needs Pillow: pip install "epls[images]"') from error
+    image = require("PIL.Image", "images", "reading image files")
     quiet_logger("PIL")
-    return Image
+    return image
 
 
 class _Room:

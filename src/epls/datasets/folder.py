@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import operator
 import os
 import threading
 from collections import Counter
@@ -277,8 +276,7 @@ class ImageFolder(Sequence[NDArray[Any]]):
             part.paths, part.names, part.shapes = self.paths[key], self.names[key], self.shapes[key]
             part.labels = None if self.labels is None else self.labels[key]
             return part
-        number = operator.index(key)  # accepts NumPy integers too
-        path, expected = self.paths[number], self.shapes[number]
+        path, expected = self.paths[key], self.shapes[key]
         if (kept := self._store.get(path)) is not None:
             return kept
         try:

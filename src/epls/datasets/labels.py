@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
 from ..utils.wording import counted, listed
-from .arrays import archive_keys, load_archive, load_array, plain_name, texts_of
+from .arrays import archive_keys, load_array, plain_name, texts_of
 from .tables import (
     TABLES,
     check_encoding,
@@ -266,7 +266,7 @@ def labels_beside(path: Path, name: str | None) -> tuple[list[Label | None], str
                 f"of labels"
             )
         found = wanted[0]
-        texts = _array_texts(load_archive(path, [found])[0], path)
+        texts = _array_texts(load_array(path, found), path)
     labels = {text: Label(text.strip()) if text.strip() else None for text in set(texts)}  # one for many rows
     for label in filter(None, labels.values()):
         check_label(label.label, str(path))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ..data.blocks import as_blocks, open_shards
 from ..utils.files import open_regular
 from ..utils.npy import read_npy_header
+from ..utils.optional import require
 from ..utils.wording import counted, listed
 from .arrays import ARRAYS, LARGEST_RATIO, ChunkedImages, archived_names, check_expansion, check_finite, load_array
 from .folder import SUFFIXES, ImageFolder
@@ -252,10 +253,7 @@ def _check_files(folder: Path, follow_links: bool) -> None:
 
 
 def _zarr_array(path: Path) -> Any:
-    try:
-        import zarr
-    except ImportError as error:
-        raise ImportError(f'reading the zarr array {path} needs zarr: pip install "epls[zarr]"') from error
+    zarr = require("zarr", "zarr", f"reading the zarr array {path}")
     try:
         array = zarr.open_array(path, mode="r")
         n_values = max(math.prod(array.shape), math.prod(array.chunks))

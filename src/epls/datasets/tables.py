@@ -11,6 +11,7 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,10 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..utils.files import existing_file, open_regular
+from ..utils.optional import require
 from ..utils.wording import listed
 from .arrays import check_expansion, check_texts, checked_names
 
 TABLES = (".csv", ".parquet")
+_TEXTS, _NUMBERS = ("string", "large_string", "binary"), ("integer", "floating", "boolean")  # types of pyarrow
 _VALUE_BYTES = 8
 _MOST_CSV_COLUMNS = 2**16  # pyarrow needs 13 kB for each column, even with few rows
 _FIRST_BLOCK = 2**20  # bytes, in which pyarrow finds the names of the columns
@@ -86,7 +89,7 @@ def load_table(
         if only_features and columns is None:
             left_out = [
                 name for name in schema.names
-                if name != key and (is_label_name(name) or not _is_number(schema.field(name).type))
+                if name != key and (is_label_name(name) or not _is_one_of(schema.field(name).type, *_NUMBERS))
             ]  # fmt: skip
         chosen = _chosen_columns(path, schema, drop, columns, {*left_out, key})
         return chosen if key is None else [*chosen, key]
@@ -135,16 +138,14 @@ def column_texts(path: Path, table: Any, name: str) -> list[str]:
     """
     from pyarrow import ArrowException, string, types
 
-    def is_text(kind: Any) -> bool:
-        return any(found(kind) for found in (types.is_string, types.is_large_string, types.is_binary))
-
     check_texts(path, 0, table.num_rows)
     column = table[name]
     try:
         if not types.is_dictionary(column.type):
-            column = (column if is_text(column.type) else column.cast(string())).dictionary_encode()
+            column = (column if _is_one_of(column.type, *_TEXTS) else column.cast(string())).dictionary_encode()
         column = column.unify_dictionaries().combine_chunks()
-        values = column.dictionary if is_text(column.dictionary.type) else column.dictionary.cast(string())
+        values = column.dictionary
+        values = values if _is_one_of(values.type, *_TEXTS) else values.cast(string())
         texts = [value.decode(errors="surrogateescape") if isinstance(value, bytes) else value or ""
                  for value in values.to_pylist()]  # fmt: skip
         check_texts(path, max(map(len, texts), default=0), table.num_rows)
@@ -161,14 +162,14 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
 
     ``choose`` returns the names of the columns, given the schema of the file, whose names have been checked.
     """
-    pa, read_csv, parquet = require_pyarrow(path.suffix)
+    pa = require_pyarrow(path.suffix)
     try:
         if path.suffix.lower() == ".csv":
             _check_width(path)
-            table = read_csv(path)
+            table = pa.csv.read_csv(path)
             _check_table(path, table.column_names, table.num_rows)
             return table.select(choose(table.schema))
-        with parquet.ParquetFile(path) as file:
+        with pa.parquet.ParquetFile(path) as file:
             schema = file.schema_arrow  # made anew by each access, which takes long for many columns
             _check_table(path, schema.names, file.metadata.num_rows)
             chosen = choose(schema)
@@ -178,9 +179,8 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
             unpacked = sum(group.total_byte_size for group in groups)
             n_bytes = max(file.metadata.num_rows * len(chosen) * _VALUE_BYTES, unpacked)
             check_expansion(path, n_bytes, path.stat().st_size)
-            kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-            texts = [name for name in chosen if any(is_kind(schema.field(name).type) for is_kind in kinds)]
-        with parquet.ParquetFile(path, read_dictionary=texts) as file:  # keeps one copy of a text that rows share
+            texts = [name for name in chosen if _is_one_of(schema.field(name).type, *_TEXTS)]
+        with pa.parquet.ParquetFile(path, read_dictionary=texts) as file:  # keeps one copy of a text that rows share
             return file.read(columns=chosen).select(chosen)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} has text that is not UTF-8 ({error}): save it as UTF-8") from error
@@ -191,15 +191,11 @@ def read_columns(path: Path, choose: Callable[[Any], Sequence[str]]) -> Any:
         raise ValueError(f"{path} is not a {path.suffix[1:]} table that can be read: {reason}") from error
 
 
-def require_pyarrow(ending: str) -> tuple[Any, Any, Any]:
-    """Return pyarrow, its reader of CSV and its module for Parquet, or raise an error that says how to install it."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-        from pyarrow.csv import read_csv
-    except ImportError as error:
-        raise ImportError(f'{ending} files need pyarrow: pip install "epls[tables]"') from error
-    return pyarrow, read_csv, parquet
+def require_pyarrow(ending: str) -> Any:
+    """Return pyarrow with its modules csv and parquet, or raise an error that says how to install it."""
+    for module in ("pyarrow.csv", "pyarrow.parquet"):
+        require(module, "tables", f"a {ending} file")
+    return import_module("pyarrow")
 
 
 def _chosen_columns(
@@ -218,7 +214,7 @@ def _chosen_columns(
     if not chosen:
         given = f", because drop leaves out all {len(schema.names)}: drop fewer" if drop else ": add some to the table"
         raise ValueError(f"no columns of {path} are left{given}")
-    if texts := [name for name in chosen if not _is_number(schema.field(name).type)]:
+    if texts := [name for name in chosen if not _is_one_of(schema.field(name).type, *_NUMBERS)]:
         raise ValueError(
             f"{path} has columns that are not numbers: {listed(texts)}. Leave them out with drop=[{texts[0]!r}] (on "
             f"the command line, --drop {shlex.quote(texts[0])}), or "
@@ -227,19 +223,18 @@ def _chosen_columns(
     return chosen
 
 
-def _is_number(kind: Any) -> bool:
+def _is_one_of(kind: Any, *names: str) -> bool:
+    """Return whether a type of pyarrow is one of these, going by its functions ``is_NAME``."""
     from pyarrow import types
 
-    return any(is_kind(kind) for is_kind in (types.is_integer, types.is_floating, types.is_boolean))
+    return any(getattr(types, f"is_{name}")(kind) for name in names)
 
 
 def _may_name_rows(kind: Any) -> bool:
     """Return whether names of rows can be of this type: texts, whole numbers, or what was taken for dates."""
     from pyarrow import types
 
-    kind = kind.value_type if types.is_dictionary(kind) else kind
-    texts = (types.is_string, types.is_large_string, types.is_binary, types.is_integer, types.is_temporal)
-    return any(is_kind(kind) for is_kind in texts)
+    return _is_one_of(kind.value_type if types.is_dictionary(kind) else kind, *_TEXTS, "integer", "temporal")
 
 
 def _check_width(path: Path) -> None:

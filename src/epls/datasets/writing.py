@@ -143,7 +143,7 @@ def _csv_header(column: str) -> str:
 
 @contextmanager
 def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Sequence[str]) -> Iterator[_Write]:
-    pa, _, parquet = require_pyarrow(".parquet")
+    pa = require_pyarrow(".parquet")
     fields = [(column, pa.float32()) for column in columns]
     cells: Sequence[Any] = []
     if names is not None:
@@ -169,7 +169,7 @@ def _parquet(file: BinaryIO, shape: tuple[int, int], names: _Names, columns: Seq
         if sum(map(len, waiting)) * shape[1] >= _GROUP_VALUES:
             write_group()
 
-    with parquet.ParquetWriter(file, schema) as writer:
+    with pa.parquet.ParquetWriter(file, schema) as writer:
         yield write
         if waiting:
             write_group()

@@ -23,6 +23,8 @@ from ..utils.files import FolderLock, open_regular, read_json, write_atomically
 from ..utils.npy import npy_header
 from ..utils.types import Array
 
+_SECONDS = 3.0  # from one entry in a journal to the next: after a kill, at most this much work is repeated
+
 
 def fingerprint(items: Any) -> str:
     """Return a short name for the content of an array, or of a sequence of arrays that are read one at a time."""
@@ -35,14 +37,10 @@ def fingerprint(items: Any) -> str:
 
 
 class Cache:
-    """A folder of results, each named by its stage and its inputs. It is created if it does not exist.
+    """A folder of results, each named by its stage and its inputs. It is created if it does not exist."""
 
-    ``seconds`` is the time from one entry in a journal to the next. After a kill, at most this much work is repeated.
-    """
-
-    def __init__(self, folder: Path, *, seconds: float = 3.0) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.seconds = seconds
         folder.mkdir(parents=True, exist_ok=True)
 
     def locked(self) -> FolderLock:
@@ -104,7 +102,7 @@ class Cache:
                 file.write(content)
                 journal.digest.update(content)
                 now = time.perf_counter()
-                if now - last_entry >= self.seconds or number == journal.shape[0]:
+                if now - last_entry >= _SECONDS or number == journal.shape[0]:
                     last_entry = now
                     file.flush()
                     os.fsync(file.fileno())

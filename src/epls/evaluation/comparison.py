@@ -212,8 +212,7 @@ def around_learner(learner: Any, X: Any) -> ImageFeatures:
     recipe: Any = quick_features(len(X), *map(int, shapes.min(axis=0)), layers=1, mirror=False, random_state=None)
     if isinstance(learner, Learner):
         recipe.set_params(whiten=learner.whitens, encoder=learner.own_encoder)
-    features: ImageFeatures = recipe if learner is None else recipe.set_params(estimator=learner)
-    return features
+    return recipe if learner is None else recipe.set_params(estimator=learner)
 
 
 def library_learner(name: str, settings: dict[str, Any], **shared: Any) -> Learner:
@@ -267,7 +266,10 @@ def _compared(
     try:
         if _classifies(learner, X):
             return _classified(name, learner, seed, X, labels, folds)
-        learner = _prepared(learner, X, seed)
+        learner = clone(learner)
+        if _are_images(X) and not _takes_images(learner):
+            learner = around_learner(learner, X)
+        learner = _seeded(learner, seed)
         inner = learner.estimator if isinstance(learner, ImageFeatures) else learner
         if isinstance(inner, Learner):
             report_epochs(inner, lambda done, total: progress(f"{name}: learn", done, total))
@@ -467,14 +469,6 @@ def vector_learners(X: Any, labels: Labels, n_labels: int | None, n_units: int) 
 def _are_images(X: Any) -> bool:
     """Return whether each sample has more than one dimension."""
     return len(X.shape) > 2 if hasattr(X, "shape") else np.asarray(X[0]).ndim > 1
-
-
-def _prepared(learner: Any, X: Any, seed: int) -> Any:
-    """Return a clone with a seed. For images, an estimator for vectors becomes the learner of ``ImageFeatures``."""
-    learner = clone(learner)
-    if _are_images(X) and not _takes_images(learner):
-        learner = around_learner(learner, X)
-    return _seeded(learner, seed)
 
 
 def _seeded(learner: Any, seed: int) -> Any:

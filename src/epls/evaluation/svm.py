@@ -174,21 +174,17 @@ class L2SVMCV(OneVsAll):
         """
         data, labels, signs = self._checked(X, y)
         with threads_for(len(signs) * len(data) * min(data.shape)):
-            return self._solve(data, labels, signs)
-
-    def _solve(self, data: Array, labels: NDArray[np.intp], signs: Array) -> L2SVMCV:
-        """Choose C, then fit all samples with it."""
-        problems = LinearSVMs(
-            data, signs, intercept_scaling=self.intercept_scaling, tol=self.tol, max_iter=self.max_iter
-        )
-        self.Cs_ = _RELATIVE_CS / problems.mean_square if self.Cs is None else self._checked_grid()
-        if len(self.Cs_) == 1:
-            self.C_, self.scores_ = float(self.Cs_[0]), np.empty((0, 1))
-            start = problems.start(1)
-        else:
-            start = self._choose(problems, labels)
-        solution, (self.objective_,) = problems.solve(np.ones((1, len(data))), self.C_, start)
-        self.coef_, self.intercept_ = problems.weights(solution)
+            problems = LinearSVMs(
+                data, signs, intercept_scaling=self.intercept_scaling, tol=self.tol, max_iter=self.max_iter
+            )
+            self.Cs_ = _RELATIVE_CS / problems.mean_square if self.Cs is None else self._checked_grid()
+            if len(self.Cs_) == 1:
+                self.C_, self.scores_ = float(self.Cs_[0]), np.empty((0, 1))
+                start = problems.start(1)
+            else:
+                start = self._choose(problems, labels)
+            solution, (self.objective_,) = problems.solve(np.ones((1, len(data))), self.C_, start)
+            self.coef_, self.intercept_ = problems.weights(solution)
         self.n_iter_, self.n_products_ = problems.most_steps, problems.n_products
         return self
 

@@ -103,9 +103,9 @@ def explore(
 ) -> str:
     """Create a page to look through a collection of images or vectors, and to label some of them.
 
-    The page shows a map on which similar samples are close to
-    each other, groups with their typical samples and distinguishing properties, the nearest neighbours of any sample,
-    outliers and near-duplicates. Samples can be selected on the map, listed and labelled.
+    The page shows a map on which similar samples are close to each other, groups with their typical samples and
+    distinguishing properties, the nearest neighbours of any sample, outliers and near-duplicates. Samples can be
+    selected on the map, listed and labelled.
 
     Parameters
     ----------
@@ -193,8 +193,7 @@ def explore(
 
 def _as_vectors(data: Any) -> Array | None:
     """Return the data as an array of rows, if they are vectors."""
-    is_table = isinstance(data, np.ndarray) or hasattr(data, "iloc") or hasattr(data, "__array__")
-    if is_table and len(getattr(data, "shape", ())) == 2:
+    if hasattr(data, "__array__") and len(getattr(data, "shape", ())) == 2:
         return check_array(data, dtype=[np.float32, np.float64])
     return None
 

@@ -75,7 +75,7 @@ def comparable(features: Array, random: np.random.RandomState, *, keep_length: b
         return np.ones((len(X), 1), np.float32)
     n_components = min(_PRINCIPAL_COMPONENTS, len(X), X.shape[1])
     with threads_for(X.size * min(X.shape)):
-        parts = PCA(n_components, svd_solver="auto", random_state=random).fit_transform(X)
+        parts = PCA(n_components, random_state=random).fit_transform(X)
     deviations = parts.std(axis=0)
     parts /= np.sqrt(np.where(deviations > 1e-6 * deviations.max(), deviations, np.inf))
     if keep_length:

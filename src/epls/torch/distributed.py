@@ -81,7 +81,6 @@ class Shard(PartOfSamples):
         raise TypeError("a Shard is only for fit of a learner that several processes can train: give its X instead")
 
     def samples(self, own: Callable[[], Samples], learner: str) -> Samples:
-        """Return the samples of all processes; ``own`` opens those of this one for a learner."""
         connect()
         return own() if n_processes() == 1 else ShardSamples(Processes(), own, learner)
 
@@ -343,7 +342,6 @@ class ShardEngine(Engine):
         self._own, self._processes = own, processes
 
     def gradient(self, weights: Array, batch: ShardBatch) -> BatchGradient:
-        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         X, rows, n_rows = batch
         wins = shares(self.target.counts, n_rows)
         self.target.counts += wins.sum(axis=0)
@@ -360,7 +358,6 @@ class ShardEngine(Engine):
         return BatchGradient(gradient, report)
 
     def largest_net(self, weights: Array, batch: ShardBatch) -> Array:
-        """Return the largest net input of each unit in a batch."""
         largest = np.full(len(weights), -np.inf, weights.dtype)
         if len(batch[1]) > 0:
             largest[:] = self._own.largest_net(weights, batch[:2])

@@ -148,7 +148,6 @@ class TorchEngine(Engine):
         self._inputs: Array = np.empty((0, 0))
 
     def gradient(self, weights: Array, batch: Batch) -> BatchGradient:
-        """Return the outputs, the winners, and the derivative of the loss with respect to the weights."""
         objective, f = self.objective, self.objective.activation
         functions = in_torch(f)
         inputs, net = self._net(weights, batch)
@@ -164,7 +163,10 @@ class TorchEngine(Engine):
         of_rows = at_winner[:, 0].numpy(force=True), errors.numpy(force=True)
         report = BatchReport.of(winners, *of_rows, f, len(weights))
 
-        curvatures = self._curvatures(kept_net, differences) if objective.needs_factors else None
+        # By each net input, of each sample's loss.
+        curvatures = functions.slope(kept_net) if objective.needs_factors else None
+        if curvatures is not None and not objective.matching:
+            curvatures = curvatures.square() + differences * functions.curvature(kept_net)
         summed = differences.sum(dim=0) if objective.steered and not objective.matching else None
         if not objective.matching:
             differences *= functions.slope(kept_net)
@@ -176,19 +178,10 @@ class TorchEngine(Engine):
         factors = (self._inputs[: len(winners)], differences.numpy(force=True), curvatures.numpy(force=True))
         return BatchGradient(gradient, report, Factors(*factors))
 
-    def _curvatures(self, net: torch.Tensor, differences: torch.Tensor) -> torch.Tensor:
-        """Return the second derivative of each sample's loss by each net input."""
-        functions = in_torch(self.objective.activation)
-        slopes = functions.slope(net)
-        return slopes if self.objective.matching else slopes.square() + differences * functions.curvature(net)
-
     def largest_net(self, weights: Array, batch: Batch) -> Array:
-        """Return the largest net input of each unit in a batch."""
-        largest: Array = self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
-        return largest
+        return self._net(weights, batch)[1].amax(dim=0).numpy(force=True)
 
     def net_quantile(self, weights: Array, batch: Batch, share: float) -> Array:
-        """Return a quantile of each unit's net inputs in a batch."""
         return np.asarray(np.quantile(self._net(weights, batch)[1].numpy(force=True), share, axis=0))
 
     def _net(self, weights: Array, batch: Batch) -> tuple[torch.Tensor, torch.Tensor]:
@@ -213,8 +206,7 @@ def layer_on_device(device: str, layer: UnitLayer, dtype: np.dtype[np.floating])
         inputs = np.empty(samples.shape, dtype)
         standardize(samples, np.arange(len(samples)), layer.mean, layer.scale, inputs)
         net = torch.addmm(bias, to_device(inputs, place), columns.T)
-        found: Array = finite(functions.in_place(net), layer.activation).numpy(force=True)
-        return found
+        return finite(functions.in_place(net), layer.activation).numpy(force=True)
 
     return outputs
 

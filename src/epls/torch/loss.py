@@ -112,8 +112,7 @@ class EPLSLoss(nn.Module):
         self._check(net)
         if not self.training:
             self._warn_if_dense()
-        outputs: torch.Tensor = self._module(net + self.bias.to(net.dtype).view(-1, *[1] * (net.ndim - 2)))
-        return outputs
+        return self._module(net + self.bias.to(net.dtype).view(-1, *[1] * (net.ndim - 2)))
 
     def forward(self, net: torch.Tensor) -> torch.Tensor:
         """Return the loss of net inputs (shapes as for :meth:`activate`): the mean over samples of sums over units."""
@@ -122,8 +121,7 @@ class EPLSLoss(nn.Module):
         with torch.no_grad():
             value, gradient, winners = self._evaluate(samples.detach())
         self.winners = winners.view(net.shape[0], *net.shape[2:])
-        loss: torch.Tensor = _KnownGradient.apply(samples, value, gradient)
-        return loss
+        return _KnownGradient.apply(samples, value, gradient)
 
     @torch.no_grad()
     def wake(self, nets: Iterable[torch.Tensor]) -> None:

@@ -15,12 +15,14 @@ _NETWORKS = {
 
 def require(module: str, extra: str, purpose: str = "this") -> Any:
     """Return a module of an optional library, or raise an error that names what needs it and the extra to install."""
+    library = module.partition(".")[0]
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
-        if error.name and error.name.partition(".")[0] != module.partition(".")[0]:
+        if error.name and error.name.partition(".")[0] != library:
             raise  # the library is installed, but one of its own dependencies is missing
-        raise ImportError(f'{purpose} needs {module.partition(".")[0]}: pip install "epls[{extra}]"') from error
+        name = "Pillow" if library == "PIL" else library
+        raise ImportError(f'{purpose} needs {name}: pip install "epls[{extra}]"') from error
 
 
 def require_network(network: str) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -336,28 +337,22 @@ def _with_worker_of_thread(new_worker: Callable[[], Callable[[Task], Result]]) -
     def work(task: Task) -> Result:
         if not hasattr(local, "worker"):
             local.worker = new_worker()
-        result: Result = local.worker(task)
-        return result
+        return local.worker(task)
 
     return work
 
 
-_pool: ThreadPoolExecutor | None = None
-
-
+@cache
 def _helpers() -> ThreadPoolExecutor:
     """Return the threads of :func:`do_all`. They are kept: a training step is too short to start new ones."""
-    global _pool
-    if _pool is None:
-        n_most = max(32, os.cpu_count() or 1)
-        _pool = ThreadPoolExecutor(n_most, thread_name_prefix="epls", initializer=become_helper)
-    return _pool
+    return ThreadPoolExecutor(max(32, os.cpu_count() or 1), thread_name_prefix="epls", initializer=become_helper)
 
 
 def _forget_threads() -> None:
     """Reset a forked child, which has none of its parent's threads. A BLAS that was limited stays at one thread."""
-    global _held, _pool
-    _held, _pool = _Held(), None
+    global _held
+    _held = _Held()
+    _helpers.cache_clear()
 
 
 if hasattr(os, "register_at_fork"):
