@@ -468,7 +468,8 @@ def usual_layers(
 
     The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if a side of the image is less than 64), and its map
     has about 20 cells per side. Each further layer has 48 groups of the 16 most similar channels, with 64 units each,
-    on patches a quarter as wide as the map below. It halves the map.
+    on patches a quarter as wide as the map below. It halves the map. Maps are means of codes, not their logarithms: the
+    next layer normalises the contrast of its patches anyway.
 
     Parameters
     ----------
@@ -500,6 +501,7 @@ def usual_layers(
     shared: dict[str, Any] = {
         "encoder": getattr(learner, "own_encoder", "natural"),
         "whiten": getattr(learner, "whitens", False),
+        "pooling": "mean",
     }
     side = min(height, width)
     patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH
