@@ -194,7 +194,8 @@ def test_stacks_are_equal_to_numpy_whatever_the_settings(data):
     expected = features.transform(images)
     found = features.set_params(device="cpu").transform(images)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    atol = 1e-4 * 2 ** (len(layers) - 1)  # whitening enlarges what the layers below have rounded
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=atol)
 
 
 @pytest.mark.parametrize("pooling", ["log", "mean", "max"])
