@@ -1,18 +1,19 @@
 """EPLS and its rivals in the same stack of layers, with mirror images: one table.
 
     python benchmarks/stacks_of_learners.py DATA --dataset stl10 --json stl10.json
-    python benchmarks/stacks_of_learners.py DATA --dataset cifar10 --json cifar10.json --keep FOLDER
+    python benchmarks/stacks_of_learners.py DATA --dataset cifar10 --seed 1 --json cifar10.json --keep FOLDER
     python benchmarks/stacks_of_learners.py DATA --second 24 128 --learners directions   # groups, and units of each
 
 DATA holds the official files. The stack is the default one (``usual_layers``). STL-10: the development protocol, for
 each fold 1,000 labels and a test on the other training images. CIFAR-10: components are learned from the first four
-batches, classifiers from some labels of these, and the test is on the fifth batch. A row that is in the JSON file is
-not computed again. Seconds are processor seconds.
+batches, classifiers from some labels of these, and the test is on the fifth batch. The classifier is least squares. A
+row that is in the JSON file is not computed again. Seconds are processor seconds.
 """
 
 import argparse
 import json
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,13 +26,14 @@ from epls.paper.judge import judge
 
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
     "directions": (Directions, "soft_threshold", True),  # the default
+    "directions_balanced": (partial(Directions, limit=1.0), "soft_threshold", True),
+    "directions_unlimited": (partial(Directions, limit=1e6), "soft_threshold", True),
     "epls": (EPLS, "natural", False),
     "prototypes": (Prototypes, "triangle", True),
     "prototypes_soft": (Prototypes, "soft_threshold", True),
     "kmeans": (KMeansTriangle, "triangle", True),
     "omp": (OMP, "soft_threshold", True),
 }
-CLASSIFIERS = ("least_squares", "svm")
 UNLABELLED = 40_000  # of CIFAR-10: the first four batches
 
 
@@ -50,29 +52,26 @@ def loaded(dataset, data, n_labels, n_tested, n_folds):
     return cifar.train_images[:UNLABELLED], cifar.train_images[numbers], cifar.train_labels[numbers], [fold]
 
 
-def outcome(name, second, unlabelled, images, labels, folds, keep):
+def outcome(name, second, seed, unlabelled, images, labels, folds, keep):
     """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
     learner, encoder, whiten = LEARNERS[name]
-    layers = usual_layers(*images.shape[1:3], estimator=learner(random_state=0))
+    layers = usual_layers(*images.shape[1:3], estimator=learner())
     for layer in layers:
         layer.set_params(encoder=encoder, whiten=whiten)
     if second:
         layers[1].set_params(n_groups=second[0], estimator__n_components=second[1])
-    stack, found = DeepFeatures(layers, mirror=True, random_state=0), {}
+    stack, found = DeepFeatures(layers, mirror=True, random_state=seed), {}
     found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
     found["encode"], features = timed(stack.transform, images, clock=time.process_time)
     if keep is not None:
         np.save(keep, features)
     first = stack.grid**2 * stack.layers_[0].n_codes
     for part, columns in {"layer 1": slice(first), "layer 2": slice(first, None), "both": slice(None)}.items():
-        for classifier in CLASSIFIERS if part == "both" else CLASSIFIERS[:1]:
-            accuracies = [
-                judge(
-                    features[train, columns], labels[train], features[test, columns], labels[test], classifier
-                ).accuracy
-                for train, test in folds
-            ]
-            found[f"{part}, {classifier}"] = [float(np.mean(accuracies)), float(np.std(accuracies))]
+        some, verdicts = features[:, columns], []
+        for train, test in folds:
+            verdicts.append(judge(some[train], labels[train], some[test], labels[test], "least_squares"))
+        accuracies = [verdict.accuracy for verdict in verdicts]
+        found[part] = [float(np.mean(accuracies)), float(np.std(accuracies))]
     return found
 
 
@@ -82,8 +81,9 @@ def main():
     parser.add_argument("--dataset", choices=("stl10", "cifar10"), default="stl10")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
     parser.add_argument("--second", type=int, nargs=2, metavar=("GROUPS", "UNITS"), help="of the second layer")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--labels", type=int, default=5000, help="of CIFAR-10")
-    parser.add_argument("--tested", type=int, default=5000, help="images to test on, at most")
+    parser.add_argument("--tested", type=int, default=10_000, help="images to test on, at most")
     parser.add_argument("--folds", type=int, default=10, help="of STL-10")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--keep", type=Path, help="a folder for the features of each learner")
@@ -92,16 +92,16 @@ def main():
     unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
     results = results_in(options.json, {})
     for name in options.learners:
-        key = " ".join([name, *map(str, options.second or ())])
+        key = " ".join([name, *map(str, options.second or ()), f"seed {options.seed}"])
         if key not in results:
-            keep = options.keep and options.keep / f"{options.dataset}-{key}.npy"
-            results[key] = outcome(name, options.second, unlabelled, images, labels, folds, keep)
+            keep = options.keep and options.keep / f"{options.dataset} {key}.npy"
+            results[key] = outcome(name, options.second, options.seed, unlabelled, images, labels, folds, keep)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
         figures = {part: value for part, value in results[key].items() if part not in ("learn", "encode")}
         seconds = f"processor: learn {results[key]['learn']:.0f} s, encode {results[key]['encode']:.0f} s"
         print(
-            f"{key:12}" + "; ".join(f"{part} {m:.1f} ({s:.2f})" for part, (m, s) in figures.items()),
+            f"{key:24}" + "; ".join(f"{part} {m:.1f} ({s:.2f})" for part, (m, s) in figures.items()),
             seconds,
             flush=True,
         )
