@@ -23,7 +23,7 @@ from epls import PAPER
 from epls.algorithm.progress import has_settled
 from epls.datasets import load_stl10
 
-EPOCHS = (2, 5, 10, 20, 40, 80)
+EPOCHS = (2, 5, 10, 20, 40)
 ROWS = {
     "as printed": LENGTH,
     **{f"as printed, {name}": replace(LENGTH, **form) for name, form in FORMS.items() if "parameter" not in name},
@@ -56,7 +56,8 @@ def draw(results, path):
                 after = next(k for k, (epochs, _) in enumerate(points) if epochs >= ends[0])
                 axis.plot(points[after][0], values[after], "o", mfc="none", ms=9, color=line.get_color())
             axis.set(title=title, xscale="log", xlabel="epochs")
-    axes[0].set_ylim(0, 3)
+            axis.set_xticks(EPOCHS, EPOCHS)
+            axis.minorticks_off()
     axes[0].legend(fontsize=7)
     figure.savefig(path, dpi=110)
 
