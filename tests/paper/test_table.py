@@ -102,7 +102,7 @@ def test_differences_from_the_paper(task):
         task, unlabelled=np.ones((9, 20, 20), np.uint8), source="unlabelled", test=task.train, folds=task.folds
     )
     printed, untold = differences(PAPER_SETTINGS, as_in_the_paper)
-    assert printed.startswith("epls as printed, except that samples are centred and scaled")
+    assert printed.startswith("epls as printed, except that weights and biases have a learning rate each, samples")
     assert untold.startswith("the number of patches (400,000)")
     # One change at a time adds one line.
     for change, line in {
