@@ -79,7 +79,7 @@ class Data:
     def stack(self, options):
         """Two layers for images of this size."""
         learner, settings = LEARNERS[options.learner], {"n_patches": 2000} if options.quick else {}
-        settings |= {"encoder": learner.own_encoder, "whiten": learner.whitens}
+        settings |= {"encoder": learner.own_encoder, "whiten": learner.whitens, "pooling": "mean"}  # as usual_layers
         sizes = {"digits": (3, 1, 2, 2), "STL-10": (7, 2, 3, 3), "CIFAR-10": (6, 1, 3, 3)}
         size, stride, pool, second_size = sizes[self.name]
         first = Layer(learner(options.units[0]), patch_size=size, stride=stride, pool=pool, **settings)

@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 
 from epls import EPLS, ImageFeatures, KMeansTriangle, Layer, NaturalEncoder, SoftThresholdEncoder, TriangleEncoder
 from epls.images.coder import _FoldedEncoder, _stretch_ends, dense_encoders
-from epls.images.pooling import RegionGrid, pool_sums
+from epls.images.pooling import Cells, RegionGrid, pool_sums
 from epls.utils.threads import BLOCK_ROWS
 
 
@@ -272,7 +272,8 @@ def test_weights_that_might_overflow_are_encoded_in_the_usual_way():
 @given(st.integers(1, 60), st.integers(1, 5), st.integers(1, 9), st.integers(1, 9))
 def test_positions_of_a_stretch_are_in_the_same_region_and_cells(n_columns, grid, size, step):
     cuts = [int(k * n_columns / grid + 0.5) for k in range(grid + 1)]
-    ends = _stretch_ends(n_columns, cuts, size, step)
+    cells = Cells((n_columns, n_columns), size, step, largest=False)
+    ends = _stretch_ends(n_columns, {*cuts, *cells.column_cuts})
 
     def where(column):
         cells = {c for c in range(n_columns) if c * step <= column < c * step + size}

@@ -5,7 +5,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from scipy.special import expit
 
-from epls.kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, pool_rectified, take_channels
+from epls.kernels.dense import LANES, gather_centered, pool_logistic, pool_rectified, take_channels
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
@@ -69,14 +69,6 @@ def test_outputs_are_added_to_their_region_and_cells(kind, n_units):
         for c in range(4):
             part = outputs[r * step : r * step + size, c * step : c * step + size]
             np.testing.assert_allclose(cells[r, c], part.sum(axis=(0, 1)), rtol=1e-5, atol=1e-5)
-
-
-def test_logarithms_are_those_of_numpy():
-    values = np.concatenate([[0], np.logspace(-30, 20, 3000), np.linspace(0, 3, 3001)]).astype(np.float32)[None]
-    units = np.full(values.shape[1], 3, np.float32)
-    expected = np.log1p(3 * values.astype(float))
-    log_of_multiples(values, units)
-    np.testing.assert_allclose(values, expected, rtol=4e-7)
 
 
 def test_channels_of_groups_are_taken():

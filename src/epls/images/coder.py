@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from ..algorithm.activations import LOGISTIC, RELU
 from ..algorithm.layer import FoldedLayer, UnitLayer
 from ..data.encoding import BlockEncoder, checked_encoder
-from ..kernels.dense import LANES, gather_centered, log_of_multiples, pool_logistic, pool_rectified, take_channels
+from ..kernels.dense import LANES, gather_centered, pool_logistic, pool_rectified, take_channels
 from ..utils.threads import BLOCK_ROWS, row_blocks
 from ..utils.types import Array, Indices
 from .patches import Preparation
@@ -140,6 +140,8 @@ class DenseEncoder(ABC):
         self._coder = coder
         self._patches = np.empty((BLOCK_ROWS, patch_values), np.float32)
         self._places_of = lru_cache(1)(partial(_Places, coder))  # most images have one size
+        typical, n_codes = zip(*((group.typical_code, group.n_codes) for group in coder.groups), strict=True)
+        self._typical_codes = np.repeat(np.array(typical, np.float32), n_codes)
 
     def encode(
         self, image: NDArray[Any], grid: int, with_map: bool, see: SeeCodes | None = None
@@ -151,20 +153,23 @@ class DenseEncoder(ABC):
         """
         if with_map:
             require_map(*self._coder.geometry.map_shape(*image.shape[:2]), self._coder.n_codes)
-        places, first = self._places_of(*image.shape[:2], grid), 0
-        features, maps = [], []
+        places, first = self._places_of(*image.shape[:2], grid, with_map), 0
+        # In float64, because float32 is not precise enough for the millions of patches of a photograph.
+        sums = np.zeros((len(places.regions.counts), self._coder.n_codes))
+        cells = places.cells.empty(self._coder.n_codes) if with_map else None
         for number, (group, part) in enumerate(zip(self._coder.groups, self._images_of_groups(image), strict=True)):
-            # In float64, because float32 is not precise enough for the millions of patches of a photograph.
-            sums = np.zeros((len(places.regions.counts), group.n_codes))
-            cells = places.cells.empty(group.n_codes) if with_map else None
-            self._add(number, part, places, sums, cells, None if see is None else partial(see, first))
-            features.append(self._features(number, sums, places.regions.counts))
-            if cells is not None:
-                maps.append(self._map(number, places.cells.pooled(cells)))
-            first += group.n_codes
-        if len(maps) > 1:
-            maps = [np.concatenate(maps, axis=2)]
-        return np.concatenate(features, axis=1), maps[0] if with_map else None
+            codes = slice(first, first + group.n_codes)
+            of_group = None if cells is None else cells[:, :, codes]
+            self._add(number, part, places, sums[:, codes], of_group, None if see is None else partial(see, first))
+            first = codes.stop
+        pooling, typical = self._coder.pooling, self._typical_codes
+        features = pool_sums(sums.astype(np.float32), places.regions.counts, pooling, typical)
+        if cells is None:
+            return features, None
+        pooled = places.cells.pooled(cells)
+        if self._coder.map_pooling == "log":
+            return features, log_scaled(pooled, typical)
+        return features, np.divide(pooled, typical, out=pooled)
 
     def _images_of_groups(self, image: NDArray[Any]) -> Sequence[NDArray[Any]] | NDArray[Any]:
         """Return, for each group, the image (height, width, n) of its channels."""
@@ -181,14 +186,6 @@ class DenseEncoder(ABC):
         self, number: int, image: NDArray[Any], places: _Places, sums: Array, cells: Array | None, see: Any
     ) -> None:
         """Add the codes of a group at all positions of its image to the regions' ``sums`` and to the ``cells``."""
-
-    @abstractmethod
-    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
-        """Return the features (n_regions, n_codes) of a group."""
-
-    @abstractmethod
-    def _map(self, number: int, pooled: Array) -> Array:
-        """Return the map of a group, in multiples of its typical code."""
 
 
 class _ExactEncoder(DenseEncoder):
@@ -213,14 +210,6 @@ class _ExactEncoder(DenseEncoder):
             if see is not None:
                 see(positions, codes)
 
-    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
-        coder = self._coder
-        return pool_sums(sums.astype(np.float32), counts, coder.pooling, coder.groups[number].typical_code)
-
-    def _map(self, number: int, pooled: Array) -> Array:
-        typical = self._coder.groups[number].typical_code
-        return log_scaled(pooled, typical) if self._coder.map_pooling == "log" else pooled / np.float32(typical)
-
 
 class _FoldedEncoder(DenseEncoder):
     """Computes the outputs of logistic or rectified units, and pools them, in a fraction of the time.
@@ -236,7 +225,6 @@ class _FoldedEncoder(DenseEncoder):
         layers = [group.folded() for group in coder.groups]
         units = [_pooled_units(layer) for layer in layers]
         self._weights, self._pools = [weights for weights, _ in units], [pool for _, pool in units]
-        self._inverse_typical = [np.float32(1 / group.typical_code) for group in coder.groups]
         self._factors = np.empty(BLOCK_ROWS, np.float32)
         self._net = np.empty(BLOCK_ROWS * max(weights.shape[1] for weights in self._weights), np.float32)
 
@@ -249,7 +237,7 @@ class _FoldedEncoder(DenseEncoder):
         size, stride, weights = geometry.patch_size, geometry.stride, self._weights[number]
         n_values, n_units = weights.shape
         lines = image.reshape(len(image), -1)
-        cells = np.empty((0, 0, sums.shape[1]), np.float32) if cells is None else cells
+        cells = np.empty((0, 0, 0), np.float32) if cells is None else cells
         for some in row_blocks(places.n_positions, BLOCK_ROWS):
             n_rows = some.stop - some.start
             patches, factors = self._patches[:n_rows], self._factors[:n_rows]
@@ -258,19 +246,6 @@ class _FoldedEncoder(DenseEncoder):
             np.matmul(patches[:, :n_values], weights, out=net)
             places_of_codes = (sums, cells, geometry.pool, geometry.pool_stride)
             self._pools[number](net, factors, some.start, ends, regions.of_row, regions.of_column, *places_of_codes)
-
-    def _features(self, number: int, sums: Array, counts: Indices) -> Array:
-        return self._log(number, (sums / counts[:, None]).astype(np.float32))
-
-    def _map(self, number: int, pooled: Array) -> Array:
-        if self._coder.map_pooling == "log":
-            return self._log(number, pooled)
-        return np.multiply(pooled, self._inverse_typical[number], out=pooled)
-
-    def _log(self, number: int, means: Array) -> Array:
-        rows = means.reshape(-1, means.shape[-1])
-        log_of_multiples(rows, np.full(rows.shape[1], self._inverse_typical[number]))
-        return means
 
 
 def _pooled_units(layer: FoldedLayer) -> tuple[Array, Callable[..., None]]:
@@ -290,13 +265,14 @@ def _pooled_units(layer: FoldedLayer) -> tuple[Array, Callable[..., None]]:
 class _Places:
     """The positions of the patches of images of one size, and the areas that their codes are pooled over."""
 
-    def __init__(self, coder: PatchCoder, height: int, width: int, grid: int) -> None:
+    def __init__(self, coder: PatchCoder, height: int, width: int, grid: int, with_map: bool) -> None:
         self.shape = coder.geometry.positions(height, width)
         self.n_positions = self.shape[0] * self.shape[1]
         self.regions = RegionGrid(self.shape, grid)
-        pool, stride = coder.geometry.pool, coder.geometry.pool_stride
-        self.cells = Cells(self.shape, pool, stride, coder.map_pooling == "max")
-        self.stretch_ends = _stretch_ends(self.shape[1], self.regions.column_cuts, pool, stride)
+        geometry = coder.geometry
+        self.cells = Cells(self.shape, geometry.pool, geometry.pool_stride, coder.map_pooling == "max")
+        cuts = {*self.regions.column_cuts, *(self.cells.column_cuts if with_map else ())}
+        self.stretch_ends = _stretch_ends(self.shape[1], cuts)
 
 
 def _has_fast_units(coder: PatchCoder) -> bool:
@@ -312,9 +288,9 @@ def _has_fast_units(coder: PatchCoder) -> bool:
     return True
 
 
-def _stretch_ends(n_columns: int, region_cuts: list[int], size: int, step: int) -> Indices:
+def _stretch_ends(n_columns: int, cuts: set[int]) -> Indices:
     """For each column of positions, where the stretch of columns ends that lie in the same region and cells."""
-    cuts = {*region_cuts, *range(0, n_columns, step), *range(size, n_columns, step), n_columns}
+    cuts = cuts | {n_columns}
     cuts |= {cut for start, stop in pairwise(sorted(cuts)) for cut in range(start, stop, _LONGEST_STRETCH)}
     ordered = np.array(sorted(cuts))
     ends: Indices = ordered[np.searchsorted(ordered, np.arange(n_columns), side="right")]

@@ -141,6 +141,7 @@ class Cells:
         self._n_columns, self._size, self._stride, self._largest = shape[1], size, stride, largest
         rows, columns = ((side - size) // stride + 1 for side in shape)
         self.shape = (rows, columns)
+        self.column_cuts = [*range(0, shape[1], stride), *range(size, shape[1], stride)]  # where cells begin and end
 
     def empty(self, n_codes: int) -> Array:
         """Return empty cells for a map with this many codes."""
@@ -156,10 +157,11 @@ class Cells:
         return cells if self._largest else np.divide(cells, np.float32(self._size**2), out=cells)
 
 
-def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -> Array:
+def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float | Array) -> Array:
     """Return pooled codes from sums (..., n_areas, n_codes) over areas with ``counts`` positions, in the same shape.
 
-    ``pooling`` is that of :class:`epls.ImageFeatures`, and ``typical_code`` the scale of log pooling.
+    ``pooling`` is that of :class:`epls.ImageFeatures`, and ``typical_code`` the scale of log pooling, the same for
+    all codes or one for each.
     """
     if pooling == "sum":
         return sums
@@ -167,8 +169,8 @@ def pool_sums(sums: Array, counts: Indices, pooling: str, typical_code: float) -
     return log_scaled(means, typical_code) if pooling == "log" else means
 
 
-def log_scaled(codes: Array, typical_code: float) -> Array:
+def log_scaled(codes: Array, typical_code: float | Array) -> Array:
     """Compute log(1 + code / typical), with the sign of the code, since some learners have signed codes."""
     scaled = np.abs(codes)
-    scaled /= codes.dtype.type(typical_code)
+    scaled /= np.asarray(typical_code, codes.dtype)
     return np.copysign(np.log1p(scaled, out=scaled), codes, out=scaled)

@@ -158,29 +158,6 @@ def pool_rectified(net, factors, shift, intercept, start, stretch_ends, of_row, 
 
 
 @_kernel
-def log_of_multiples(values, inverse_units):
-    """Replace the rows of ``values``, which are not negative, by log(1 + value * inverse_unit)."""
-    one, two = np.float32(1.0), np.float32(2.0)
-    for i in range(values.shape[0]):
-        row = values[i]
-        for j in range(row.size):
-            multiple = row[j] * inverse_units[j]
-            # 1 + multiple = 2**exponent * (1 + part), with 1 + part from sqrt(1/2), which is 0x3f3504f3, to sqrt(2).
-            bits = bits_of_float32(one + multiple) - np.int32(0x3F3504F3)
-            exponent = bits >> np.int32(23)
-            part = float32_from_bits(np.int32(bits & np.int32(0x7FFFFF)) + np.int32(0x3F3504F3)) - one
-            part = multiple if exponent == 0 else part  # without losing the digits that 1 would round away
-            # log(1 + part) = 2 artanh(part / (2 + part)), by its series.
-            ratio = part / (two + part)
-            square = ratio * ratio
-            series = np.float32(2 / 9)
-            series = series * square + np.float32(2 / 7)
-            series = series * square + np.float32(2 / 5)
-            series = series * square + np.float32(2 / 3)
-            row[j] = np.float32(exponent) * np.float32(0.6931471805599453) + ratio * (two + series * square)
-
-
-@_kernel
 def take_channels(image, channels, lines):
     """Write the channels of groups (n_groups, n) of an image to the ``lines`` (n_groups, height, width * n)."""
     size = channels.shape[1]
