@@ -144,9 +144,9 @@ def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
     return max(fewest_epochs, -(-fewest_steps // n_batches))
 
 
-def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 600, most_steps: int = 2400) -> int:
+def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 960, most_steps: int = 2400) -> int:
     """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need to become filters.
 
-    These are 96 * sqrt(n_components); docs/paper.md has the figures.
+    These are 96 * sqrt(n_components), at least as many as 100 units need; docs/paper.md has the figures.
     """
     return enough_epochs(n_batches, 5, max(fewest_steps, min(math.ceil(96 * math.sqrt(n_components)), most_steps)))

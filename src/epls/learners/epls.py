@@ -62,7 +62,7 @@ class EPLS(UnitLearner):
         equally often in every batch.
     max_iter : int or None, default=None
         The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 5, or as many as have
-        96 * sqrt(n_components) mini-batches, but no fewer than 600 and no more than 2400; with a tolerance, at most
+        96 * sqrt(n_components) mini-batches, but no fewer than 960 and no more than 2400; with a tolerance, at most
         four times as many.
     tol : float or None, default=None
         If set, training stops early when an epoch reduces the error by less than this fraction, or increases it. A
