@@ -80,12 +80,12 @@ class WholeSamples:
         return whole_samples(*pairs, prices, self._all_weights, *self._limits), prices
 
 
-def drawn(weights: Float64, n_draws: int, at_least: int = 0) -> Indices:
+def drawn(weights: Float64, n_draws: int, at_least: int = 0, offset: float = 0.5) -> Indices:
     """Return the numbers of samples, each repeated in proportion to its weight, to within one, or ``at_least`` times.
 
-    Samples of weight 0 are not drawn.
+    A random ``offset`` from 0 to 1 makes them random. Samples of weight 0 are not drawn.
     """
-    ends = np.floor(np.cumsum(weights) / weights.sum() * n_draws + 0.5).astype(np.intp)
+    ends = np.floor(np.cumsum(weights) / weights.sum() * n_draws + offset).astype(np.intp)
     times = np.maximum(np.diff(ends, prepend=0), np.where(weights > 0, at_least, 0))
     return np.repeat(np.arange(len(weights)), times)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from ..algorithm.target import relative_increment
+from ..balanced.weights import drawn
 from ..data.moments import unit_rows
 from ..data.samples import Samples
 from ..kernels.auction import auction
@@ -126,10 +127,7 @@ def limited_winners(values: Array, limit: float) -> Indices:
 
 def _drawn_by_energy(X: Array, random: np.random.RandomState) -> Array:
     """Draw as many samples, each in proportion to its squared norm, in even steps."""
-    largest = np.abs(X).max(axis=1).astype(np.float64)
-    relative = X / np.where(largest.max() > 0, largest.max(), 1)
-    energies = np.cumsum(np.einsum("ij,ij->i", relative, relative, dtype=np.float64))
-    if energies[-1] == 0:
-        return X
-    places = (np.arange(len(X)) + random.uniform()) / len(X)
-    return X[np.minimum(np.searchsorted(energies / energies[-1], places, side="right"), len(X) - 1)]
+    largest = float(np.abs(X).max())
+    relative = X / X.dtype.type(largest or 1)
+    energies = np.einsum("ij,ij->i", relative, relative, dtype=np.float64)
+    return X[drawn(energies, len(X), offset=1 - random.uniform())] if largest > 0 else X
