@@ -2,12 +2,13 @@
 
     python benchmarks/stacks_of_learners.py DATA --dataset stl10 --json stl10.json
     python benchmarks/stacks_of_learners.py DATA --dataset cifar10 --seed 1 --json cifar10.json --keep FOLDER
-    python benchmarks/stacks_of_learners.py DATA --second 24 128 --learners directions   # groups, and units of each
+    python benchmarks/stacks_of_learners.py DATA --learners directions --second '{"group_size": 32}'
 
-DATA holds the official files. The stack is the default one (``usual_layers``). STL-10: the development protocol, for
-each fold 1,000 labels and a test on the other training images. CIFAR-10: components are learned from the first four
-batches, classifiers from some labels of these, and the test is on the fifth batch. The classifier is least squares. A
-row that is in the JSON file is not computed again. Seconds are processor seconds.
+DATA holds the official files. The stack is the default one (``usual_layers``), with the parameters of its layers that
+``--first`` and ``--second`` give. STL-10: the development protocol, for each fold 1,000 labels and a test on the other
+training images. CIFAR-10: components are learned from the first four batches, classifiers from some labels of these,
+and the test is on the fifth batch. The classifier is least squares. A row that is in the JSON file is not computed
+again. Seconds are processor seconds.
 """
 
 import argparse
@@ -52,14 +53,12 @@ def loaded(dataset, data, n_labels, n_tested, n_folds):
     return cifar.train_images[:UNLABELLED], cifar.train_images[numbers], cifar.train_labels[numbers], [fold]
 
 
-def outcome(name, second, seed, unlabelled, images, labels, folds, keep):
+def outcome(name, changes, seed, unlabelled, images, labels, folds, keep):
     """The seconds and accuracies of a learner in the stack: of each layer alone, and of both together."""
     learner, encoder, whiten = LEARNERS[name]
     layers = usual_layers(*images.shape[1:3], estimator=learner())
-    for layer in layers:
-        layer.set_params(encoder=encoder, whiten=whiten)
-    if second:
-        layers[1].set_params(n_groups=second[0], estimator__n_components=second[1])
+    for layer, changed in zip(layers, changes, strict=True):
+        layer.set_params(encoder=encoder, whiten=whiten, **changed)
     stack, found = DeepFeatures(layers, mirror=True, random_state=seed), {}
     found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
     found["encode"], features = timed(stack.transform, images, clock=time.process_time)
@@ -80,7 +79,8 @@ def main():
     parser.add_argument("data", type=Path)
     parser.add_argument("--dataset", choices=("stl10", "cifar10"), default="stl10")
     parser.add_argument("--learners", nargs="+", choices=LEARNERS, default=list(LEARNERS))
-    parser.add_argument("--second", type=int, nargs=2, metavar=("GROUPS", "UNITS"), help="of the second layer")
+    parser.add_argument("--first", type=json.loads, default={}, help="parameters of the first layer, as JSON")
+    parser.add_argument("--second", type=json.loads, default={}, help="the same of the second")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--labels", type=int, default=5000, help="of CIFAR-10")
     parser.add_argument("--tested", type=int, default=10_000, help="images to test on, at most")
@@ -90,12 +90,12 @@ def main():
     options = parser.parse_args()
     sizes = options.labels, options.tested, options.folds
     unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
-    results = results_in(options.json, {})
+    results, changes = results_in(options.json, {}), (options.first, options.second)
     for name in options.learners:
-        key = " ".join([name, *map(str, options.second or ()), f"seed {options.seed}"])
+        key = " ".join([name, *(json.dumps(changed) for changed in changes if changed), f"seed {options.seed}"])
         if key not in results:
             keep = options.keep and options.keep / f"{options.dataset} {key}.npy"
-            results[key] = outcome(name, options.second, options.seed, unlabelled, images, labels, folds, keep)
+            results[key] = outcome(name, changes, options.seed, unlabelled, images, labels, folds, keep)
             if options.json:
                 options.json.write_text(json.dumps(results, indent=1))
         figures = {part: value for part, value in results[key].items() if part not in ("learn", "encode")}

@@ -107,6 +107,7 @@ def main():
     parser.add_argument("--patches", type=int, default=96_000)
     parser.add_argument("--stride", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--epochs", type=int, help="of training; by default the usual ones")
     parser.add_argument("--learner", type=json.loads, default={}, help="values of epls.TrainingSettings as JSON")
     parser.add_argument("--processes", type=int, default=1, help="those of torchrun, with default settings")
     parser.add_argument("--pictures", help="where to write a picture of 100 filters (PNG)")
@@ -119,7 +120,7 @@ def main():
         options.patches,
         options.stride,
         options.seed,
-        {"settings": epls.TrainingSettings(**options.learner)} if options.learner else {},
+        {"settings": epls.TrainingSettings(**options.learner), "max_iter": options.epochs},
         accuracy=not options.no_accuracy,
         n_processes=options.processes,
     )

@@ -45,7 +45,7 @@ def folder(tmp_path, monkeypatch):
     from sklearn.datasets import load_sample_images
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4))
+    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4, 0))
     monkeypatch.setattr("epls.images.patches.PATCHES_PER_UNIT", 2)
     monkeypatch.setattr("epls.images.patches.FEWEST_PATCHES", 1000)
     random = np.random.RandomState(0)

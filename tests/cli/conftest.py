@@ -22,7 +22,7 @@ def short_training():
 @pytest.fixture
 def hardly_any_training(monkeypatch):
     """What is learned by default does not matter."""
-    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4))
+    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4, 0))
     monkeypatch.setattr("epls.images.recipes._PATCHES", 1000)
 
 

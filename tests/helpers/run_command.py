@@ -31,7 +31,7 @@ def check_error(capsys, folder, arguments, code, message):
 
 @contextmanager
 def few_steps():
-    """Training that nobody says the length of takes 150 steps instead of 600 or more."""
+    """Training that nobody says the length of takes 150 steps instead of 960 or more."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (150, 150))
+        patch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (150, 150, 0))
         yield

@@ -19,7 +19,7 @@ def test_many_and_tiny_images_have_one_layer(n_images, side, kind):
 @pytest.mark.filterwarnings("ignore:all 120 samples are equal|all 30 samples are equal")  # patches of one pixel
 @pytest.mark.parametrize("side", [1, 2, 3, 5, 8])
 def test_tiny_images_have_features(side, monkeypatch):
-    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4))
+    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4, 0))
     images = np.random.RandomState(0).randint(256, size=(30, side, side), dtype=np.uint8)
     features, model = learned_features(images)
     assert features.shape == (30, len(model.get_feature_names_out()))
@@ -54,7 +54,7 @@ def test_small_images_are_not_enlarged():
 
 def test_thin_images_stay_thin_and_get_few_units(monkeypatch):
     """As squares of 96 pixels they would get two layers of 3,328 units, which take half a minute to learn."""
-    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4))
+    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4, 0))
     images = np.random.RandomState(0).randint(256, size=(6, 1, 300, 3), dtype=np.uint8)
     features, model = learned_features(images)
     assert of_one_size(ImageCollection(images, 1)).shape == (6, 1, 96, 3)
@@ -71,7 +71,7 @@ def test_layers_can_be_chosen():
 
 @pytest.mark.slow
 def test_two_layers_are_learned_from_a_few_images(monkeypatch):
-    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4))
+    monkeypatch.setattr("epls.algorithm.settings.usual_epochs.__defaults__", (4, 4, 0))
     monkeypatch.setattr("epls.images.recipes._PATCHES_OF_A_GROUP", 300)
     images = np.random.RandomState(0).randint(256, size=(4, 48, 48), dtype=np.uint8)
     features, model = learned_features(images)

@@ -200,10 +200,10 @@ def test_the_constructor_goes_before_the_settings(digits):
 
 @pytest.mark.parametrize(
     ("n_batches", "n_components", "expected"),
-    [(9, 50, 107), (10, 10, 96), (240, 400, 8), (100, 1600, 24), (100, 10_000, 24), (1000, 400, 5)],
+    [(9, 50, 107), (10, 10, 96), (240, 400, 8), (100, 1600, 24), (250, 1600, 20), (500, 800, 8), (1000, 400, 5)],
 )
 def test_the_usual_number_of_epochs(n_batches, n_components, expected):
-    """96 steps times the square root of the number of units, 960 to 2,400, and five epochs."""
+    """It follows from the number of units: 960 steps and 5 epochs at least, 2,400 steps or 20 epochs at most."""
     assert usual_epochs(n_batches, n_components) == expected
 
 

@@ -144,9 +144,13 @@ def enough_epochs(n_batches: int, fewest_epochs: int, fewest_steps: int) -> int:
     return max(fewest_epochs, -(-fewest_steps // n_batches))
 
 
-def usual_epochs(n_batches: int, n_components: int, fewest_steps: int = 960, most_steps: int = 2400) -> int:
+def usual_epochs(
+    n_batches: int, n_components: int, fewest_steps: int = 960, most_steps: int = 2400, most_epochs: int = 20
+) -> int:
     """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need to become filters.
 
-    These are 96 * sqrt(n_components), at least as many as 100 units need; docs/paper.md has the figures.
+    These are 96 * sqrt(n_components), or 4.8 * n_components from 400 on: no fewer than 960, and no more than 2400 or
+    those of 20 epochs. docs/paper.md has the figures.
     """
-    return enough_epochs(n_batches, 5, max(fewest_steps, min(math.ceil(96 * math.sqrt(n_components)), most_steps)))
+    needed = math.ceil(max(96 * math.sqrt(n_components), 4.8 * n_components))
+    return enough_epochs(n_batches, 5, max(fewest_steps, min(needed, max(most_steps, most_epochs * n_batches))))
