@@ -17,13 +17,13 @@ def test_patches_are_less_their_mean_and_the_factor_is_their_contrast(dtype, siz
     n_rows, n_columns = windows.shape[:2]
     expected = windows.transpose(0, 1, 3, 4, 2).reshape(n_rows * n_columns, -1)
     expected = expected - expected.mean(axis=1, keepdims=True)
-    start, stop = 2, n_rows * n_columns - 1
-    patches = np.full((stop - start, expected.shape[1] + LANES), np.nan, np.float32)
-    factors = np.empty(stop - start, np.float32)
     lines = image.reshape(len(image), -1)
-    gather_centered(lines, start, stop, n_columns, size, stride, 10.0, patches, factors)
-    np.testing.assert_allclose(patches[:, :-LANES], expected[start:stop], atol=3e-5)
-    np.testing.assert_allclose(factors, 1 / np.sqrt(expected[start:stop].var(axis=1) + 10), rtol=1e-6)
+    for start, stop in ((2, n_rows * n_columns - 1), (2, n_columns - 1)):  # many rows of positions, and a part of one
+        patches = np.full((stop - start, expected.shape[1] + LANES), np.nan, np.float32)
+        factors = np.empty(stop - start, np.float32)
+        gather_centered(lines, start, stop, n_columns, size, stride, 10.0, patches, factors)
+        np.testing.assert_allclose(patches[:, :-LANES], expected[start:stop], atol=3e-5)
+        np.testing.assert_allclose(factors, 1 / np.sqrt(expected[start:stop].var(axis=1) + 10), rtol=1e-6)
 
 
 def test_a_huge_pixel_leaves_the_patches_beside_it_as_they_are():
