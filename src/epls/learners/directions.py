@@ -1,38 +1,34 @@
-"""Directions: lines through the origin near which samples lie, none of which wins more than a few times its share."""
+"""Directions: lines through the origin near which samples lie, each for an equal share of them."""
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from ..algorithm.target import relative_increment
+from ..algorithm.target import AuctionTarget
 from ..balanced.weights import drawn
 from ..data.moments import unit_rows
 from ..data.samples import Samples
-from ..kernels.auction import auction
 from ..solvers.dictionary import first_components, learn_in_rounds
 from ..utils.fields import ROUNDS
-from ..utils.sklearn import Interval
 from ..utils.threads import product
-from ..utils.types import Array, Indices
+from ..utils.types import Array
 from .base import Learner
 
-_ROWS_PER_UNIT = 32  # of a mini-batch: with fewer, a limit of a few times the share would be met by chance
+_ROWS_PER_UNIT = 32  # of a mini-batch: with fewer, balance would cost more than it would over all samples
 
 
 class Directions(Learner):
-    """Directions of both signs, as many as the data need: dense regions of directions get many, and none gets most.
+    """Directions of both signs, as many as the data need: dense regions of directions get many, sparse ones few.
 
-    The balanced competition of :class:`EPLS`, for units with the activation \\|d·x\\| and with limits instead of
-    equality. Each sample is won by the direction d of unit norm with the largest \\|d·x\\|, but no direction wins more
-    than ``limit`` times its share of a mini-batch; an auction decides who gets the places. Then each direction becomes
-    the one nearest to the samples it won, whatever their sign. Samples compete with their energy \\|x\\|²: they are
-    drawn in proportion to it and scaled to unit norm. Without a limit, this is OMP-1 (:class:`OMP`), which maximises
-    the explained energy.
+    The balanced competition of :class:`EPLS`, for units with the activation \\|d·x\\|. Each sample is won by one
+    direction d of unit norm, and all win equally often, such that the sum of \\|d·x\\| is large: the ideal target of
+    Algorithm 1. Then each direction becomes the one nearest to the samples it won, whatever their sign. Samples compete
+    with their energy \\|x\\|²: they are drawn in proportion to it and scaled to unit norm. Without balance, this is
+    OMP-1 (:class:`OMP`), which maximises the explained energy.
 
     Codes are the products with the directions. For patches of images, take the soft threshold.
 
@@ -40,8 +36,6 @@ class Directions(Learner):
     ----------
     n_components : int or None, default=None
         The number of directions, at most the number of samples. None uses 100, or the number of samples if less.
-    limit : float, default=3.0
-        A direction wins at most this many times its share of the energy. With 1, all win equally often.
     max_iter : int, default=10
         The maximum number of rounds over the samples.
     tol : float, default=1e-4
@@ -73,21 +67,16 @@ class Directions(Learner):
     whitens = True
     own_encoder = "soft_threshold"
     saved: ClassVar[dict[str, Any]] = Learner.saved | ROUNDS
-    _parameter_constraints: ClassVar[dict[str, Any]] = Learner._parameter_constraints | {
-        "limit": [Interval(Real, 1, None, closed="left")],
-    }
 
     def __init__(
         self,
         n_components: int | None = None,
         *,
-        limit: float = 3.0,
         max_iter: int = 10,
         tol: float = 1e-4,
         random_state: Any = None,
     ) -> None:
         self.n_components = n_components
-        self.limit = limit
         self.max_iter = max_iter
         self.tol = tol
         self.random_state = random_state
@@ -96,33 +85,24 @@ class Directions(Learner):
         X = unit_rows(_drawn_by_energy(samples.array(), random))
         components = first_components(X, self.checked_n_components(len(X)), random)
         n_units = len(components)
+        target = AuctionTarget(n_units)
 
         def improve() -> tuple[float, NDArray[np.int64]]:
-            sums, counts, explained = np.zeros_like(components), np.zeros(n_units, np.int64), 0.0
+            sums, explained = np.zeros_like(components), 0.0
+            target.start_epoch(len(X))
             for rows in np.array_split(random.permutation(len(X)), max(1, len(X) // (_ROWS_PER_UNIT * n_units))):
                 batch = X[rows]
                 products = product(batch, components.T)
-                winners = limited_winners(np.abs(products), self.limit)
+                winners = target.assign(np.abs(products))
                 won = products[np.arange(len(batch)), winners]
                 codes = sparse.csr_array((won, winners, np.arange(len(batch) + 1)), shape=products.shape)
                 sums += codes.T @ batch
-                counts += np.bincount(winners, minlength=n_units)
                 explained += float(won @ won)
             moved = sums.any(axis=1)
             components[moved] = unit_rows(sums[moved])
-            return max(1 - explained / len(X), 0.0), counts
+            return max(1 - explained / len(X), 0.0), target.counts
 
         return learn_in_rounds(X, components, self.epochs(self.max_iter), random, improve, tol=self.tol)
-
-
-def limited_winners(values: Array, limit: float) -> Indices:
-    """Return the winner of each row, such that the sum of their values is large and none wins too often."""
-    n_rows, n_units = values.shape
-    most = -(-int(np.ceil(limit * n_rows)) // n_units)
-    winners = values.argmax(axis=1)
-    if np.bincount(winners).max() > most:
-        auction(values, np.full(n_units, most), relative_increment(n_rows), winners)
-    return winners
 
 
 def _drawn_by_energy(X: Array, random: np.random.RandomState) -> Array:
