@@ -40,7 +40,7 @@ _GROUPS, _GROUP_SIZE = 48, 16
 _SMALL_IMAGE, _SMALL_PATCH, _PATCH = 64, 5, 7
 _CELLS = 20  # along a side of the first map
 _PATCHES_ACROSS = 4  # the ratio of the sides of a map and its patches
-_SMALLEST_MAP = 4
+_SMALLEST_MAP = 3
 
 
 class Layer(Saved, BaseEstimator):
@@ -469,7 +469,8 @@ def usual_layers(
     The first layer has 256 units on patches of 7 x 7 pixels (5 x 5 if a side of the image is less than 64), and its map
     has about 20 cells per side. Each further layer has 48 groups of the 16 most similar channels, with 64 units each,
     on patches a quarter as wide as the map below. It halves the map. Maps are means of codes, not their logarithms: the
-    next layer normalises the contrast of its patches anyway.
+    next layer normalises the contrast of its patches anyway. Cells are twice as wide as the step between them: without
+    overlap, a small shift of the image changes a map more.
 
     Parameters
     ----------
@@ -489,9 +490,9 @@ def usual_layers(
     Examples
     --------
     >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(96, 96)]
-    [(7, 4, None), (5, 2, 48)]
+    [(7, 8, None), (5, 4, 48)]
     >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(32, 32)]
-    [(5, 2, None), (3, 2, 48)]
+    [(5, 4, None), (3, 4, 48)]
     """
     learner = Directions() if estimator is None else estimator
     if "n_components" not in learner.get_params():
@@ -506,25 +507,23 @@ def usual_layers(
     side = min(height, width)
     patch_size = _SMALL_PATCH if side < _SMALL_IMAGE else _PATCH
     positions = side - patch_size + 1
-    pool = max(2, round(positions / _CELLS))
-    layers = [Layer(clone(learner).set_params(n_components=_FIRST_UNITS), patch_size=patch_size, pool=pool, **shared)]
-    for _ in range(1, n_layers or 2):
-        cells = positions // pool
+    step, n_units = max(2, round(positions / _CELLS)), _FIRST_UNITS
+    layers: list[Layer] = []
+    while True:
+        units = clone(learner).set_params(n_components=n_units)
+        layers.append(Layer(units, patch_size=patch_size, pool=2 * step, pool_stride=step, **shared))
+        cells = positions // step - 1
+        if len(layers) == (n_layers or 2) or (n_layers is None and cells < _SMALLEST_MAP):
+            return layers
         if cells < _SMALLEST_MAP:
-            if n_layers is None:
-                break
             raise ValueError(
                 f"n_layers={n_layers} is too many for images of {height} x {width} pixels: the maps of layer "
-                f"{len(layers)} have {cells} cells a side, and the next layer needs {_SMALLEST_MAP}; give at most "
-                f"{len(layers)}"
+                f"{len(layers)} have {max(cells, 0)} cells a side, and the next layer needs {_SMALLEST_MAP}; give "
+                f"at most {len(layers)}"
             )
-        patch_size = max(2, cells // _PATCHES_ACROSS)
-        positions, pool = cells - patch_size + 1, 2
-        group_learner = clone(learner).set_params(n_components=_GROUP_UNITS)
-        layers.append(
-            Layer(group_learner, patch_size=patch_size, n_groups=_GROUPS, group_size=_GROUP_SIZE, pool=pool, **shared)
-        )
-    return layers
+        patch_size = max(2, round(cells / _PATCHES_ACROSS))
+        positions, step, n_units = cells - patch_size + 1, 2, _GROUP_UNITS
+        shared |= {"n_groups": _GROUPS, "group_size": _GROUP_SIZE}
 
 
 def similar_channels(pixels: Array, n_groups: int, group_size: int, random: np.random.RandomState) -> list[Indices]:
