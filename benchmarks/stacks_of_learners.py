@@ -14,22 +14,31 @@ again. Seconds are processor seconds.
 import argparse
 import json
 import time
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 from common import results_in, timed
 
 from epls import EPLS, OMP, DeepFeatures, Directions, KMeansTriangle, Prototypes
+from epls.data.moments import unit_rows
+from epls.data.samples import ArraySamples
 from epls.datasets import load_cifar10, load_stl10
 from epls.images.stack import usual_layers
 from epls.paper.judge import judge
 
+
+class EqualDirections(Directions):
+    """Directions of samples that count equally, instead of with their energy."""
+
+    def learn(self, samples, random):
+        return super().learn(ArraySamples(unit_rows(samples.array())), random)
+
+
 LEARNERS = {  # each with the encoder and the whitening that serve it best on its own
     "directions": (Directions, "soft_threshold", True),  # the default
-    "directions_balanced": (partial(Directions, limit=1.0), "soft_threshold", True),
-    "directions_unlimited": (partial(Directions, limit=1e6), "soft_threshold", True),
+    "directions_equal": (EqualDirections, "soft_threshold", True),
     "epls": (EPLS, "natural", False),
+    "epls_soft": (EPLS, "soft_threshold", True),
     "prototypes": (Prototypes, "triangle", True),
     "prototypes_soft": (Prototypes, "soft_threshold", True),
     "kmeans": (KMeansTriangle, "triangle", True),
