@@ -38,7 +38,7 @@ from .judge import cross_validated, judge
 from .task import LabelledImages, Task
 
 # Raise this when learning, encoding or judging give different results: earlier results are then computed again.
-_RESULTS_VERSION = 4
+_RESULTS_VERSION = 5
 _BLOCK_IMAGES = 1000  # pooled at a time
 _SAMPLE = 1000  # images that are checked for features of a stack that never change
 _LEARN_SETTINGS = ("learner", "n_components", "n_patches", "patch_size", "whiten", "seed")
