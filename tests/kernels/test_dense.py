@@ -9,7 +9,7 @@ from epls.kernels.dense import LANES, gather_centered, pool_logistic, pool_recti
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32])
-@pytest.mark.parametrize(("size", "n_channels", "stride"), [(1, 2, 1), (3, 1, 2), (5, 16, 1), (7, 3, 3)])
+@pytest.mark.parametrize(("size", "n_channels", "stride"), [(1, 2, 1), (3, 1, 2), (5, 16, 1), (7, 3, 3), (2, 3, 5)])
 def test_patches_are_less_their_mean_and_the_factor_is_their_contrast(dtype, size, n_channels, stride):
     random = np.random.RandomState(0)
     image = random.uniform(0, 255, size=(19, 24, n_channels)).astype(dtype)
@@ -18,7 +18,7 @@ def test_patches_are_less_their_mean_and_the_factor_is_their_contrast(dtype, siz
     expected = windows.transpose(0, 1, 3, 4, 2).reshape(n_rows * n_columns, -1)
     expected = expected - expected.mean(axis=1, keepdims=True)
     lines = image.reshape(len(image), -1)
-    for start, stop in ((2, n_rows * n_columns - 1), (2, n_columns - 1)):  # many rows of positions, and a part of one
+    for start, stop in ((2, n_rows * n_columns - 1), (1, n_columns - 1), (n_columns - 2, n_columns + 2)):
         patches = np.full((stop - start, expected.shape[1] + LANES), np.nan, np.float32)
         factors = np.empty(stop - start, np.float32)
         gather_centered(lines, start, stop, n_columns, size, stride, 10.0, patches, factors)

@@ -21,51 +21,49 @@ def gather_centered(image, start, stop, n_columns, size, stride, contrast_floor,
 
     The patches are those at the positions ``start`` to ``stop - 1``, counted row by row with ``n_columns`` in a row, of
     an image (height, width * channels). Rows of ``patches`` have ``LANES`` more values than a patch, to be ignored.
-    Each pixel is read and squared once, although neighbouring patches share it. Sums are in double precision.
+    Means and variances come from sums in double precision over columns of pixels, which neighbouring patches share.
     """
     n_channels = (patches.shape[1] - LANES) // (size * size)
     width, step = size * n_channels, stride * n_channels
     n_values = float(size * width)
-    first_row, last_row = start // n_columns, (stop - 1) // n_columns
-    left, n_wide = (start % n_columns, stop - start) if first_row == last_row else (0, n_columns)
-    n_lines, span = (last_row - first_row) * stride + size, (n_wide - 1) * step + width
+    span = (min(stop - start, n_columns) - 1) * step + width
+    strip = np.empty((size, span + LANES), np.float32)
+    sums, squares = np.empty(span), np.empty(span)
     n_pixels = span // n_channels
-    strips = np.empty((n_lines, span + LANES), np.float32)
-    sums, squares = np.empty((n_lines, n_pixels)), np.empty((n_lines, n_pixels))  # of the channels of each pixel
-    for i in range(n_lines):
-        line, strip = image[first_row * stride + i, left * step : left * step + span], strips[i]
-        for j in range(span):
-            strip[j] = np.float32(line[j])
-        for pixel in range(n_pixels):
-            total, square = 0.0, 0.0
-            for j in range(pixel * n_channels, (pixel + 1) * n_channels):
-                value = np.float64(strip[j])
-                total += value
-                square += value * value
-            sums[i, pixel], squares[i, pixel] = total, square
-    column_sums, column_squares = np.empty(n_pixels), np.empty(n_pixels)
+    pixel_sums, pixel_squares = np.empty(n_pixels), np.empty(n_pixels)
     position = start
     while position < stop:
-        row, column = position // n_columns, position % n_columns
-        top, run = (row - first_row) * stride, min(n_columns - column, stop - position)
-        column_sums[:], column_squares[:] = sums[top], squares[top]
-        for i in range(top + 1, top + size):
-            for pixel in range(n_pixels):
-                column_sums[pixel] += sums[i, pixel]
-                column_squares[pixel] += squares[i, pixel]
+        top, first = position // n_columns, position % n_columns
+        run = min(n_columns - first, stop - position)
+        span = (run - 1) * step + width
+        sums[:span] = 0.0
+        squares[:span] = 0.0
+        for i in range(size):
+            line, kept = image[top * stride + i, first * step : first * step + span], strip[i]
+            for j in range(span):
+                value = np.float32(line[j])
+                kept[j] = value
+                sums[j] += value
+                squares[j] += np.float64(value) * np.float64(value)
+        for pixel in range(span // n_channels):
+            total, square = 0.0, 0.0
+            for j in range(pixel * n_channels, (pixel + 1) * n_channels):
+                total += sums[j]
+                square += squares[j]
+            pixel_sums[pixel], pixel_squares[pixel] = total, square
         for k in range(run):
-            total, square, corner = 0.0, 0.0, (column - left + k) * stride
-            for pixel in range(corner, corner + size):
-                total += column_sums[pixel]
-                square += column_squares[pixel]
+            total, square = 0.0, 0.0
+            for pixel in range(k * stride, k * stride + size):
+                total += pixel_sums[pixel]
+                square += pixel_squares[pixel]
             mean = total / n_values
             variance = max(square / n_values - mean * mean, 0.0)
             factors[position - start + k] = 1.0 / np.sqrt(variance + contrast_floor)
             level, patch = np.float32(mean), patches[position - start + k]
             for i in range(size):
-                strip = strips[top + i]
+                line = strip[i]
                 for part in range(0, width, LANES):
-                    copy_less(strip, corner * n_channels + part, level, patch, i * width + part)
+                    copy_less(line, k * step + part, level, patch, i * width + part)
         position += run
 
 
