@@ -67,7 +67,7 @@ def outcome(name, changes, seed, unlabelled, images, labels, folds, keep):
     learner, encoder, whiten = LEARNERS[name]
     layers = usual_layers(*images.shape[1:3], estimator=learner())
     for layer, changed in zip(layers, changes, strict=True):
-        layer.set_params(encoder=encoder, whiten=whiten, **changed)
+        layer.set_params(**{"encoder": encoder, "whiten": whiten} | changed)
     stack, found = DeepFeatures(layers, mirror=True, random_state=seed), {}
     found["learn"], _ = timed(stack.fit, unlabelled, clock=time.process_time)
     found["encode"], features = timed(stack.transform, images, clock=time.process_time)
@@ -100,8 +100,9 @@ def main():
     sizes = options.labels, options.tested, options.folds
     unlabelled, images, labels, folds = loaded(options.dataset, options.data, *sizes)
     results, changes = results_in(options.json, {}), (options.first, options.second)
+    named = [f"{layer} {json.dumps(changed)}" for layer, changed in zip(("1:", "2:"), changes, strict=True) if changed]
     for name in options.learners:
-        key = " ".join([name, *(json.dumps(changed) for changed in changes if changed), f"seed {options.seed}"])
+        key = " ".join([name, *named, f"seed {options.seed}"])
         if key not in results:
             keep = options.keep and options.keep / f"{options.dataset} {key}.npy"
             results[key] = outcome(name, changes, options.seed, unlabelled, images, labels, folds, keep)

@@ -451,7 +451,7 @@ def test_short_names_of_options_are_the_same(work, tmp_path, capsys):
     [
         (["--set", "tol=NaN"], 2, "--set tol=NaN: numbers must be finite"),
         (["--set", "tol=1e999"], 2, "--set tol=1e999: numbers must be finite"),
-        (["--set", "max_itr=3"], 1, "directions has no setting max_itr; it has limit"),
+        (["--set", "max_itr=3"], 1, "directions has no setting max_itr; it has max_iter"),
         (["--set", "images.stride=3"], 2, "use the option --stride instead"),
         (["--set", "images.strid=3"], 1, "ImageFeatures has no setting strid; it has"),
         (["--set", "decoder.alpha=3"], 2, "--set decoder.alpha=3: write it as"),

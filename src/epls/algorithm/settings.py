@@ -150,7 +150,7 @@ def usual_epochs(
     """Return the number of epochs of EPLS: 5, or as many as have the steps that its units need to become filters.
 
     These are 96 * sqrt(n_components), or 4.8 * n_components from 400 on: no fewer than 960, and no more than 2400 or
-    those of 20 epochs. docs/paper.md has the figures.
+    those of 20 epochs, whichever is more. docs/paper.md has the figures.
     """
     needed = math.ceil(max(96 * math.sqrt(n_components), 4.8 * n_components))
     return enough_epochs(n_batches, 5, max(fewest_steps, min(needed, max(most_steps, most_epochs * n_batches))))

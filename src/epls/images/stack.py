@@ -489,10 +489,10 @@ def usual_layers(
 
     Examples
     --------
-    >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(96, 96)]
-    [(7, 8, None), (5, 4, 48)]
-    >>> [(layer.patch_size, layer.pool, layer.n_groups) for layer in usual_layers(32, 32)]
-    [(5, 4, None), (3, 4, 48)]
+    >>> [(layer.patch_size, layer.pool, layer.pool_stride, layer.n_groups) for layer in usual_layers(96, 96)]
+    [(7, 8, 4, None), (5, 4, 2, 48)]
+    >>> [(layer.patch_size, layer.pool, layer.pool_stride, layer.n_groups) for layer in usual_layers(32, 32)]
+    [(5, 4, 2, None), (3, 4, 2, 48)]
     """
     learner = Directions() if estimator is None else estimator
     if "n_components" not in learner.get_params():

@@ -26,9 +26,9 @@ class Directions(Learner):
 
     The balanced competition of :class:`EPLS`, for units with the activation \\|d·x\\|. Each sample is won by one
     direction d of unit norm, and all win equally often, such that the sum of \\|d·x\\| is large: the ideal target of
-    Algorithm 1. Then each direction becomes the one nearest to the samples it won, whatever their sign. Samples compete
-    with their energy \\|x\\|²: they are drawn in proportion to it and scaled to unit norm. Without balance, this is
-    OMP-1 (:class:`OMP`), which maximises the explained energy.
+    Algorithm 1. Then each direction becomes the normalised sum of (d·x) x over the samples it won, so their sign does
+    not matter. Samples compete with their energy \\|x\\|²: they are drawn in proportion to it and scaled to unit norm.
+    Without balance, this is OMP-1 (:class:`OMP`), which maximises the explained energy.
 
     Codes are the products with the directions. For patches of images, take the soft threshold.
 
@@ -49,10 +49,8 @@ class Directions(Learner):
         The directions.
     loss_curve_ : list of float
         The fraction of the samples' energy that the winners do not explain, in each round before it improves them.
-    n_redrawn_ : list of int
-        The number of directions that won nothing, in each round except the last. They are drawn again.
-    n_unused_ : int
-        The number of directions that won nothing in the last round.
+    n_redrawn_, n_unused_ : list of int, int
+        As those of :class:`OMP`. They are 0, because all directions win equally often.
     n_iter_ : int
         The number of rounds.
 

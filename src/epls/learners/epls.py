@@ -63,7 +63,7 @@ class EPLS(UnitLearner):
     max_iter : int or None, default=None
         The number of epochs. Adam's learning rate falls to 0 at the last one. None uses 5, or as many as have
         96 * sqrt(n_components) mini-batches, or 4.8 * n_components from 400 components on: no fewer than 960, and no
-        more than 2400 or those of 20 epochs. With a tolerance, at most four times as many.
+        more than 2400 or those of 20 epochs, whichever is more. With a tolerance, at most four times as many.
     tol : float or None, default=None
         If set, training stops early when an epoch reduces the error by less than this fraction, or increases it. A
         ConvergenceWarning is issued if that never happens. None uses the tolerance in ``settings``, by default none.
