@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_factor, cho_solve, eigh, eigvalsh
+from scipy.linalg import cho_solve, cholesky, eigh, eigvalsh, solve_triangular
 
 from ..evaluation.svm import OneVsAll
 from ..utils.sklearn import fit_context
@@ -56,6 +56,16 @@ class LeastSquaresCV(OneVsAll):
         return self
 
 
+def _add_products(products: Array, rows: Array) -> None:
+    """Add the inner products of rows to the lower triangle of ``products``, a part at a time.
+
+    Whole products need half as much memory again, and OpenBLAS 0.3.31 crashes if it computes those of 16,000 rows with
+    themselves in two threads.
+    """
+    for some in row_blocks(len(products), _PRODUCT_ROWS):
+        products[some, : some.stop] += rows[some] @ rows[: some.stop].T
+
+
 def _walked(problem: _ManyFeatures | _ManySamples) -> tuple[Array, Array]:
     """Return the penalties that were tried, in falling order, and their errors."""
     alphas = _RELATIVE_ALPHAS * problem.mean_square
@@ -92,7 +102,7 @@ class _Problem:
         self.mean_square = square or 1.0
 
     def _inner_products(self) -> Array:
-        """Return the inner products of the centred rows or columns."""
+        """Return the inner products of the centred rows or columns, in the lower triangle."""
         raise NotImplementedError
 
 
@@ -108,8 +118,7 @@ class _ManyFeatures(_Problem):
     def _inner_products(self) -> Array:
         products: Array = np.zeros((len(self.X), len(self.X)))
         for some in row_blocks(self.X.shape[1], max(1, _BLOCK_ELEMENTS // len(self.X))):
-            block = self.X[:, some] - self.means[some]
-            products += block @ block.T
+            _add_products(products, self.X[:, some] - self.means[some])
         return products
 
     def error(self, alpha: float) -> float:
@@ -139,12 +148,9 @@ class _ManySamples(_Problem):
         self._probes = np.random.RandomState(0).choice([-1.0, 1.0], (X.shape[1], _PROBES))
 
     def _inner_products(self) -> Array:
-        """Return the lower triangle, a few rows at a time: products of whole blocks need half as much memory again."""
         products: Array = np.zeros((self.X.shape[1], self.X.shape[1]))
         for _, centered in self._centered():
-            block = centered.astype(self.X.dtype)  # float32 is exact enough within a block
-            for some in row_blocks(len(products), _PRODUCT_ROWS):
-                products[some, : some.stop] += block[:, some].T @ block[:, : some.stop]
+            _add_products(products, centered.astype(self.X.dtype).T)  # float32 is exact enough within a block
         return products
 
     def _centered(self) -> Any:
@@ -152,15 +158,22 @@ class _ManySamples(_Problem):
             yield some, self.X[some] - self.means
 
     def _solved(self, alpha: float, right: Array) -> Array:
-        """Solve with the penalty. The factor is kept in the upper triangle: a copy would double the memory."""
-        for some in row_blocks(len(self._matrix), _TRIANGLE_ROWS):
-            below = np.tril(self._matrix[some, some], -1)
-            self._matrix[some, some] = below + below.T
-            self._matrix[some, some.stop :] = self._matrix[some.stop :, some].T
-        self._matrix[np.diag_indices_from(self._matrix)] = self._diagonal + alpha
+        """Solve with the penalty, by a Cholesky factor in the upper triangle: a copy would double the memory.
+
+        The factor is computed a few rows at a time, from those above. OpenBLAS 0.3.31 crashes if it factors a matrix of
+        16,000 rows in two threads.
+        """
+        matrix = self._matrix
+        for some in row_blocks(len(matrix), _TRIANGLE_ROWS):
+            above, right_of = matrix[: some.start, some], slice(some.stop, None)
+            below = np.tril(matrix[some, some], -1)
+            square = below + below.T + np.diag(self._diagonal[some] + alpha) - above.T @ above
+            factor = cholesky(square, check_finite=False)
+            matrix[some, some] = below + factor
+            rest = matrix[right_of, some].T - above.T @ matrix[: some.start, right_of]
+            matrix[some, right_of] = solve_triangular(factor, rest, trans="T", overwrite_b=True, check_finite=False)
         # LAPACK wants columns: for it, the upper triangle of the rows is a lower one.
-        factor = cho_factor(self._matrix.T, lower=True, overwrite_a=True, check_finite=False)
-        solved: Array = cho_solve(factor, right, check_finite=False)
+        solved: Array = cho_solve((matrix.T, True), right, check_finite=False)
         return solved
 
     def error(self, alpha: float) -> float:
