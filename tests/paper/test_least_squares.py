@@ -9,6 +9,7 @@ from svm_problems import made_up, signs_of
 
 from epls.paper import least_squares
 from epls.paper.least_squares import LeastSquaresCV
+from epls.solvers import symmetric
 
 
 @parametrize_with_checks([LeastSquaresCV()])
@@ -82,7 +83,8 @@ def test_blocks_do_not_matter(n_samples, monkeypatch):
     monkeypatch.setattr(least_squares, "_BLOCK_ELEMENTS", 1000)
     monkeypatch.setattr(least_squares, "_LEAST_ROWS", 1)
     monkeypatch.setattr(least_squares, "_TRIANGLE_ROWS", 7)
-    monkeypatch.setattr(least_squares, "_PRODUCT_ROWS", 7)
+    monkeypatch.setattr(symmetric, "_PRODUCT_ROWS", 7)
+    monkeypatch.setattr(symmetric, "_FACTOR_ROWS", 7)
     np.testing.assert_allclose(LeastSquaresCV().fit(X, y).coef_, whole.coef_, rtol=1e-8, atol=1e-12)
 
 

@@ -6,9 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import cho_solve, cholesky, eigh, eigvalsh, solve_triangular
+from scipy.linalg import cho_solve, eigh, eigvalsh
 
 from ..evaluation.svm import OneVsAll
+from ..solvers.symmetric import add_inner_products, factor_lower
 from ..utils.sklearn import fit_context
 from ..utils.threads import row_blocks
 from ..utils.types import Array
@@ -22,7 +23,7 @@ _ENOUGH_RISES = 2
 _EXACT_FEATURES = 4000  # up to here, the number of free parameters is exact; above, random vectors estimate it
 _PROBES = 32
 _LEAST_ROWS = 2048  # with fewer rows at a time, adding up their products takes as long as the products
-_TRIANGLE_ROWS, _PRODUCT_ROWS = 512, 2048
+_TRIANGLE_ROWS = 512
 _BLOCK_ELEMENTS = 2**24  # values of samples that are centred in double precision at a time
 
 
@@ -54,16 +55,6 @@ class LeastSquaresCV(OneVsAll):
         self.coef_ = coef.astype(data.dtype)
         self.intercept_ = (target_means - coef @ problem.means).astype(data.dtype)
         return self
-
-
-def _add_products(products: Array, rows: Array) -> None:
-    """Add the inner products of rows to the lower triangle of ``products``, a part at a time.
-
-    Whole products need half as much memory again, and OpenBLAS 0.3.31 crashes if it computes those of 16,000 rows with
-    themselves in two threads.
-    """
-    for some in row_blocks(len(products), _PRODUCT_ROWS):
-        products[some, : some.stop] += rows[some] @ rows[: some.stop].T
 
 
 def _walked(problem: _ManyFeatures | _ManySamples) -> tuple[Array, Array]:
@@ -118,7 +109,7 @@ class _ManyFeatures(_Problem):
     def _inner_products(self) -> Array:
         products: Array = np.zeros((len(self.X), len(self.X)))
         for some in row_blocks(self.X.shape[1], max(1, _BLOCK_ELEMENTS // len(self.X))):
-            _add_products(products, self.X[:, some] - self.means[some])
+            add_inner_products(products, self.X[:, some] - self.means[some])
         return products
 
     def error(self, alpha: float) -> float:
@@ -150,7 +141,7 @@ class _ManySamples(_Problem):
     def _inner_products(self) -> Array:
         products: Array = np.zeros((self.X.shape[1], self.X.shape[1]))
         for _, centered in self._centered():
-            _add_products(products, centered.astype(self.X.dtype).T)  # float32 is exact enough within a block
+            add_inner_products(products, centered.astype(self.X.dtype).T)  # float32 is exact enough within a block
         return products
 
     def _centered(self) -> Any:
@@ -158,22 +149,16 @@ class _ManySamples(_Problem):
             yield some, self.X[some] - self.means
 
     def _solved(self, alpha: float, right: Array) -> Array:
-        """Solve with the penalty, by a Cholesky factor in the upper triangle: a copy would double the memory.
-
-        The factor is computed a few rows at a time, from those above. OpenBLAS 0.3.31 crashes if it factors a matrix of
-        16,000 rows in two threads.
-        """
-        matrix = self._matrix
-        for some in row_blocks(len(matrix), _TRIANGLE_ROWS):
-            above, right_of = matrix[: some.start, some], slice(some.stop, None)
-            below = np.tril(matrix[some, some], -1)
-            square = below + below.T + np.diag(self._diagonal[some] + alpha) - above.T @ above
-            factor = cholesky(square, check_finite=False)
-            matrix[some, some] = below + factor
-            rest = matrix[right_of, some].T - above.T @ matrix[: some.start, right_of]
-            matrix[some, right_of] = solve_triangular(factor, rest, trans="T", overwrite_b=True, check_finite=False)
+        """Solve with the penalty. The factor is kept in the upper triangle: a copy would double the memory."""
+        for some in row_blocks(len(self._matrix), _TRIANGLE_ROWS):
+            below = np.tril(self._matrix[some, some], -1)
+            self._matrix[some, some] = below + below.T
+            self._matrix[some, some.stop :] = self._matrix[some.stop :, some].T
+        self._matrix[np.diag_indices_from(self._matrix)] = self._diagonal + alpha
         # LAPACK wants columns: for it, the upper triangle of the rows is a lower one.
-        solved: Array = cho_solve((matrix.T, True), right, check_finite=False)
+        factor = self._matrix.T
+        factor_lower(factor)
+        solved: Array = cho_solve((factor, True), right, check_finite=False)
         return solved
 
     def error(self, alpha: float) -> float:

@@ -30,12 +30,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, eigh, get_blas_funcs
+from scipy.linalg import LinAlgError, cho_solve, eigh
 from sklearn.exceptions import ConvergenceWarning
 
 from ..kernels.hinge import step_lengths
 from ..utils.threads import by_rows, row_blocks
 from ..utils.types import Array
+from .symmetric import add_inner_products, factor_lower
 
 _FREE_INTERCEPT = 10.0  # the constant of the intercept, against rows of mean squared norm 1
 _SLOPE_TOLERANCE = 0.01  # the slope at the end of a step, relative to that at its start
@@ -232,7 +233,7 @@ class LinearSVMs:
         """Return the samples in coordinates in which Z'Z is diagonal, the way back to the samples, and the diagonal."""
         gram: Array = np.zeros((len(self.X), len(self.X)))
         for _, block in self._blocks(self.X.T):
-            gram += block.T @ block
+            add_inner_products(gram, block.T)
         eigenvalues, vectors = eigh(gram, driver="evd", overwrite_a=True)
         kept = eigenvalues > len(gram) * np.finfo(np.float64).eps * eigenvalues[-1]  # the others are rounding
         eigenvalues, vectors = eigenvalues[kept], vectors[:, kept]
@@ -249,7 +250,7 @@ class LinearSVMs:
         n_features, dtype = len(self._gram), self._gram.dtype
         added = float(np.finfo(dtype).eps)
         while True:
-            matrix = np.empty((n_features + 1, n_features + 1), dtype, order="F")  # only the lower part is used
+            matrix = np.zeros((n_features + 1, n_features + 1), dtype)  # only the lower part is used
             np.multiply(self._gram, dtype.type(curvature), out=matrix[:-1, :-1])
             matrix[-1, :-1] = curvature * self.constant * self._sums
             matrix[-1, -1] = curvature * self.constant**2 * len(self.X)
@@ -257,13 +258,13 @@ class LinearSVMs:
             diagonal += 1
             diagonal *= 1 + added
             try:
-                factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+                factor_lower(matrix)
                 break
             except LinAlgError:  # caused by rounding: a larger diagonal is a worse preconditioner, but works
                 added *= 10
 
         def inverse(rows: Array) -> Array:
-            return cho_solve(factor, rows.astype(dtype).T, overwrite_b=True, check_finite=False).T
+            return cho_solve((matrix.T, False), rows.astype(dtype).T, overwrite_b=True, check_finite=False).T
 
         self._factored = curvature, inverse
         return inverse
@@ -284,12 +285,10 @@ class LinearSVMs:
         """Return the lower part of Z'Z without the intercept, in double precision if that is cheap."""
         n_features = self.X.shape[1]
         dtype = np.dtype(np.float64 if n_features <= _MANY_FEATURES else np.float32)
-        syrk = get_blas_funcs("syrk", dtype=dtype)
         rows, scale = (self._single, self._single_scale) if dtype == np.float32 else (self.X, 1 / self._root)
-        gram = np.zeros((n_features, n_features), dtype, order="F")
+        gram = np.zeros((n_features, n_features), dtype)
         for some in row_blocks(len(rows), max(n_features // 4, self.block_elements // n_features)):
-            block = (rows[some] * dtype.type(scale)).T
-            gram = syrk(1.0, block, 1.0, gram, lower=1, overwrite_c=1)
+            add_inner_products(gram, (rows[some] * dtype.type(scale)).T)
         return gram
 
     def _blocks(self, X: Array) -> Iterator[tuple[slice, Array]]:
