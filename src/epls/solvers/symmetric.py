@@ -12,7 +12,7 @@ from scipy.linalg import cholesky, solve_triangular
 from ..utils.threads import row_blocks
 from ..utils.types import Array
 
-_PRODUCT_ROWS, _FACTOR_ROWS = 2048, 512
+_PRODUCT_ROWS, _FACTOR_ROWS = 2048, 2048
 
 
 def add_inner_products(products: Array, rows: Array) -> None:
