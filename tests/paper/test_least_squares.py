@@ -83,8 +83,7 @@ def test_blocks_do_not_matter(n_samples, monkeypatch):
     monkeypatch.setattr(least_squares, "_BLOCK_ELEMENTS", 1000)
     monkeypatch.setattr(least_squares, "_LEAST_ROWS", 1)
     monkeypatch.setattr(least_squares, "_TRIANGLE_ROWS", 7)
-    monkeypatch.setattr(symmetric, "_PRODUCT_ROWS", 7)
-    monkeypatch.setattr(symmetric, "_FACTOR_ROWS", 7)
+    monkeypatch.setattr(symmetric, "_ROWS", 7)
     np.testing.assert_allclose(LeastSquaresCV().fit(X, y).coef_, whole.coef_, rtol=1e-8, atol=1e-12)
 
 

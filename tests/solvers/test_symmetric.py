@@ -8,8 +8,7 @@ from epls.solvers import symmetric
 
 @pytest.fixture(params=[1, 7, 1000])
 def rows_of_a_part(request, monkeypatch):
-    monkeypatch.setattr(symmetric, "_PRODUCT_ROWS", request.param)
-    monkeypatch.setattr(symmetric, "_FACTOR_ROWS", request.param)
+    monkeypatch.setattr(symmetric, "_ROWS", request.param)
 
 
 @pytest.mark.usefixtures("rows_of_a_part")
